@@ -1,0 +1,1 @@
+"""The `shim` command (Typer): doctor, config, explain, controller."""

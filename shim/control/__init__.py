@@ -1,0 +1,1 @@
+"""What runs beside the user: configuration, index, life cycle, scheduler, controller, backends."""

@@ -1,0 +1,1 @@
+"""The values everything else speaks in: requests, jobs, steps, nodes, partitions, states."""

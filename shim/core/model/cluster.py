@@ -1,0 +1,108 @@
+"""What a cluster is made of: nodes, partitions, limits. Shape only; what runs where is in the jobs."""
+
+from __future__ import annotations
+
+from shim.core.value import Value
+
+
+class Gres(Value):
+    """A generic resource of a node: ``gpu``, type ``a100`` (or empty), how many."""
+
+    name: str
+    type: str = ""
+    count: int = 1
+
+
+class Node(Value):
+    """A node. Memory and disk in MiB. ``state`` is the administrator's part: "", "DRAIN", "DOWN"."""
+
+    name: str
+    address: str = ""
+    cpus: int = 1
+    sockets: int = 1
+    cores_per_socket: int = 1
+    threads_per_core: int = 1
+    memory: int = 1
+    tmp_disk: int = 0
+    weight: int = 1
+    gres: tuple[Gres, ...] = ()
+    features: tuple[str, ...] = ()
+    state: str = ""
+    reason: str = ""
+    _nested = {"gres": Gres}
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the node has, of all types."""
+        return sum(gres.count for gres in self.gres if gres.name == "gpu")
+
+
+class Partition(Value):
+    """A partition. ``nodes``: names in order. Times in minutes; None = infinite / no default."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    default: bool = False
+    state: str = "UP"
+    max_time: int | None = None
+    default_time: int | None = None
+    min_nodes: int = 1
+    max_nodes: int | None = None
+    def_mem_per_cpu: int | None = None
+    def_mem_per_node: int | None = None
+    max_mem_per_cpu: int | None = None
+    max_mem_per_node: int | None = None
+    priority_tier: int = 1
+    oversubscribe: str = "NO"
+    allow_groups: str = "ALL"
+    allow_accounts: str = "ALL"
+    hidden: bool = False
+    root_only: bool = False
+    settings: dict[str, str] = {}  # the backend's own words (node_selector, overlay …), as JSON text
+
+
+class Cluster(Value):
+    """A cluster as configured: the unit that ``-M`` names."""
+
+    name: str
+    backend: str = "local"
+    nodes: tuple[Node, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    max_array_size: int = 1001
+    max_job_count: int = 10000
+    first_job_id: int = 1
+    kill_wait: int = 30  # seconds from TERM to KILL
+    min_job_age: int = 300  # seconds an ended job stays in squeue -t all
+    inactive_limit: int = 0
+    def_mem_per_cpu: int | None = None  # MiB; None = memory is charged only to jobs that ask
+    def_mem_per_node: int | None = None
+    max_mem_per_cpu: int | None = None
+    max_mem_per_node: int | None = None
+    enforce_part_limits: bool = False
+    licenses: tuple[Gres, ...] = ()
+    over_time: int = 0  # minutes
+    requeue: bool = True
+    settings: dict[str, str] = {}
+    _nested = {"nodes": Node, "partitions": Partition, "licenses": Gres}
+
+    def node(self, name: str) -> Node | None:
+        """The node of that name."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        return None
+
+    def partition(self, name: str) -> Partition | None:
+        """The partition of that name."""
+        for partition in self.partitions:
+            if partition.name == name:
+                return partition
+        return None
+
+    @property
+    def default_partition(self) -> Partition | None:
+        """The partition of jobs that name none: the one marked default, else none."""
+        for partition in self.partitions:
+            if partition.default:
+                return partition
+        return None

@@ -1,0 +1,102 @@
+"""A job and a step as the index records them."""
+
+from __future__ import annotations
+
+from shim.core.model.request import JobRequest
+from shim.core.value import Value
+
+
+class NodeShare(Value):
+    """What a job holds of one node. Memory in MiB (0 = not charged); ``gpus``: device indexes there.
+
+    ``name`` is the node's name as sinfo shows it; ``host`` the name that resolves inside the job (same when empty).
+    """
+
+    name: str
+    cpus: int = 1
+    tasks: int = 1
+    memory: int = 0
+    gpus: tuple[int, ...] = ()
+    gpu_types: tuple[str, ...] = ()  # parallel to gpus; "" = untyped
+    host: str = ""
+
+
+class Job(Value):
+    """One job record: a plain job, an array task, or the rest of an array that has not started.
+
+    Times are seconds since the epoch (float), 0 = not yet. ``exit_status`` and ``derived_status`` are raw wait
+    statuses (256 * code + signal). ``held``: "", "user", "admin".
+    """
+
+    key: int = 0  # the index's own key: never shown
+    cluster: str = "local"
+    job_id: int
+    array_job_id: int = 0  # 0 = no array
+    array_task_id: int | None = None  # a started (or separated) task
+    array_tasks: str | None = None  # what is still pending of the array: "0-3%2" (None = not the array's rest)
+    array_spec: str | None = None  # the whole array as submitted, for SLURM_ARRAY_TASK_COUNT/MIN/MAX/STEP
+    uid: int = 0
+    gid: int = 0
+    user: str = ""
+    group: str = ""
+    submit_host: str = ""
+    submit_line: str = ""
+    alloc_sid: int = 0  # the submitter's session (AllocNode:Sid)
+    request: JobRequest = JobRequest()
+    state: str = "PENDING"
+    reason: str = "None"
+    held: str = ""
+    partition: str = ""
+    priority: int = 0
+    dependency: str = ""  # what is left of it: "afterok:12(unfulfilled)"
+    time_limit: int | None = None  # minutes; INFINITE; None = the partition decides at start
+    submit_time: float = 0
+    eligible_time: float = 0
+    start_time: float = 0  # for a pending job: when it is expected to start, 0 = unknown
+    end_time: float = 0  # for a running job: when its limit ends it, 0 = never
+    suspend_time: float = 0
+    last_sched: float = 0
+    restarts: int = 0
+    shares: tuple[NodeShare, ...] = ()
+    cpus: int = 1  # allocated, or needed at least while pending
+    nodes: int = 1  # the same
+    tasks: int = 1
+    exit_status: int = 0
+    derived_status: int = 0
+    cancelled_by: int | None = None  # uid
+    stdout: str = ""  # expanded paths
+    stderr: str = ""
+    stdin: str = ""
+    comment: str = ""
+    _nested = {"request": JobRequest, "shares": NodeShare}
+
+    @property
+    def name(self) -> str:
+        """The job's name as squeue shows it."""
+        return self.request.name or "(null)"
+
+    @property
+    def array_label(self) -> str:
+        """The id as users write it: ``12``, ``12_3`` or ``12_[0-3%2]``."""
+        if self.array_task_id is not None:
+            return f"{self.array_job_id}_{self.array_task_id}"
+        if self.array_tasks is not None:
+            return f"{self.array_job_id}_[{self.array_tasks}]"
+        return str(self.job_id)
+
+
+class Step(Value):
+    """A step of a job: ``step_id`` is a number, or ``batch``/``extern`` (text)."""
+
+    job_id: int
+    restart: int = 0
+    step_id: str = "0"
+    name: str = ""
+    state: str = "RUNNING"
+    nodes: tuple[str, ...] = ()
+    tasks: int = 1
+    cpus: int = 1
+    start_time: float = 0
+    end_time: float = 0
+    exit_status: int = 0
+    cancelled_by: int | None = None

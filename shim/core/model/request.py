@@ -1,0 +1,153 @@
+"""What a user asks for: a job (sbatch, salloc, srun outside a job) and a step (srun).
+
+Values are normalised: times in minutes, memory in MiB, instants in seconds since the epoch. ``None`` means that the
+user did not say; a default is filled in by whoever needs one, so that "asked for" and "got" stay apart (SLURM_NTASKS is
+set only for a user who asked). Texts that Slurm shows back as given (dependency, export, licences, comment) stay texts.
+"""
+
+from __future__ import annotations
+
+from shim.core.value import Value
+
+INFINITE = -1  # an unlimited time, in minutes
+INVALID_TIME = -2  # a time that Slurm accepts and shows as INVALID (`-t -5`)
+
+
+class SignalRequest(Value):
+    """``--signal=[R][B]:num[@lead]``: ``lead`` seconds before the limit; ``batch`` = the batch shell only (B:)."""
+
+    number: int
+    lead: int = 60
+    batch: bool = False
+
+
+class JobRequest(Value):
+    """One submission, after command line, environment and directives were merged."""
+
+    kind: str = "batch"  # batch (sbatch), alloc (salloc), run (srun outside a job)
+    name: str | None = None
+    # What runs. ``command`` is the script's absolute path (None for stdin and --wrap); for kind run: the command.
+    command: str | None = None
+    arguments: tuple[str, ...] = ()
+    work_dir: str = "/"
+    umask: int = 0o022
+    # Where and how much
+    partition: str | None = None  # as given; may be a comma list
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    ntasks: int | None = None
+    cpus_per_task: int | None = None
+    ntasks_per_node: int | None = None
+    ntasks_per_socket: int | None = None
+    ntasks_per_core: int | None = None
+    ntasks_per_gpu: int | None = None
+    min_cpus: int | None = None  # --mincpus
+    sockets_per_node: int | None = None
+    cores_per_socket: int | None = None
+    threads_per_core: int | None = None
+    mem_per_node: int | None = None  # MiB; 0 = all of the node
+    mem_per_cpu: int | None = None
+    mem_per_gpu: int | None = None
+    tmp_disk: int | None = None  # MiB per node
+    gres: str | None = None  # --gres, normalised: "gpu:a100:2,shard:1" (per node)
+    gpus: str | None = None  # "[type:]count" of the job
+    gpus_per_node: str | None = None
+    gpus_per_socket: str | None = None
+    gpus_per_task: str | None = None
+    cpus_per_gpu: int | None = None
+    node_list: str | None = None  # -w, as a hostlist
+    exclude: str | None = None  # -x
+    constraint: str | None = None
+    prefer: str | None = None
+    exclusive: str | None = None  # "node", "user", "mcs"; None = not asked
+    oversubscribe: bool = False  # -s
+    overcommit: bool = False
+    contiguous: bool = False
+    distribution: str | None = None
+    spread_job: bool = False
+    use_min_nodes: bool = False
+    licenses: str | None = None
+    reservation: str | None = None
+    switches: str | None = None
+    core_spec: int | None = None
+    thread_spec: int | None = None
+    # When
+    time_limit: int | None = None  # minutes, INFINITE, INVALID_TIME
+    time_min: int | None = None
+    begin: int = 0  # epoch seconds; 0 = at once
+    deadline: int = 0
+    dependency: str | None = None
+    kill_on_invalid_dep: bool | None = None
+    array: str | None = None  # normalised: "0-3%2"
+    hold: bool = False
+    priority: int | None = None
+    nice: int = 0
+    signal: SignalRequest | None = None
+    requeue: bool | None = None  # --requeue / --no-requeue; None = the cluster's default (yes)
+    no_kill: bool = False
+    immediate: int | None = None  # -I: seconds; 0 = at once
+    # Files and environment
+    stdin: str | None = None
+    stdout: str | None = None  # patterns as given
+    stderr: str | None = None
+    open_mode: str | None = None  # "a", "t"
+    export: str | None = None  # --export as given
+    export_file: str | None = None
+    get_user_env: bool = False
+    # Labels
+    account: str | None = None
+    qos: str | None = None
+    comment: str | None = None
+    wckey: str | None = None
+    mail_type: str | None = None
+    mail_user: str | None = None
+    extra: dict[str, str] = {}  # options that are only recorded (profile, power, network …): name -> text
+    _nested = {"signal": SignalRequest}
+
+
+class StepRequest(Value):
+    """What ``srun`` asks of an allocation. ``None``: not said; the rules of ``core.layout`` fill it in."""
+
+    name: str | None = None
+    argv: tuple[str, ...] = ()
+    work_dir: str | None = None
+    umask: int | None = None
+    ntasks: int | None = None
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    cpus_per_task: int | None = None
+    ntasks_per_node: int | None = None
+    ntasks_per_gpu: int | None = None
+    node_list: str | None = None
+    exclude: str | None = None
+    relative: int | None = None  # -r
+    distribution: str | None = None
+    mem_per_node: int | None = None
+    mem_per_cpu: int | None = None
+    gres: str | None = None  # "none" = none
+    gpus: str | None = None
+    gpus_per_node: str | None = None
+    gpus_per_task: str | None = None
+    exact: bool = False
+    overlap: bool = False
+    exclusive: bool = False
+    overcommit: bool = False
+    immediate: int | None = None
+    kill_on_bad_exit: bool = False
+    wait: int | None = None  # -W seconds after the first task's end; 0 = for ever
+    no_kill: bool = False
+    time_limit: int | None = None  # minutes
+    stdin: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    open_mode: str | None = None
+    label: bool = False
+    unbuffered: bool = False
+    pty: bool = False
+    window: tuple[int, int] | None = None  # rows, columns of the terminal
+    export: str | None = None
+    multi_prog: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (ranks as hostlist-like text or "*", argv)
+    task_prolog: str | None = None
+    task_epilog: str | None = None
+    verbose: int = 0
+    quiet: bool = False

@@ -1,0 +1,133 @@
+"""Immutable value classes with slots, on one small base class.
+
+``dataclasses`` costs a short command more to import than all of its own work, so the values of this project
+are made here. A class body of annotations, some with defaults, becomes a slotted class with keyword
+construction, equality, hash, ``repr`` and ``replace``:
+
+    class Resources(Value):
+        cpus: int
+        memory: int = 0      # MiB
+
+Values are immutable by convention enforced with ``__setattr__``; defaults must themselves be immutable.
+``to_dict``/``from_dict`` turn a value into plain JSON data and back; fields that hold values are named in ``_nested``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar, dataclass_transform
+
+    Self = TypeVar("Self", bound="Value")
+else:
+
+    def dataclass_transform(**_options):
+        return lambda cls: cls
+
+
+_MISSING: Any = ("no default",)
+
+
+class _ValueType(type):
+    """Collects annotated names into ``__slots__`` and their defaults into ``_defaults``."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+        fields: dict[str, Any] = {}
+        for base in bases:
+            fields.update(getattr(base, "_defaults", {}))
+        own = [field for field in body.get("__annotations__", {}) if not field.startswith("_")]
+        for field in own:
+            fields[field] = body.pop(field, _MISSING)
+        body["__slots__"] = tuple(own)
+        body["_defaults"] = fields
+        return super().__new__(mcs, name, bases, body)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Value(metaclass=_ValueType):
+    """Base of all values: keyword construction, equality by type and fields, no assignment."""
+
+    if TYPE_CHECKING:
+        _defaults: dict[str, Any]
+    # Fields that hold values (or lists of them): field -> class. Read by from_dict.
+    _nested: dict[str, Any] = {}
+
+    def __init__(self, **fields: Any) -> None:
+        put = object.__setattr__
+        defaults = self._defaults
+        for name, default in defaults.items():
+            value = fields.pop(name, default) if fields else default
+            if value is _MISSING:
+                raise TypeError(f"{type(self).__name__}: missing field {name!r}")
+            put(self, name, value)
+        if fields:
+            raise TypeError(f"{type(self).__name__}: unknown fields {sorted(fields)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}={getattr(self, name)!r}"
+            for name, default in self._defaults.items()
+            if getattr(self, name) != default
+        )
+        return f"{type(self).__name__}({shown})"
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._defaults)
+
+    def replace(self: Self, **changes: Any) -> Self:
+        """A copy with ``changes``; unknown names raise TypeError."""
+        fields = {name: getattr(self, name) for name in self._defaults}
+        fields.update(changes)
+        return type(self)(**fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: only fields that differ from their default; tuples become lists."""
+        return {
+            name: _plain(getattr(self, name))
+            for name, default in self._defaults.items()
+            if default is _MISSING or getattr(self, name) != default
+        }
+
+    @classmethod
+    def from_dict(cls: type[Self], data: dict[str, Any]) -> Self:
+        """The inverse of ``to_dict``. Unknown keys are left out: they come from a newer writer."""
+        fields: dict[str, Any] = {}
+        for name in cls._defaults:
+            if name in data:
+                value = data[name]
+                nested = cls._nested.get(name)
+                if nested is not None and value is not None:
+                    value = (
+                        tuple(nested.from_dict(item) for item in value)
+                        if isinstance(value, list)
+                        else nested.from_dict(value)
+                    )
+                elif isinstance(value, list):
+                    value = _frozen(value)
+                fields[name] = value
+        return cls(**fields)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Value):
+        return value.to_dict()
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value

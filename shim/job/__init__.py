@@ -1,0 +1,1 @@
+"""What runs inside a job, here or in a pod: wire, agents, steps. Standard library only, Python 3.9."""

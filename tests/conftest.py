@@ -1,0 +1,29 @@
+"""Settings of the whole suite: a Hypothesis profile, an own state folder for every test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("suite", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
+
+# Nothing of the caller's job, configuration or input variables may reach a test.
+for _name in list(os.environ):
+    if _name.startswith(("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")):
+        if _name != "SHIM_TEST_SLURM":
+            del os.environ[_name]
+os.umask(0o022)
+
+
+@pytest.fixture(autouse=True)
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own state folder and no configuration but the test's."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("SHIM_STATE_DIR", str(folder))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("SHIM_NO_SYSTEM_CONFIG", "1")
+    return folder
