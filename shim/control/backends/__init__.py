@@ -1,0 +1,1 @@
+"""Where jobs run. Backends do not import each other; the controller knows them by ``base`` alone."""

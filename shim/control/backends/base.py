@@ -1,0 +1,100 @@
+"""What the controller asks of a backend, and what a backend tells it.
+
+The controller has committed before it calls; it calls again after a restart. So every call is idempotent: the run's name
+(cluster, job id, restart count) decides, and a run that has been started is never started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job, NodeShare
+from shim.core.value import Value
+from shim.job.spec import RunSpec
+
+
+class Run(Value):
+    """Names one start of one job."""
+
+    cluster: str
+    job_id: int
+    restart: int = 0
+
+
+class Order(Value):
+    """What the controller wants of a run. ``number`` makes repeating harmless: a leader obeys each number once.
+
+    kinds: ``signal`` (signal, scope, step), ``end`` (state, uid, why), ``limit`` (seconds from the start), ``suspend``, ``resume``,
+    ``release`` (an allocation's own end: status). Scopes: "steps", "batch" (the batch shell), "all"; a step id in ``step``.
+    ``end`` without step ends the run: TERM, KillWait, KILL, and its state is ``state`` (CANCELLED, TIMEOUT, REQUEUED …).
+    """
+
+    number: int
+    kind: str
+    signal: int = 0
+    scope: str = "all"
+    step: str | None = None
+    state: str = ""
+    uid: int | None = None
+    why: str = ""
+    seconds: int | None = None
+    status: int = 0
+
+
+class BackendError(Exception):
+    """A run could not be started. ``transient``: trying again may help; otherwise the job fails with ``reason``."""
+
+    def __init__(self, text: str, *, reason: str = "JobLaunchFailure", transient: bool = False) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.transient = transient
+
+
+class Observer(Protocol):
+    """The controller's side: what a backend reports. Called in the controller's event loop; never blocks."""
+
+    def happened(self, run: Run, event: Mapping[str, Any]) -> None:
+        """One line of the leader's journal: ``n`` (from 1, in order, may be repeated), ``at`` (epoch), ``kind`` and its fields.
+
+        kinds (docs/agent-protocol.md): started, step, step-end, ending, ended.
+        """
+
+    def lost(self, run: Run, reason: str) -> None:
+        """The run's leader is gone without having written its end: NODE_FAIL, or requeue."""
+
+    def cluster_changed(self, cluster: str) -> None:
+        """Nodes appeared, vanished or changed state."""
+
+
+class Backend(Protocol):
+    """Where the jobs of one cluster run."""
+
+    async def open(self, observer: Observer) -> Cluster:
+        """Begin; the cluster's shape. Called once, before anything else."""
+
+    async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
+        """The runs that the index believes to be active, each with the last journal number it has committed.
+
+        Events after that number follow through the observer, ``lost`` for the dead. A run the backend has never started
+        is not reported here: ``start`` is called for it. Runs that the backend has and the list has not are ended.
+        """
+
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
+        """Start a run, all nodes or none. Returns once the agents were asked; ``started`` comes as an event."""
+
+    async def order(self, run: Run, order: Order) -> None:
+        """Pass an order on. A run that cannot be reached gets it when it can be; a dead run's orders are dropped."""
+
+    async def forget(self, run: Run) -> None:
+        """The run's end is committed: its leader may go and its folder be removed."""
+
+    def reach(self, run: Run) -> str:
+        """The run folder, or another address, by which srun on this machine reaches the leader."""
+
+    def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
+        """The shares with ``host`` filled in: the names that resolve inside the job."""
+
+    async def close(self) -> None:
+        """The controller ends. Runs go on."""

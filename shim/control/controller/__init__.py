@@ -1,0 +1,1 @@
+"""The controller: the one process per user and host that moves jobs; the only writer of the index."""

@@ -1,0 +1,40 @@
+"""What commands and the controller say to each other.
+
+A unix stream socket (0600, the peer's uid is checked on both sides). A message is a 4-byte big-endian length and that many
+bytes of JSON. A client sends one request and reads replies until one has ``"ok"``; before it there may be events.
+
+    request   {"protocol": 1, "op": "submit", …}
+    event     {"event": "queued", …}
+    reply     {"ok": true, …}  or  {"ok": false, "lines": ["error: …"], "code": 1}   (a ShimError)
+
+Byte strings (scripts, environment) travel as text decoded with ``surrogateescape``. Operations and their fields:
+
+    ping                                   -> pid, started (epoch), version
+    submit    request (JobRequest), environment {name: value}, script (text or null), token, submit_line, submit_host, sid,
+              rlimits {name: [soft, hard]}, test_only (bool), cluster (name or null)
+                                           -> job_id, cluster, notes [lines for stderr, as after "sbatch: "]
+              The same token twice answers the same job id: a client that lost its connection asks again.
+              test_only -> start (epoch), processors, nodes (hostlist), partition
+    allocate  the fields of submit, and keep (bool: --no-shell)
+              events  {"event": "submitted", "job_id"}, {"event": "queued", "job_id"},
+                      {"event": "granted", "job": Job, "environment": {…}, "run_dir": …, "reach": {…}},
+                      {"event": "revoked", "state", "reason"}
+              The connection is the allocation's life: when it closes (and keep is false), the job ends. reply ok comes
+              at the job's end: state, exit_status. A client whose controller died sends ``attach``.
+    attach    job_id, token                -> as allocate, from its present state
+    release   job_id, status (raw wait)    -> ends an allocation (salloc's command ended)
+    wait      job_id                       -> state, exit_status, restarts   (at the end of the job; of an array: the worst)
+    reach     job_id                       -> job (Job), run_dir, cluster   (srun --jobid: where the leader is)
+    cancel    targets [{job_id, task (array task id | null), step (text | null)}], signal (number | null), scope
+              ("default" | "batch" | "full"), uid  -> results [{target, error (Slurm's text | null)}]
+    hold, release_job, requeue, requeuehold, suspend, resume, top
+              targets                      -> results
+    update    targets, fields {canonical scontrol name: text}  -> results
+    script    job_id                       -> script (text)
+    shutdown  now (bool)                   -> (the controller ends; running jobs go on)
+"""
+
+from __future__ import annotations
+
+PROTOCOL = 1
+MAX_MESSAGE = 64 * 1024 * 1024

@@ -1,0 +1,55 @@
+"""What the agents of one run are given: ``spec.json`` in the run folder.
+
+A **run** is one start of one job: (cluster, job id, restart count). Its folder, here or in a pod, holds
+
+    spec.json   this value                     key       the run's secret, 32 bytes as hex (0600)
+    script      the batch script's copy        journal   what happened (leader only), JSON lines
+    lock.<i>    held (flock) by agent i        leader    where the leader listens: a JSON address
+    environment.json   the batch environment, complete
+
+Tasks find the folder by ``SHIM_RUN_DIR`` in their environment.
+"""
+
+from __future__ import annotations
+
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+from shim.core.value import Value
+
+
+class RunNode(Value):
+    """One node of a run. ``name`` as users see it, ``host`` as it resolves inside the job, ``address`` its IP."""
+
+    name: str
+    host: str
+    address: str = ""
+
+
+class RunSpec(Value):
+    """Everything the agents of a run need; no secret is in it.
+
+    ``job`` carries the request, the shares and the ids; ``cluster`` the limits (kill_wait). ``limit`` is the time limit in
+    seconds from the start (None: unlimited); the leader keeps it. ``isolate``: node names resolve by a mount and UTS
+    namespace per node ("namespaces") or are addresses ("addresses"); "none" in pods. ``private`` is the folder with the files
+    that the namespaces mount (hosts, profile). ``commands`` is our command folder. ``news`` is the argv that starts a
+    controller, run by a leader that has news and sees no controller.
+    """
+
+    job: Job
+    cluster: Cluster
+    nodes: tuple[RunNode, ...] = ()
+    script: bool = False  # a batch script is there (file ``script``)
+    limit: int | None = None  # seconds
+    isolate: str = "none"
+    private: str = ""
+    commands: str = ""
+    news: tuple[str, ...] = ()
+    memory: tuple[int, ...] = ()  # MiB enforced per node; 0 = not enforced
+    rlimits: dict[str, tuple[int, int]] = {}  # RLIMIT_ name -> (soft, hard) of the submitter
+    listen: str = "unix"  # how the leader listens: "unix" (in the run folder) or "tcp:<port>"
+    _nested = {"job": Job, "cluster": Cluster, "nodes": RunNode}
+
+    @property
+    def name(self) -> str:
+        """``7.0``: job id and restart count; names the folder."""
+        return f"{self.job.job_id}.{self.job.restarts}"
