@@ -1,0 +1,1 @@
+"""How tests get a real Slurm: one command brings it up, one takes it down."""
