@@ -1,0 +1,223 @@
+"""The configuration as files and variables say it: read, checked, merged, with the origin of each value.
+
+Order (later wins): /etc/shim/config.toml, $XDG_CONFIG_HOME/shim/config.toml, the file $SHIM_CONFIG names, then variables
+SHIM_DEFAULT and SHIM_<CLUSTER>_<WORD> (``SHIM_LOCAL_NODES=2``). An unknown word is an error that names it and the nearest
+known one. Not on a hot path: ``site`` keeps the result.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shim.control import site
+from shim.control.config_words import CLUSTER, Word, words_of
+from shim.core import hostlist, sizes, times
+from shim.core.errors import ShimError
+from shim.core.value import Value
+
+BACKENDS = ("local", "kubernetes", "slurm")
+
+
+class ConfigError(ShimError):
+    """The configuration cannot be used; says which file and word."""
+
+
+class Setting(Value):
+    """A value and where it came from (a file's path, a variable's name, or "default")."""
+
+    value: Any = None
+    origin: str = "default"
+
+
+class Config(Value):
+    """The merged configuration: ``default`` and, per cluster, its words; tables within stay nested dicts of Settings."""
+
+    default: Setting = Setting(value="local")
+    clusters: dict[str, dict[str, Any]] = {}
+
+
+def load(environ: Mapping[str, str] | None = None) -> Config:
+    """Reads and merges everything. Raises ConfigError."""
+    env = os.environ if environ is None else environ
+    merged: dict[str, Any] = {}
+    for path in site.files(env):
+        table = _read(path, required=path == env.get("SHIM_CONFIG"))
+        if table is not None:
+            _merge(merged, _checked(table, (), path))
+    clusters = merged.get("clusters", {})
+    default = merged.get("default", Setting(value=next(iter(clusters), "local") if len(clusters) == 1 else "local"))
+    if "SHIM_DEFAULT" in env:
+        default = Setting(value=env["SHIM_DEFAULT"], origin="SHIM_DEFAULT")
+    if not clusters:
+        clusters = {"local": {}}
+    for name, words in clusters.items():
+        words.update(_from_environment(name, env))
+    if default.value not in clusters:
+        known = ", ".join(sorted(clusters))
+        raise ConfigError(f'error: {default.origin}: default "{default.value}" names no cluster; configured: {known}')
+    return Config(default=default, clusters=clusters)
+
+
+def _read(path: str, *, required: bool) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise ConfigError(f'error: SHIM_CONFIG names a file that is not there: "{path}"') from None
+        return None
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        text = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise ConfigError(f"error: {path}: {text}") from problem
+
+
+def _checked(table: Mapping[str, Any], path: tuple[str, ...], origin: str) -> dict[str, Any]:
+    """The table with every value checked, converted and wrapped in a Setting."""
+    words = words_of(path)
+    if words is None:  # a table of tables (clusters, partitions)
+        return {name: _subtable(value, (*path, name), origin) for name, value in table.items()}
+    known = {word.name: word for word in words}
+    result: dict[str, Any] = {}
+    for name, value in table.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f'; did you mean "{near[0]}"?' if near else f"; known are: {', '.join(sorted(known))}"
+            raise ConfigError(f'error: {origin}: unknown word "{".".join((*path, name))}"{hint}')
+        word = known[name]
+        if name == "node":
+            result[name] = [_checked(entry, (*path, name), origin) for entry in _tables(value, path, origin)]
+        elif word.type == "table":
+            result[name] = _checked(_subtable_of(value, (*path, name), origin), (*path, name), origin)
+        else:
+            result[name] = Setting(value=convert(word, value, f"{origin}: {'.'.join((*path, name))}"), origin=origin)
+    return result
+
+
+def _subtable(value: object, path: tuple[str, ...], origin: str) -> dict[str, Any]:
+    return _checked(_subtable_of(value, path, origin), path, origin)
+
+
+def _subtable_of(value: object, path: tuple[str, ...], origin: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f'error: {origin}: "{".".join(path)}" must be a table')
+    return value
+
+
+def _tables(value: object, path: tuple[str, ...], origin: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise ConfigError(f'error: {origin}: "{".".join(path)}.node" must be a list of tables ([[…]])')
+    for entry in value:
+        yield _subtable_of(entry, (*path, "node"), origin)
+
+
+def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    for name, value in other.items():
+        if isinstance(value, dict) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        else:
+            into[name] = value
+
+
+def _from_environment(cluster: str, env: Mapping[str, str]) -> dict[str, Setting]:
+    prefix = "SHIM_" + cluster.upper().replace("-", "_") + "_"
+    found = {}
+    for word in CLUSTER:
+        variable = prefix + word.name.upper()
+        if word.type != "table" and variable in env:
+            found[word.name] = Setting(value=convert(word, env[variable], variable), origin=variable)
+    return found
+
+
+def convert(word: Word, value: object, where: str) -> object:
+    """``value`` as the word's type; text is accepted for every type (variables). Raises ConfigError."""
+    try:
+        return _CONVERTERS[word.type](value)
+    except (ValueError, TypeError) as problem:
+        raise ConfigError(f'error: {where}: bad value "{value}": {_WANTED[word.type]}') from problem
+
+
+def _int(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or int(value) < 0:
+        raise ValueError(value)
+    return int(value)
+
+
+def _bool(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[str(value).lower()]
+
+
+def _bool_checked(value: object) -> bool:
+    try:
+        return _bool(value)
+    except KeyError as problem:
+        raise ValueError(value) from problem
+
+
+def _minutes(value: object) -> int | None:
+    minutes = times.parse_minutes(str(value))
+    return None if minutes < 0 else minutes
+
+
+def _memory(value: object) -> int:
+    return sizes.parse_memory(str(value))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _hosts(value: object) -> str:
+    text = ",".join(value) if isinstance(value, list) else _text(value)
+    if text:
+        hostlist.expand(text)
+    return text
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part for part in value.split(",") if part)
+    if isinstance(value, list):
+        return tuple(_text(part) for part in value)
+    raise TypeError(value)
+
+
+def _gpus(value: object) -> tuple[tuple[str, int], ...]:
+    if isinstance(value, (bool, float)):
+        raise TypeError(value)
+    if isinstance(value, int):
+        return (("", _int(value)),)
+    kinds = []
+    for part in str(value).split(","):
+        kind, _, count = part.rpartition(":")
+        kinds.append((kind, _int(count)))
+    return tuple(kinds)
+
+
+_CONVERTERS: dict[str, Any] = {
+    "str": _text,
+    "int": _int,
+    "bool": _bool_checked,
+    "minutes": _minutes,
+    "memory": _memory,
+    "hosts": _hosts,
+    "words": _words,
+    "gpus": _gpus,
+}
+_WANTED = {
+    "str": "a text is wanted",
+    "int": "a number from 0 up is wanted",
+    "bool": "true or false is wanted",
+    "minutes": "a time is wanted: minutes, HH:MM:SS, D-HH or UNLIMITED",
+    "memory": "a size is wanted: 4000, 4G",
+    "hosts": "a host list is wanted: n[1-4]",
+    "words": "a list of texts is wanted",
+    "gpus": 'a number or "type:number" is wanted',
+}

@@ -1,0 +1,81 @@
+"""Every word of the configuration: its type, its default, what it means. docs/configuration.md is made from it.
+
+Types: str, int, bool, minutes (a Slurm time), memory (a Slurm size), hosts (a hostlist), words (a list of strings),
+gpus (``4`` or ``"a100:4"``), table (passed on to the backend as it is).
+"""
+
+from __future__ import annotations
+
+from shim.core.value import Value
+
+
+class Word(Value):
+    """One word of the configuration file."""
+
+    name: str
+    type: str
+    default: object = None
+    text: str = ""
+    backends: tuple[str, ...] = ("local", "kubernetes", "slurm")
+
+
+TOP = (
+    Word(name="default", type="str", default="local", text="cluster of jobs that name none"),
+    Word(name="clusters", type="table", text="the clusters, one table each: what `-M` names"),
+)
+
+CLUSTER = (
+    Word(name="backend", type="str", default="local", text="`local`, `kubernetes` or `slurm`"),
+    Word(name="nodes", type="int", default=4, text="how many virtual nodes", backends=("local",)),
+    Word(name="node_names", type="hosts", default="", text="their names, e.g. `n[1-4]`", backends=("local",)),
+    Word(name="cpus", type="int", default=0, text="CPUs of each node; 0 = this machine's", backends=("local",)),
+    Word(name="sockets", type="int", default=0, text="sockets of each node", backends=("local",)),
+    Word(name="threads_per_core", type="int", default=1, text="threads of each core", backends=("local",)),
+    Word(name="memory", type="memory", default=0, text="memory of each node; 0 = this machine's", backends=("local",)),
+    Word(name="tmp_disk", type="memory", default=0, text="temporary disk of each node", backends=("local",)),
+    Word(name="gpus", type="gpus", default=None, text="GPUs of each node: `4` or `a100:4`", backends=("local",)),
+    Word(name="features", type="words", default=(), text="features of each node (--constraint)", backends=("local",)),
+    Word(name="node", type="table", default=None, text="tables of nodes that differ: `names` and any word above"),
+    Word(name="partitions", type="table", default=None, text="the partitions, one table each"),
+    Word(name="first_job_id", type="int", default=1, text="the first job id"),
+    Word(name="max_array_size", type="int", default=1001, text="MaxArraySize: one more than the highest index"),
+    Word(name="max_jobs", type="int", default=10000, text="MaxJobCount: how many jobs may be active"),
+    Word(name="kill_wait", type="int", default=30, text="KillWait: seconds from TERM to KILL"),
+    Word(name="min_job_age", type="int", default=300, text="MinJobAge: seconds an ended job stays in `squeue -t all`"),
+    Word(name="requeue_delay", type="int", default=1, text="seconds a requeued job waits (Slurm: 120)"),
+    Word(name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU; unset: memory is charged if asked for"),
+    Word(name="max_mem_per_cpu", type="memory", default=None, text="MaxMemPerCPU"),
+    Word(name="max_mem_per_node", type="memory", default=None, text="MaxMemPerNode"),
+    Word(name="enforce_part_limits", type="bool", default=False, text="EnforcePartLimits: refuse at submit"),
+    Word(name="requeue", type="bool", default=True, text="JobRequeue: jobs may be requeued unless they say no"),
+    Word(name="licenses", type="str", default="", text="licences: `matlab:2,ansys:1`"),
+    Word(name="isolation", type="str", default="auto", text="node names by `namespaces`, `addresses` or `auto`"),
+)
+
+PARTITION = (
+    Word(name="nodes", type="hosts", default="", text="its nodes; empty = all"),
+    Word(name="default", type="bool", default=False, text="jobs that name no partition go here"),
+    Word(name="state", type="str", default="UP", text="`UP`, `DOWN`, `DRAIN` or `INACTIVE`"),
+    Word(name="max_time", type="minutes", default=None, text="MaxTime"),
+    Word(name="default_time", type="minutes", default=None, text="DefaultTime"),
+    Word(name="min_nodes", type="int", default=1, text="MinNodes"),
+    Word(name="max_nodes", type="int", default=None, text="MaxNodes"),
+    Word(name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU"),
+    Word(name="max_mem_per_cpu", type="memory", default=None, text="MaxMemPerCPU"),
+    Word(name="priority_tier", type="int", default=1, text="PriorityTier"),
+)
+
+
+def words_of(path: tuple[str, ...]) -> tuple[Word, ...] | None:
+    """The words that may stand in the table at ``path``; None for a table that is passed on as it is."""
+    if not path:
+        return TOP
+    if len(path) == 2 and path[0] == "clusters":
+        return CLUSTER
+    if len(path) == 4 and path[2] == "partitions":
+        return PARTITION
+    if len(path) == 3 and path[2] == "node":
+        node_words = ("cpus", "sockets", "threads_per_core", "memory", "tmp_disk", "gpus", "features")
+        names = Word(name="names", type="hosts", text="names")
+        return (names, *(word for word in CLUSTER if word.name in node_words))
+    return None

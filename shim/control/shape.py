@@ -1,0 +1,154 @@
+"""From configuration to clusters: the words of a cluster's table become nodes and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control.config import Config, ConfigError
+from shim.control.config_words import CLUSTER, PARTITION, Word
+from shim.control.machine import Machine
+from shim.core import hostlist, tres
+from shim.core.model.cluster import Cluster, Gres, Node, Partition
+
+
+def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster, ...]:
+    """All configured clusters, the default one first. ``isolation``: how local nodes get their names."""
+    made = [_cluster(name, words, machine, isolation) for name, words in config.clusters.items()]
+    local = [cluster.name for cluster in made if cluster.backend == "local"]
+    if len(local) > 1:
+        raise ConfigError(f"error: only one cluster may have the local backend, not {', '.join(local)}")
+    return tuple(sorted(made, key=lambda cluster: cluster.name != config.default.value))
+
+
+def _value(words: Mapping[str, Any], table: tuple[Word, ...], name: str) -> Any:
+    if name in words:
+        return words[name].value
+    return next(word.default for word in table if word.name == name)
+
+
+def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: str) -> Cluster:
+    def get(word: str) -> Any:
+        return _value(words, CLUSTER, word)
+
+    backend = get("backend")
+    if backend != "local":
+        known = backend in ("kubernetes", "slurm")
+        what = "is not there yet" if known else 'is unknown; known are "local", "kubernetes", "slurm"'
+        raise ConfigError(f'error: {words["backend"].origin}: clusters.{name}: backend "{backend}" {what}')
+    if get("isolation") != "auto":
+        isolation = get("isolation")
+    nodes = _nodes(words, machine, isolation)
+    mimic = bool(get("cpus")) or "node" in words
+    return Cluster(
+        name=name,
+        backend=backend,
+        nodes=nodes,
+        partitions=_partitions(name, words, nodes),
+        first_job_id=get("first_job_id"),
+        max_array_size=get("max_array_size"),
+        max_job_count=get("max_jobs"),
+        kill_wait=get("kill_wait"),
+        min_job_age=get("min_job_age"),
+        def_mem_per_cpu=get("def_mem_per_cpu"),
+        max_mem_per_cpu=get("max_mem_per_cpu"),
+        max_mem_per_node=get("max_mem_per_node"),
+        enforce_part_limits=get("enforce_part_limits"),
+        requeue=get("requeue"),
+        licenses=tuple(Gres(name=kind, count=count) for kind, _, count in tres.parse_gres(get("licenses")))
+        if get("licenses")
+        else (),
+        settings={
+            "isolation": isolation,
+            "overcommit": "" if mimic else "machine",
+            "requeue_delay": str(get("requeue_delay")),
+        },
+    )
+
+
+def _nodes(words: Mapping[str, Any], machine: Machine, isolation: str) -> tuple[Node, ...]:
+    names = _names(words, isolation)
+    special: dict[str, dict[str, Any]] = {}
+    for entry in words.get("node", ()):
+        if "names" not in entry:
+            raise ConfigError('error: every table of "node" needs "names"')
+        for name in hostlist.expand(entry["names"].value):
+            if name not in names:
+                raise ConfigError(f'error: {entry["names"].origin}: "{name}" is no node; nodes are {hostlist.fold(names)}')
+            special.setdefault(name, {}).update(entry)
+    return tuple(
+        _node(name, index, {**words, **special.get(name, {})}, machine) for index, name in enumerate(names, start=1)
+    )
+
+
+def _names(words: Mapping[str, Any], isolation: str) -> list[str]:
+    if isolation == "addresses":
+        return [f"127.0.0.{number}" for number in range(1, _value(words, CLUSTER, "nodes") + 1)]
+    given = _value(words, CLUSTER, "node_names")
+    if given:
+        return hostlist.expand(given)
+    return [f"node{number}" for number in range(1, _value(words, CLUSTER, "nodes") + 1)]
+
+
+def _node(name: str, number: int, words: Mapping[str, Any], machine: Machine) -> Node:
+    def get(word: str) -> Any:
+        return _value(words, CLUSTER, word)
+
+    cpus = get("cpus") or machine.cpus
+    sockets = get("sockets") or (machine.sockets if not get("cpus") else 1)
+    threads = get("threads_per_core")
+    if cpus % (sockets * threads):
+        raise ConfigError(f"error: node {name}: {cpus} CPUs are no multiple of {sockets} sockets x {threads} threads")
+    gpus = get("gpus")
+    if gpus is None:
+        gpus = (("", machine.gpus),) if machine.gpus else ()
+    return Node(
+        name=name,
+        address=f"127.0.{number // 250}.{number % 250}",
+        cpus=cpus,
+        sockets=sockets,
+        cores_per_socket=cpus // sockets // threads,
+        threads_per_core=threads,
+        memory=get("memory") or machine.memory,
+        tmp_disk=get("tmp_disk"),
+        gres=tuple(Gres(name="gpu", type=kind, count=count) for kind, count in gpus if count),
+        features=tuple(get("features")),
+    )
+
+
+def _partitions(cluster: str, words: Mapping[str, Any], nodes: tuple[Node, ...]) -> tuple[Partition, ...]:
+    names = tuple(node.name for node in nodes)
+    tables = words.get("partitions") or {"debug": {}}
+    made = [_partition(name, table, names) for name, table in tables.items()]
+    defaults = [partition.name for partition in made if partition.default]
+    if len(defaults) > 1:
+        raise ConfigError(f"error: cluster {cluster}: only one partition may be the default, not {', '.join(defaults)}")
+    if not defaults and len(made) == 1:
+        made = [made[0].replace(default=True)]
+    return tuple(made)
+
+
+def _partition(name: str, table: Mapping[str, Any], nodes: tuple[str, ...]) -> Partition:
+    def get(word: str) -> Any:
+        return _value(table, PARTITION, word)
+
+    own = tuple(hostlist.expand(get("nodes"))) if get("nodes") else nodes
+    for node in own:
+        if node not in nodes:
+            raise ConfigError(f'error: partition {name}: "{node}" is no node; nodes are {hostlist.fold(nodes)}')
+    state = get("state").upper()
+    if state not in ("UP", "DOWN", "DRAIN", "INACTIVE"):
+        raise ConfigError(f'error: partition {name}: bad state "{get("state")}": UP, DOWN, DRAIN or INACTIVE is wanted')
+    return Partition(
+        name=name,
+        nodes=own,
+        default=get("default"),
+        state=state,
+        max_time=get("max_time"),
+        default_time=get("default_time"),
+        min_nodes=get("min_nodes"),
+        max_nodes=get("max_nodes"),
+        def_mem_per_cpu=get("def_mem_per_cpu"),
+        max_mem_per_cpu=get("max_mem_per_cpu"),
+        priority_tier=get("priority_tier"),
+    )

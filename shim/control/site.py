@@ -1,0 +1,113 @@
+"""The clusters of this site, resolved once and kept: what sinfo, scontrol and the controller share.
+
+Hot path. The resolved clusters are kept with ``marshal`` in the state folder under a stamp of everything they depend on: inode,
+time and size of each configuration file, the SHIM_* variables, the boot. A stamp that differs means that all is read again.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+from shim.control import paths
+from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_VERSION = 1  # of the kept form
+_NOT_CONFIGURATION = ("SHIM_STATE_DIR", "SHIM_RUN_DIR", "SHIM_PYTHON", "SHIM_CONTROLLER_IDLE", "SHIM_TEST_CRASH")
+
+
+def clusters() -> tuple[Cluster, ...]:
+    """All clusters, the default one first. Raises ConfigError for a configuration that cannot be used."""
+    wanted = stamp(os.environ)
+    kept = _kept(wanted)
+    if kept is None:
+        kept = _resolve()
+        _keep(wanted, kept)
+    return tuple(Cluster.from_dict(data) for data in kept)
+
+
+def cluster(name: str | None = None) -> Cluster:
+    """The cluster of that name, or the default one. Raises ShimError with Slurm's text for an unknown name."""
+    found = clusters()
+    if name is None:
+        return found[0]
+    for one in found:
+        if one.name == name:
+            return one
+    raise ShimError(
+        f"error: No cluster '{name}' known by database.",
+        f"error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
+        "Use 'sacctmgr list clusters' to see available clusters.",
+    )
+
+
+def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
+    """Everything the resolved configuration depends on."""
+    seen: list[Any] = [_VERSION]
+    for path in files(environ):
+        try:
+            found = os.stat(path)
+            seen.append((path, found.st_ino, found.st_mtime_ns, found.st_size))
+        except OSError:
+            seen.append((path, 0, 0, 0))
+    seen.extend(
+        (name, environ[name]) for name in sorted(environ) if name.startswith("SHIM_") and name not in _NOT_CONFIGURATION
+    )
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            seen.append(file.read())
+    except OSError:
+        seen.append("")
+    return tuple(seen)
+
+
+def files(environ: Mapping[str, str]) -> list[str]:
+    """The configuration files in the order of reading, whether they exist or not."""
+    found = [] if environ.get("SHIM_NO_SYSTEM_CONFIG") else ["/etc/shim/config.toml"]
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    found.append(os.path.join(home, "shim", "config.toml"))
+    if environ.get("SHIM_CONFIG"):
+        found.append(environ["SHIM_CONFIG"])
+    return found
+
+
+def _path() -> str:
+    return os.path.join(paths.state_dir(), "site.cache")
+
+
+def _kept(wanted: tuple[Any, ...]) -> list[dict[str, Any]] | None:
+    try:
+        with open(_path(), "rb") as file:
+            kept = marshal.load(file)
+    except (OSError, ValueError, EOFError, TypeError):
+        return None
+    if not isinstance(kept, tuple) or len(kept) != 2 or kept[0] != wanted or not isinstance(kept[1], list):
+        return None
+    return kept[1]
+
+
+def _resolve() -> list[dict[str, Any]]:
+    from shim.control import config, machine, shape
+    from shim.job.agent import isolation
+
+    settings = config.load()
+    mode, _why = isolation.probe()
+    return [one.to_dict() for one in shape.clusters(settings, machine.this_machine(), mode)]
+
+
+def _keep(wanted: tuple[Any, ...], kept: list[dict[str, Any]]) -> None:
+    path = _path()
+    mine = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            marshal.dump((wanted, kept), file)
+        os.replace(mine, path)
+    except OSError:
+        pass  # a read-only or full home: it is resolved again next time
