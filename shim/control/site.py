@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _VERSION = 1  # of the kept form
-_NOT_CONFIGURATION = ("SHIM_STATE_DIR", "SHIM_RUN_DIR", "SHIM_PYTHON", "SHIM_CONTROLLER_IDLE", "SHIM_TEST_CRASH")
+_NOT_CONFIGURATION = (
+    "SHIM_STATE_DIR",
+    "SHIM_HOST_STATE_DIR",
+    "SHIM_RUN_DIR",
+    "SHIM_PYTHON",
+    "SHIM_CONTROLLER_IDLE",
+    "SHIM_TEST_CRASH",
+)
 
 
 def clusters() -> tuple[Cluster, ...]:

@@ -1,0 +1,71 @@
+"""The `shim` command: what the Slurm commands do not do. Typer, because no grammar of Slurm's is needed here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from shim import SLURM_VERSION, __version__
+from shim.admin import controller as controller_commands
+from shim.core.errors import ShimError
+
+app = typer.Typer(
+    name="shim",
+    help="Looks after the Slurm commands of this machine: what is configured, what works, what becomes of a script.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(controller_commands.app, name="controller")
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"shim {__version__} (slurm {SLURM_VERSION})")
+        raise typer.Exit
+
+
+@app.command()
+def doctor() -> None:
+    """Tries what jobs need on this machine and says what works, what does not, and why."""
+    from shim.admin import doctor as checks
+
+    if not checks.report(sys.stdout):
+        raise typer.Exit(1)
+
+
+@app.command()
+def config(
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
+) -> None:
+    """Shows the configuration in force."""
+    from shim.admin import show_config
+
+    show_config.report(sys.stdout, origin=origin)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options and a script.")]) -> None:
+    """Says what becomes of each directive and option of a script here: honoured, approximated, inert or refused."""
+    from shim.admin import explain as explanation
+
+    if not explanation.report(script, sys.stdout):
+        raise typer.Exit(1)
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command with ``argv``; errors of ours are one line on stderr."""
+    try:
+        app(args=argv, prog_name="shim", standalone_mode=True)
+    except ShimError as problem:
+        for line in problem.lines:
+            print(line.lstrip("\0") if line.startswith("\0") else f"shim: {line}", file=sys.stderr)
+        return problem.code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,0 +1,90 @@
+"""`shim doctor`: tries, rather than reads about, what jobs need; says what is lost without it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+from shim.control import paths, site
+from shim.core import hostlist
+from shim.core.errors import ShimError
+
+GOOD, NOTE, BAD = "ok", "note", "FAIL"
+
+
+def report(out: TextIO) -> bool:
+    """Writes one line per finding; False if something that jobs need does not work."""
+    fine = True
+    for level, text in _findings():
+        fine = fine and level != BAD
+        out.write(f"{level:>4}  {text}\n")
+    return fine
+
+
+def _findings() -> Iterator[tuple[str, str]]:
+    yield GOOD, f"Python {sys.version.split()[0]} ({sys.executable}), SQLite {sqlite3.sqlite_version}"
+    yield _state_folder()
+    try:
+        clusters = site.clusters()
+    except ShimError as problem:
+        yield BAD, f"configuration: {problem}"
+        return
+    for cluster in clusters:
+        names = hostlist.fold([node.name for node in cluster.nodes])
+        yield GOOD, f"cluster {cluster.name} ({cluster.backend}): {len(cluster.nodes)} nodes {names}"
+    yield _names()
+    yield _controller()
+    yield from _commands()
+
+
+def _state_folder() -> tuple[str, str]:
+    folder = paths.state_dir()
+    probe = os.path.join(folder, f".doctor.{os.getpid()}")
+    try:
+        paths.ensure(folder)
+        with open(probe, "w") as file:
+            file.write("x" * 4096)
+        os.unlink(probe)
+    except OSError as problem:
+        return BAD, f"state folder {folder}: {problem.strerror}; SHIM_STATE_DIR may name another"
+    return GOOD, f"state folder {folder} can be written (survives kill -9 of anything, not the loss of power)"
+
+
+def _names() -> tuple[str, str]:
+    from shim.job.agent import isolation
+
+    mode, why = isolation.probe()
+    if mode == "namespaces":
+        return GOOD, f"node names resolve inside jobs ({why})"
+    return NOTE, f"nodes are named by loopback addresses, 127.0.0.1 and on: {why}"
+
+
+def _controller() -> tuple[str, str]:
+    from shim.control import alive
+
+    if alive.is_alive():
+        return GOOD, "a controller is running"
+    return GOOD, "no controller is running: the first command that needs one starts it"
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    for command in ("sbatch", "srun", "squeue"):
+        path = shutil.which(command)
+        if path is None:
+            yield NOTE, f"{command} is not on PATH: put the folder `bin` of this checkout there"
+        elif not _ours(path):
+            yield NOTE, f"{command} on PATH is {path}, not ours"
+        else:
+            yield GOOD, f"{command} on PATH is {path}"
+
+
+def _ours(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"shim" in file.read(4096)
+    except OSError:
+        return False

@@ -1,0 +1,119 @@
+"""Run folders: what a run's agents are given, and what they left.
+
+A folder is made complete under another name and then renamed, so one that is there is whole. Names are those of
+``RunSpec.name``; ids are never used twice under one state folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control import paths
+from shim.control.backends.base import Run
+from shim.job.spec import RunSpec
+
+
+def folder(run: Run) -> str:
+    """The run's folder, whether it exists or not."""
+    return f"{paths.run_dir()}/{run.job_id}.{run.restart}"
+
+
+def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
+    """Makes the run's folder; one that is there already is left as it is (the same run asked for again)."""
+    path = folder(run)
+    if os.path.isdir(path):
+        return
+    paths.ensure(paths.run_dir())
+    draft = f"{paths.run_dir()}/.{run.job_id}.{run.restart}.{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    os.mkdir(draft, 0o700)
+    _write(f"{draft}/spec.json", json.dumps(spec.to_dict()).encode())
+    _write(f"{draft}/environment.json", json.dumps(dict(environment)).encode())
+    _write(f"{draft}/key", secrets.token_hex(32).encode())
+    _write(f"{draft}/cluster", run.cluster.encode())
+    if script is not None:
+        _write(f"{draft}/script", script, 0o700)
+    os.rename(draft, path)
+
+
+def existing() -> list[Run]:
+    """The runs whose folders are there; half-made drafts of a controller that was killed are removed."""
+    found = []
+    try:
+        names = os.listdir(paths.run_dir())
+    except FileNotFoundError:
+        return []
+    for name in names:
+        job, _, restart = name.partition(".")
+        if name.startswith("."):
+            shutil.rmtree(f"{paths.run_dir()}/{name}", ignore_errors=True)
+        elif job.isdigit() and restart.isdigit():
+            try:
+                with open(f"{paths.run_dir()}/{name}/cluster") as file:
+                    found.append(Run(cluster=file.read(), job_id=int(job), restart=int(restart)))
+            except OSError:
+                continue  # it is being removed
+    return found
+
+
+def alive(run: Run, index: int = 0) -> bool:
+    """Whether agent ``index`` holds its lock."""
+    try:
+        lock = os.open(f"{folder(run)}/lock.{index}", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def journal(run: Run, after: int = 0) -> list[dict[str, Any]]:
+    """The journal's lines after number ``after``; a last line that was cut off by a kill is no line."""
+    lines = []
+    try:
+        with open(f"{folder(run)}/journal", "rb") as file:
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break
+                line = json.loads(raw)
+                if line["n"] > after:
+                    lines.append(line)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return lines
+
+
+def key(run: Run) -> bytes:
+    """The run's secret."""
+    with open(f"{folder(run)}/key") as file:
+        return bytes.fromhex(file.read())
+
+
+def remove(run: Run) -> None:
+    """Removes the run's folder, under another name first, so that nobody finds half of one."""
+    gone = f"{paths.run_dir()}/.gone.{run.job_id}.{run.restart}"
+    try:
+        os.rename(folder(run), gone)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _write(path: str, content: bytes, mode: int = 0o600) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)
