@@ -1,0 +1,1 @@
+"""Slurm's command lines: the tables of all options, their grammar, and what becomes of each option."""
