@@ -1,0 +1,103 @@
+"""The edge of every command: errors become Slurm's lines and exit codes, and nobody sees a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim import dispatch
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PIPE_CLOSED = 141  # what a shell reports of a program that SIGPIPE ended
+INTERRUPTED = 130
+
+
+def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None = None) -> int:
+    """Runs the program (``main``: instead of the one dispatch knows); its exit code. All output is flushed after it."""
+    try:
+        code = (main or dispatch.entry(program))(argv)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except ShimError as error:
+        return _refused(program, error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence()
+        return PIPE_CLOSED
+    except Exception as error:
+        return _failed(program, error)
+
+
+def say(program: str, *lines: str) -> None:
+    """Prints lines on stderr as ShimError words them: after the program's name, or bare after a NUL."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(
+            "".join(f"{line[1:]}\n" if line.startswith("\0") else f"{program}: {line}\n" for line in lines)
+        )
+        sys.stderr.flush()
+    except OSError:
+        pass  # stderr is closed or full: there is nowhere left to say it
+
+
+def _refused(program: str, error: ShimError) -> int:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    say(program, *error.lines)
+    return error.code
+
+
+def _failed(program: str, error: Exception) -> int:
+    if isinstance(error, OSError) and sys.stdout is not None and _unwritable():
+        _silence()
+        say(program, f"error: write error: {error.strerror or error}")
+        return 1
+    where = _log(program, error)
+    say(
+        program, f"error: internal error: {type(error).__name__}: {error}" + (f" (details in {where})" if where else "")
+    )
+    return 1
+
+
+def _unwritable() -> bool:
+    """Whether standard output refuses what is still in its buffer (a full disk)."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _silence() -> None:
+    """Lets what is left in the buffer of stdout go nowhere, so that the interpreter's end has nothing to complain about."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _log(program: str, error: Exception) -> str:
+    """Appends the traceback to the log in the state folder; the path, or "" where it cannot be written."""
+    import time
+    import traceback
+
+    from shim.control import paths
+
+    path = paths.log_path()
+    try:
+        paths.ensure(os.path.dirname(path))
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {program}[{os.getpid()}]: internal error\n")
+            log.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    except OSError:
+        return ""
+    return path

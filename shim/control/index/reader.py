@@ -1,0 +1,148 @@
+"""The index as commands read it: read-only, on the C module, without waiting for anyone.
+
+Records are decoded from JSON one by one, so a question costs what its answer holds.
+"""
+
+from __future__ import annotations
+
+import os
+
+from shim.control.index import csqlite
+from shim.control.index.errors import IndexCorrupt, IndexNewer, fault
+from shim.control.index.query import JobQuery, where
+from shim.core import jsonlite
+from shim.core.model import states
+from shim.core.model.job import Job, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from sqlite3 import Connection
+    from typing import Any
+
+    from shim.core.model.cluster import Cluster
+
+VERSION = 1  # the newest format this program knows; schema.py holds the steps that lead to it
+
+
+class Reader:
+    """One open index. Every method raises IndexFault when the file turns out to be unusable."""
+
+    def __init__(self, path: str, connection: Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except csqlite.SqliteError as error:
+            raise fault(self.path, error) from None
+
+    def _decoded(self, text: str) -> dict[str, Any]:
+        try:
+            record = jsonlite.loads(text)
+        except ValueError as error:
+            raise IndexCorrupt(self.path, f"unreadable record: {error}") from None
+        if not isinstance(record, dict):
+            raise IndexCorrupt(self.path, "unreadable record")
+        return record
+
+    def jobs(self, query: JobQuery) -> list[Job]:
+        """The jobs that fit, by key (the order of their submission)."""
+        condition, values = where(query)
+        rows = self._rows(f"SELECT key, record FROM jobs WHERE {condition} ORDER BY key", values)
+        return [self._job(key, record) for key, record in rows]
+
+    def _job(self, key: int, record: str) -> Job:
+        data = self._decoded(record)
+        data["key"] = key
+        try:
+            return Job.from_dict(data)
+        except (TypeError, AttributeError) as error:
+            raise IndexCorrupt(self.path, f"unreadable record of job key {key}: {error}") from None
+
+    def job(self, cluster: str, job_id: int) -> Job | None:
+        """The record that has exactly this id."""
+        rows = self._rows("SELECT key, record FROM jobs WHERE cluster = ? AND job_id = ?", (cluster, job_id))
+        return self._job(*rows[0]) if rows else None
+
+    def array(self, cluster: str, array_job_id: int) -> list[Job]:
+        """All records of an array: started tasks and the rest, by key."""
+        rows = self._rows(
+            "SELECT key, record FROM jobs WHERE cluster = ? AND array_job_id = ? ORDER BY key", (cluster, array_job_id)
+        )
+        return [self._job(key, record) for key, record in rows]
+
+    def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:
+        """The steps of the current run of these jobs, in the order of their start."""
+        runs = {job.key: job.restarts for job in jobs}
+        found: list[tuple[int, Step]] = []
+        keys = list(runs)
+        for start in range(0, len(keys), 500):  # SQLite limits the parameters of a statement
+            part = keys[start : start + 500]
+            rows = self._rows(
+                f"SELECT rowid, job_key, restart, record FROM steps WHERE job_key IN ({','.join('?' * len(part))})",
+                part,
+            )
+            for rowid, key, restart, record in rows:
+                step = Step.from_dict(self._decoded(record))
+                if restart == runs[key] and not (running and step.state in states.TERMINAL):
+                    found.append((rowid, step))
+        return [step for _, step in sorted(found, key=lambda pair: pair[0])]
+
+    def cluster(self, name: str) -> Cluster | None:
+        """The cluster's shape as the controller last recorded it."""
+        from shim.core.model.cluster import Cluster
+
+        rows = self._rows("SELECT record FROM clusters WHERE name = ?", (name,))
+        return Cluster.from_dict(self._decoded(rows[0][0])) if rows else None
+
+    def active(self) -> bool:
+        """Whether any job has not ended."""
+        wanted = sorted(states.ACTIVE)
+        return bool(self._rows(f"SELECT 1 FROM jobs WHERE state IN ({','.join('?' * len(wanted))}) LIMIT 1", wanted))
+
+    def generation(self) -> int:
+        """How often a controller has caught up with what runs: grows when a new controller has seen everything."""
+        return int(self.meta("generation") or "0")
+
+    def meta(self, name: str) -> str | None:
+        """A word that the controller left under ``name``."""
+        rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self._connection.close()
+
+
+def open_reader(path: str) -> Reader | None:
+    """The index at ``path``; None if there is none yet (no job was ever submitted here)."""
+    if not os.path.exists(path):
+        return None
+    try:
+        connection = _connect(path)
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+    except csqlite.SqliteError as error:
+        raise fault(path, error) from None
+    if found > VERSION:
+        connection.close()
+        raise IndexNewer(path, found, VERSION)
+    if found == 0:  # a controller that starts now has created the file and nothing in it yet
+        connection.close()
+        return None
+    return Reader(path, connection)
+
+
+def _connect(path: str) -> Connection:
+    """Read-only. Where not even lock files can be made (read-only home): as an immutable file, if the log is empty."""
+    connection = csqlite.connect_read_only(path)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except csqlite.SqliteError:
+        connection.close()
+        log = path + "-wal"
+        if os.access(os.path.dirname(path), os.W_OK) or (os.path.exists(log) and os.path.getsize(log)):
+            raise
+        connection = csqlite.connect_read_only(path, immutable=True)
+    return connection

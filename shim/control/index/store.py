@@ -1,0 +1,242 @@
+"""The only writer of the index: used by the controller, one open store at a time per file.
+
+    store = open_store(index_path())
+    with store.transaction():
+        job = store.add_job(job.replace(job_id=store.next_job_id("local")), token=token)
+        store.transition(job, "", now)
+
+Outside ``transaction()`` every call commits by itself. Commit before acting: what a command was told is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from shim.control.index.errors import IndexNewer, fault
+from shim.control.index.query import JobQuery
+from shim.control.index.reader import VERSION, Reader
+from shim.control.paths import ensure
+from shim.core import jsonlite
+from shim.core.model.cluster import Cluster, Node
+from shim.core.model.job import Job, Step
+
+_COLUMNS = (
+    "cluster",
+    "job_id",
+    "array_job_id",
+    "array_task_id",
+    "user",
+    "uid",
+    "name",
+    "partition",
+    "state",
+    "reason",
+    "priority",
+    "restarts",
+    "submit_time",
+    "eligible_time",
+    "start_time",
+    "end_time",
+)
+_INSERT = (
+    f"INSERT INTO jobs ({', '.join(_COLUMNS)}, record) VALUES ({', '.join('?' * (len(_COLUMNS) + 1))}) RETURNING key"
+)
+_UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)}, record = ? WHERE key = ?"
+
+
+class Store:
+    """The open index. Errors of SQLite come out as IndexFault; the transaction they happened in is rolled back."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._reader = Reader(path, connection)
+        self._depth = 0
+
+    def _execute(self, sql: str, values: Iterable[object] = ()) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(sql, tuple(values))
+        except sqlite3.Error as error:
+            raise fault(self.path, error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All writes inside become durable together at its end, or none of them. Nested: the outermost counts."""
+        if self._depth:
+            yield
+            return
+        self._execute("BEGIN IMMEDIATE")
+        self._depth = 1
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            # A full disk makes SQLite roll back by itself.
+            if self._connection.in_transaction:
+                self._execute("ROLLBACK")
+            raise
+        finally:
+            self._depth = 0
+
+    def next_job_id(self, cluster: str, first: int = 1, count: int = 1) -> int:
+        """The first of ``count`` consecutive ids that were never given out and never will be; at least ``first``.
+
+        One sequence serves all clusters whose ids are issued here, so that an id alone names a job. Ids of rows that
+        came from elsewhere (``cluster`` numbered its jobs itself before) are stepped over.
+        """
+        with self.transaction():
+            last = self._execute("SELECT last FROM sequence WHERE name = 'job_id'").fetchone()
+            known = self._execute("SELECT max(job_id) FROM jobs WHERE cluster = ?", (cluster,)).fetchone()[0]
+            job_id = max(first, (last[0] if last else 0) + 1, (known or 0) + 1)
+            self._execute(
+                "INSERT INTO sequence VALUES ('job_id', ?) ON CONFLICT (name) DO UPDATE SET last = excluded.last",
+                (job_id + count - 1,),
+            )
+        return job_id
+
+    def add_job(self, job: Job, token: str = "") -> Job:
+        """Adds the row; the job with its key. ``token``: of a submission that must happen once (see ``submitted``)."""
+        with self.transaction():
+            key = self._execute(_INSERT, (*_column_values(job), jsonlite.dumps(job.to_dict()))).fetchone()[0]
+            if token:
+                self._execute(
+                    "INSERT INTO tokens VALUES (?, ?, ?, ?)", (token, job.cluster, job.job_id, job.submit_time)
+                )
+        return job.replace(key=key)
+
+    def submitted(self, token: str) -> tuple[str, int] | None:
+        """The cluster and job id of the submission that carried this token, if one did."""
+        row = self._execute("SELECT cluster, job_id FROM tokens WHERE token = ?", (token,)).fetchone()
+        return (row[0], row[1]) if row else None
+
+    def save_job(self, job: Job) -> None:
+        """Writes a job that has a key."""
+        self._execute(_UPDATE, (*_column_values(job), jsonlite.dumps(job.replace(key=0).to_dict()), job.key))
+
+    def jobs(self, query: JobQuery | None = None) -> list[Job]:
+        """The jobs that fit ``query`` (default: all that have not ended), by key."""
+        return self._reader.jobs(query or JobQuery())
+
+    def job(self, cluster: str, job_id: int) -> Job | None:
+        """The record that has exactly this id."""
+        return self._reader.job(cluster, job_id)
+
+    def array(self, cluster: str, array_job_id: int) -> list[Job]:
+        """All records of an array."""
+        return self._reader.array(cluster, array_job_id)
+
+    def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:
+        """The steps of the current run of these jobs."""
+        return self._reader.steps(jobs, running=running)
+
+    def save_step(self, job_key: int, step: Step) -> None:
+        """Adds the step, or writes what became of it. A step is known by job, restart count and step id."""
+        self._execute(
+            "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_key, restart, step_id) DO UPDATE SET"
+            " state = excluded.state, start_time = excluded.start_time, end_time = excluded.end_time,"
+            " record = excluded.record",
+            (
+                job_key,
+                step.restart,
+                step.step_id,
+                step.state,
+                step.start_time,
+                step.end_time,
+                jsonlite.dumps(step.to_dict()),
+            ),
+        )
+
+    def transition(self, job: Job, from_state: str, time: float) -> None:
+        """Records that ``job`` went from ``from_state`` (empty: was submitted) to its state: what accounting reads."""
+        self._execute(
+            "INSERT INTO transitions (job_key, restart, time, from_state, to_state, reason) VALUES (?, ?, ?, ?, ?, ?)",
+            (job.key, job.restarts, time, from_state, job.state, job.reason),
+        )
+
+    def transitions(self, job_key: int) -> list[tuple[int, float, str, str, str]]:
+        """(restart, time, from, to, reason) of a job, oldest first."""
+        rows = self._execute(
+            "SELECT restart, time, from_state, to_state, reason FROM transitions WHERE job_key = ? ORDER BY id",
+            (job_key,),
+        ).fetchall()
+        return [tuple(row) for row in rows]
+
+    def save_cluster(self, cluster: Cluster) -> None:
+        """Records the cluster's shape for read commands; writes only when it changed."""
+        record = jsonlite.dumps(cluster.to_dict())
+        old = self._execute("SELECT record FROM clusters WHERE name = ?", (cluster.name,)).fetchone()
+        if old is None or old[0] != record:
+            self._execute("INSERT OR REPLACE INTO clusters VALUES (?, ?)", (cluster.name, record))
+
+    def cluster(self, name: str) -> Cluster | None:
+        """The shape that was recorded last."""
+        return self._reader.cluster(name)
+
+    def save_node(self, cluster: str, node: Node) -> None:
+        """Records what an administrator or the backend decided about one node (its state and reason)."""
+        self._execute(
+            "INSERT OR REPLACE INTO nodes VALUES (?, ?, ?)", (cluster, node.name, jsonlite.dumps(node.to_dict()))
+        )
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Leaves a word for readers under ``name``."""
+        self._execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def meta(self, name: str) -> str | None:
+        """The word under ``name``."""
+        return self._reader.meta(name)
+
+    def caught_up(self) -> None:
+        """Tells readers that this controller has seen everything that runs: ``Reader.generation`` grows."""
+        with self.transaction():
+            self.set_meta("generation", str(self._reader.generation() + 1))
+
+    def close(self) -> None:
+        """Gives the file back; the write-ahead log is folded in."""
+        self._connection.close()
+
+
+def _column_values(job: Job) -> tuple[object, ...]:
+    return tuple(getattr(job, name) for name in _COLUMNS)
+
+
+def open_store(path: str) -> Store:
+    """Opens the index for writing; creates or migrates it. Raises IndexFault (see errors.py)."""
+    try:
+        ensure(os.path.dirname(path))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise fault(path, error) from error
+    try:
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found > VERSION:
+            raise IndexNewer(path, found, VERSION)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if found < VERSION:
+            _migrate(connection)
+    except sqlite3.Error as error:
+        connection.close()
+        raise fault(path, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return Store(path, connection)
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    from shim.control.index.schema import migrate
+
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        migrate(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

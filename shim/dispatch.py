@@ -1,0 +1,30 @@
+"""Which module answers to which program name. Modules are imported when they are called, never before."""
+
+from __future__ import annotations
+
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODULES = {
+    "sbatch": "shim.commands.sbatch",
+    "srun": "shim.commands.srun",
+    "salloc": "shim.commands.salloc",
+    "squeue": "shim.commands.squeue",
+    "scancel": "shim.commands.scancel",
+    "sinfo": "shim.commands.sinfo",
+    "scontrol": "shim.commands.scontrol",
+    "shim": "shim.admin.app",
+}
+
+
+def entry(program: str) -> Callable[[list[str]], int]:
+    """The ``main(argv)`` of that program. ShimError for a name that is none of ours."""
+    name = MODULES.get(program)
+    if name is None:
+        raise ShimError(f"error: unknown program name {program!r}; known are {', '.join(MODULES)}")
+    module = __import__(name, fromlist=("main",))
+    main: Callable[[list[str]], int] = module.main
+    return main

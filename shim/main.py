@@ -1,0 +1,55 @@
+"""Where every program starts: ``launch`` for the launchers in bin/, ``console`` for the scripts that pip makes.
+
+The launchers run the interpreter with ``-I -S``: neither the user's PYTHON* variables nor site-packages are seen. What
+needs a dependency (the controller, ``shim``) calls ``add_site_packages`` first. A script made by pip starts its
+interpreter before any of this code runs, so a broken PYTHONHOME kills it there: in jobs the launchers come first on PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def launch() -> NoReturn:
+    """Runs the program named in the first argument and ends this process with its exit code."""
+    if sys.version_info < (3, 9):  # noqa: UP036 - the launcher takes whatever python3 is
+        sys.stderr.write(
+            f"{sys.argv[1]}: error: Python 3.9 or later is needed, this is {sys.version.split()[0]}"
+            f" ({sys.executable}); name another interpreter in SHIM_PYTHON\n"
+        )
+        sys.exit(1)
+    _end(sys.argv[1], sys.argv[2:])
+
+
+def console() -> NoReturn:
+    """The same for a console script: the program is the script's own name."""
+    name = os.path.basename(sys.argv[0])
+    _end(name[:-4] if name.endswith(".exe") else name, sys.argv[1:])
+
+
+def add_site_packages() -> None:
+    """Makes installed packages importable in an interpreter that was started with ``-S``; otherwise does nothing."""
+    if sys.flags.no_site and "site" not in sys.modules:
+        import site
+
+        site.main()
+
+
+def _end(program: str, arguments: list[str]) -> NoReturn:
+    from shim.commands import funnel
+
+    for stream in (sys.stdout, sys.stderr):
+        # Names and paths are bytes to Slurm: what was not valid text on the way in goes out unchanged.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding=sys.getfilesystemencoding(), errors="surrogateescape")
+    code = funnel.run(program, arguments)
+    if "threading" in sys.modules or "asyncio" in sys.modules:
+        sys.exit(code)
+    # All output is flushed: a short command need not take its interpreter apart.
+    os._exit(code)
