@@ -1,0 +1,119 @@
+"""Generic resources (``--gres``, ``--gpus…``) and the trackable resources text of scontrol and sacct.
+
+A list is ``name[[:type]:count]`` with commas: ``gpu``, ``gpu:2``, ``gpu:a100``, ``gpu:a100:2``; ``gres:`` in front is
+dropped. Lists given to the gpu options lack the name: ``a100:2``.
+"""
+
+from __future__ import annotations
+
+from shim.core.sizes import show_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+INVALID_GRES = "Invalid generic resource (gres) specification"
+_SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
+
+
+def parse_gres(text: str) -> tuple[tuple[str, str, int], ...]:
+    """Name, type ("" = any) and count of each entry of a ``--gres`` text; ``none`` is nothing.
+
+    Raises ValueError with Slurm's text. Whether the cluster has such resources is not asked here.
+    """
+    return tuple(_entry(word) for word in _words(text))
+
+
+def normalize_gres(text: str) -> str:
+    """The text as JobRequest keeps it: no ``gres:``, ``none`` is "", counts as the user wrote them. Raises ValueError."""
+    words = _words(text)
+    for word in words:
+        _entry(word)
+    return ",".join(words)
+
+
+def parse_gpus(text: str) -> tuple[tuple[str, int], ...]:
+    """Type ("" = any) and count of each entry of a ``--gpus``-like text: ``2``, ``a100:2``, ``a100:1,v100:2``.
+
+    A type alone is one GPU of it. Raises ValueError with Slurm's text.
+    """
+    entries = []
+    for word in text.split(","):
+        _, kind, count = _entry(f"gpu:{word}")
+        entries.append((kind, count))
+    return tuple(entries)
+
+
+def gpu_count(text: str | None) -> int:
+    """How many GPUs a ``--gpus``-like text asks for; 0 for None. Raises ValueError."""
+    return sum(count for _, count in parse_gpus(text)) if text else 0
+
+
+def show_gres_field(text: str | None) -> str:
+    """``gres:gpu:a100:2`` of ``gpu:a100:2``: squeue's ``%b`` and scontrol's TresPerNode. "" for nothing."""
+    return ",".join(f"gres:{word}" for word in _words(text or ""))
+
+
+def show_gpus_field(text: str | None) -> str:
+    """``gres:gpu:a100:2`` of the ``a100:2`` that a ``--gpus``-like option took. "" for nothing."""
+    return ",".join(f"gres:gpu:{word}" for word in text.split(",")) if text else ""
+
+
+def tres_text(
+    cpus: int,
+    memory: int,
+    nodes: int,
+    gres: Mapping[str, int] | None = None,
+    billing: int | None = None,
+) -> str:
+    """``cpu=2,mem=2000M,node=2,billing=2,gres/gpu=4``. Memory in MiB; what is zero is left out.
+
+    ``gres``: counts by name (``gpu``); ``billing`` is the CPUs unless given.
+    """
+    words = [f"cpu={cpus}"]
+    if memory:
+        words.append(f"mem={show_memory(memory)}")
+    words.append(f"node={nodes}")
+    words.append(f"billing={cpus if billing is None else billing}")
+    words.extend(f"gres/{name}={count}" for name, count in (gres or {}).items() if count)
+    return ",".join(words)
+
+
+def add_up(entries: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
+    """Counts by name and type. An entry that is repeated counts once, its last count (``gpu:1,gpu:1`` is one GPU)."""
+    return {(name, kind): count for name, kind, count in entries}
+
+
+def _words(text: str) -> list[str]:
+    """The entries of a list without ``gres:``; nothing for ``none`` and for an empty text."""
+    if not text or text.lower() == "none":
+        return []
+    return [word[5:] if word.startswith("gres:") else word for word in text.split(",")]
+
+
+def _entry(word: str) -> tuple[str, str, int]:
+    name, *rest = word.split(":")
+    if not _is_name(name) or len(rest) > 2 or not all(map(_is_name, rest)):
+        raise ValueError(INVALID_GRES)
+    if not rest:
+        return name, "", 1
+    if len(rest) == 2:
+        count = _count(rest[1])
+        if count is None:
+            raise ValueError(INVALID_GRES)
+        return name, rest[0], count
+    count = _count(rest[0])
+    return (name, rest[0], 1) if count is None else (name, "", count)
+
+
+def _is_name(word: str) -> bool:
+    return bool(word) and word.isprintable() and not any(char in "=/ (" for char in word)
+
+
+def _count(word: str) -> int | None:
+    """The number of ``2`` or ``4K``; None for a word that is none (a type)."""
+    shift = _SUFFIXES.get(word[-1].upper(), 0)
+    digits = word[:-1] if shift else word
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
+        return None
+    return int(digits) << shift
