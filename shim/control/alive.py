@@ -1,0 +1,50 @@
+"""Is the controller there, and has it seen everything that runs? Asked by read commands, which otherwise need nobody."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from shim.control import channel, paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.control.index.reader import Reader
+
+PATIENCE = 2.0  # seconds a read command waits for a new controller
+
+
+def alive() -> bool:
+    """Whether a controller listens. Costs one connection, no message."""
+    found = channel.connect(paths.socket_path())
+    if found is None:
+        return False
+    found.close()
+    return True
+
+
+def freshen(reader: Reader | None, program: str = "") -> None:
+    """Makes what ``reader`` will answer as fresh as can be had within two seconds.
+
+    With jobs that have not ended and no controller, what the index says may be old: a controller is started and waited for
+    until it has caught up. If it does not, that is said on stderr and the command answers with what is known.
+    """
+    if reader is None or not reader.active() or alive():
+        return
+    before = reader.generation()
+    why = "it did not catch up in time"
+    try:
+        from shim.control import starter
+
+        starter.start()
+    except OSError as error:
+        why = f"it cannot be started: {error.strerror}"
+    else:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if reader.generation() > before:
+                return
+            time.sleep(0.01)
+    name = program or os.path.basename(sys.argv[0] or "shim")
+    sys.stderr.write(f"{name}: warning: the controller was not running and {why}; this may be out of date\n")

@@ -1,0 +1,152 @@
+"""One connection to the controller, as short-lived commands use it: the C socket module and nothing else.
+
+The wire is described in ``protocol.py``. Both sides check whose process is at the other end (SO_PEERCRED): a socket in a
+folder that somebody else could write to is not trusted.
+"""
+
+from __future__ import annotations
+
+import os
+
+import _socket
+from shim.control.protocol import MAX_MESSAGE
+from shim.core import jsonlite
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LONGEST = 100  # bytes of a path that surely fit into a socket address (108 with the final NUL)
+_PEERCRED_SIZE = 12
+
+
+class ChannelClosed(Exception):
+    """The other side is gone: nobody listens, or the connection ended in the middle of a message."""
+
+
+class Channel:
+    """A connected socket that carries messages: dicts of JSON data."""
+
+    def __init__(self, sock: Any) -> None:
+        self._sock = sock
+        self._received = b""
+
+    def fileno(self) -> int:
+        """For select and poll. Take what is there with ``receive_now`` first: it may have been read already."""
+        return int(self._sock.fileno())
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends one message; ChannelClosed if the other side is gone."""
+        data = pack(message)
+        try:
+            while data:
+                data = data[self._sock.send(data) :]
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+
+    def receive(self) -> dict[str, Any]:
+        """The next message, waiting for it. ChannelClosed when the connection ends."""
+        while not self._whole():
+            self._read(0)
+        return self._take()
+
+    def receive_now(self) -> dict[str, Any] | None:
+        """The next message if it is there; None if it is not, or not all of it."""
+        while not self._whole():
+            if not self._read(_socket.MSG_DONTWAIT):
+                return None
+        return self._take()
+
+    def _read(self, flags: int) -> bool:
+        try:
+            data = self._sock.recv(262144, flags)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        if not data:
+            raise ChannelClosed("the controller closed the connection")
+        self._received += data
+        return True
+
+    def _whole(self) -> bool:
+        if len(self._received) < 4:
+            return False
+        size = int.from_bytes(self._received[:4], "big")
+        if size > MAX_MESSAGE:
+            raise ChannelClosed("not a controller: message too long")
+        return len(self._received) >= 4 + size
+
+    def _take(self) -> dict[str, Any]:
+        size = 4 + int.from_bytes(self._received[:4], "big")
+        message, self._received = self._received[4:size], self._received[size:]
+        return unpack(message)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._sock.close()
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """The bytes of a message, its length in front."""
+    data = jsonlite.dumps(message).encode("ascii")
+    return len(data).to_bytes(4, "big") + data
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """A message from its bytes (without the length). ChannelClosed for what is no message."""
+    try:
+        message = jsonlite.loads(data.decode("utf-8"))
+    except ValueError as error:
+        raise ChannelClosed(f"unreadable message: {error}") from None
+    if not isinstance(message, dict):
+        raise ChannelClosed("unreadable message")
+    return message
+
+
+def peer_uid(sock: Any) -> int:
+    """The uid of the process at the other end of a unix socket."""
+    credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEERCRED_SIZE)
+    return int.from_bytes(credentials[4:8], "little" if _little() else "big")
+
+
+def _little() -> bool:
+    import sys
+
+    return sys.byteorder == "little"
+
+
+class Address:
+    """A socket path of any length: used as ``with Address(path) as short: sock.connect(short)``.
+
+    A path that does not fit into a socket address is reached through a descriptor of its folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._folder = -1
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) <= _LONGEST:
+            return self._path
+        folder, name = os.path.split(self._path)
+        self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return f"/proc/self/fd/{self._folder}/{name}"
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._folder >= 0:
+            os.close(self._folder)
+
+
+def connect(path: str) -> Channel | None:
+    """A channel to the controller that listens at ``path``; None if there is none, or if it is not ours."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+    try:
+        with Address(path) as address:
+            sock.connect(address)
+        if peer_uid(sock) in (os.getuid(), 0):
+            return Channel(sock)
+    except OSError:
+        pass
+    sock.close()
+    return None

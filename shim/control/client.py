@@ -1,0 +1,181 @@
+"""How commands talk to the controller: one call, whatever happens to the controller meanwhile.
+
+A call starts a controller where none listens, and asks again when the connection is lost before the answer came. That is
+safe: a submission carries a token by which the controller knows it again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from shim.control import channel, paths
+from shim.control.alive import alive, freshen
+from shim.control.channel import ChannelClosed
+from shim.control.protocol import PROTOCOL
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["Allocation", "Unreachable", "alive", "call", "freshen", "open_allocation"]
+
+PATIENCE = 20.0  # seconds to get hold of a controller
+LOSSES = 60  # how many connections in a row may be lost without an answer
+
+
+class Unreachable(ShimError):
+    """No controller could be reached or started."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            "error: Unable to contact slurm controller (connect failure)", f"error: {detail}; log: {paths.log_path()}"
+        )
+
+
+def call(
+    op: str, fields: dict[str, Any] | None = None, *, on_event: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """Asks the controller to do ``op`` (protocol.py) and returns its reply without ``ok``.
+
+    Raises ShimError with the controller's lines and code when it refuses, Unreachable when there is none to be had.
+    ``on_event`` gets the messages that come before the reply.
+    """
+    message = request(op, fields)
+    for loss in range(LOSSES):
+        connected = reach()
+        try:
+            connected.send(message)
+            while True:
+                reply = connected.receive()
+                if "ok" in reply:
+                    return answer(reply)
+                if on_event is not None:
+                    on_event(reply)
+        except ChannelClosed as error:
+            last = str(error)
+            time.sleep(min(0.005 * (loss + 1), 0.1))
+        finally:
+            connected.close()
+    raise Unreachable(last)
+
+
+def request(op: str, fields: dict[str, Any] | None) -> dict[str, Any]:
+    """The message of a call. A submission without a token gets one."""
+    message = {"protocol": PROTOCOL, "op": op, **(fields or {})}
+    if op in ("submit", "allocate") and not message.get("token"):
+        message["token"] = os.urandom(16).hex()
+    return message
+
+
+def answer(reply: dict[str, Any]) -> dict[str, Any]:
+    """What a reply says: its fields, or the ShimError that it stands for."""
+    if reply["ok"]:
+        return {name: value for name, value in reply.items() if name != "ok"}
+    lines = reply.get("lines") or ["error: the controller refused without a reason"]
+    raise ShimError(*[str(line) for line in lines], code=int(reply.get("code", 1)))
+
+
+def reach() -> channel.Channel:
+    """A connection to the controller, which is started if need be. Raises Unreachable."""
+    path = paths.socket_path()
+    connected = channel.connect(path)
+    if connected is not None:
+        return connected
+    from shim.control import starter
+
+    end = time.monotonic() + PATIENCE
+    again = 0.0
+    while True:
+        now = time.monotonic()
+        if now >= end:
+            raise Unreachable(f"no controller listened within {PATIENCE:.0f} s")
+        if now >= again:
+            # One that was just leaving may have held the lock: a new one is started from time to time.
+            try:
+                starter.start()
+            except OSError as error:
+                raise Unreachable(f"it cannot be started: {error.strerror}: {error.filename or ''}") from None
+            again = now + 1.0
+        time.sleep(0.004)
+        connected = channel.connect(path)
+        if connected is not None:
+            return connected
+
+
+def open_allocation(fields: dict[str, Any], *, op: str = "allocate") -> Allocation:
+    """Asks for an allocation (op ``allocate``, or ``attach`` with job_id and token) and returns the connection to it."""
+    return Allocation(request(op, fields))
+
+
+class Allocation:
+    """The connection that is an allocation's life: while it is open, the job lives.
+
+    When the controller dies the allocation attaches to the next one by itself, and events that were seen are not repeated.
+    """
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self._message = message
+        self._token: str = message.get("token", "")
+        self._seen: set[str] = set()
+        self._losses = 0
+        self._channel = reach()
+        self.job_id: int | None = message.get("job_id")
+        self._ask(message)
+
+    def _ask(self, message: dict[str, Any]) -> None:
+        while True:
+            try:
+                self._channel.send(message)
+                return
+            except ChannelClosed as error:
+                self._again(error)
+
+    def _again(self, error: ChannelClosed) -> None:
+        self._losses += 1
+        if self._losses > LOSSES:
+            raise Unreachable(str(error))
+        self._channel.close()
+        time.sleep(min(0.005 * self._losses, 0.1))
+        self._channel = reach()
+
+    def fileno(self) -> int:
+        """For poll: readable when something came (an event, or the end of a controller)."""
+        return self._channel.fileno()
+
+    def next_event(self, block: bool = True) -> dict[str, Any] | None:
+        """The next event; None if there is none and ``block`` is false (ask so before polling ``fileno``).
+
+        The reply at the job's end comes as ``{"event": "ended", state, exit_status, …}``. Raises ShimError when the
+        controller refuses the allocation.
+        """
+        while True:
+            try:
+                message = self._channel.receive() if block else self._channel.receive_now()
+            except ChannelClosed as error:
+                self._again(error)
+                self._ask(self._resumed())
+                continue
+            if message is None:
+                return None
+            self._losses = 0
+            if "ok" in message:
+                return {"event": "ended", **answer(message)}
+            kind = str(message.get("event", ""))
+            if kind == "submitted":
+                self.job_id = message["job_id"]
+            if kind in self._seen and kind != "revoked":
+                continue
+            self._seen.add(kind)
+            return message
+
+    def _resumed(self) -> dict[str, Any]:
+        if self.job_id is None:  # the token makes asking twice one submission
+            return self._message
+        return {"protocol": PROTOCOL, "op": "attach", "job_id": self.job_id, "token": self._token}
+
+    def close(self) -> None:
+        """Closes the connection: unless the allocation was asked to be kept, its job ends."""
+        self._channel.close()

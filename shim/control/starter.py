@@ -1,0 +1,68 @@
+"""Starts a controller from whatever needs one: a command, or a leader with news.
+
+Any number of processes may do so at once: the controller that takes the lock stays, the others leave again. The new
+process has its own interpreter flags, session and environment, so nothing of the caller's shell, job or virtual environment
+reaches it or ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.control import paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# By this the processes that clean up after a job know a controller that was started inside it, and leave it alone.
+SERVICE_VARIABLE = "SHIM_SERVICE"
+
+_KEPT = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "KUBECONFIG")
+_OF_A_JOB = ("SHIM_RUN_DIR",)
+_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.control.controller.main import main; sys.exit(main())"
+
+
+def argv() -> list[str]:
+    """The command that starts a controller; it goes to the background by itself once it listens or gives up."""
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return [sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _CODE, here]
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a controller gets of the caller's environment: who and where, and this program's own settings."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT or name.startswith("XDG_") or (name.startswith("SHIM_") and name not in _OF_A_JOB)
+    }
+    kept[SERVICE_VARIABLE] = "controller"
+    return kept
+
+
+def start() -> None:
+    """Starts a controller that nobody waits for. OSError if the state folder cannot be made or no process can."""
+    paths.ensure(paths.state_dir())
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                _become()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _become() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 4096 else 4096)
+    os.umask(0o077)
+    os.chdir("/")
+    command = argv()
+    os.execve(command[0], command, environment(os.environ))
