@@ -1,0 +1,123 @@
+"""The local backend: run folders, agents from the fork server, one watcher per run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from shim.control import paths
+from shim.control.backends.base import BackendError, Observer, Order, Run
+from shim.control.backends.local import runs
+from shim.control.backends.local.spawner import Spawner
+from shim.control.backends.local.watch import Watch
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job, NodeShare
+from shim.job.spec import RunSpec
+
+
+class LocalBackend:
+    """This machine as virtual nodes. See ``backends.base.Backend`` for what each method promises."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._spawner = Spawner()
+        self._watches: dict[Run, Watch] = {}
+        self._observer: Observer
+
+    async def open(self, observer: Observer) -> Cluster:
+        self._observer = observer
+        return self._cluster
+
+    async def warm(self) -> None:
+        """Starts the fork server before the first job needs it."""
+        await self._spawner.warm()
+
+    async def recover(self, runs_: Sequence[tuple[Run, int]]) -> None:
+        wanted = dict(runs_)
+        for run in runs.existing():
+            if run not in wanted and run not in self._watches:
+                self._end_orphan(run)
+        for run, seen in wanted.items():
+            if runs.alive(run) or runs.journal(run):
+                self._watch(run, seen)
+            elif seen:
+                # Its folder is gone though it had begun: somebody removed it, agents and all.
+                self._observer.lost(run, "the run's folder is gone")
+
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
+        run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
+        if run in self._watches:
+            return
+        try:
+            runs.create(run, spec, {**environment, **self._own(run)}, script)
+        except OSError as problem:
+            raise BackendError(f"{problem.strerror}: {problem.filename}", transient=True) from problem
+        if not runs.journal(run):
+            for index in range(len(spec.nodes)):
+                await self._spawner.spawn(runs.folder(run), index)
+        self._watch(run, 0)
+
+    async def order(self, run: Run, order: Order) -> None:
+        watch = self._watches.get(run)
+        if watch is not None:
+            watch.order(order)
+
+    async def forget(self, run: Run) -> None:
+        watch = self._watches.pop(run, None)
+        if watch is not None:
+            await watch.forget()
+        runs.remove(run)
+
+    def reach(self, run: Run) -> str:
+        return runs.folder(run)
+
+    def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
+        # The names of virtual nodes are the names that resolve: a mount namespace, or addresses.
+        return tuple(share.replace(host=share.name) for share in shares)
+
+    async def close(self) -> None:
+        watches, self._watches = list(self._watches.values()), {}
+        for watch in watches:
+            await watch.close()
+        await self._spawner.close()
+
+    @staticmethod
+    def _own(run: Run) -> dict[str, str]:
+        """What our commands need inside the job: the run, and the state folder (the host's name differs there)."""
+        return {"SHIM_RUN_DIR": runs.folder(run), paths.HOST_VARIABLE: paths.state_dir()}
+
+    def _watch(self, run: Run, seen: int) -> None:
+        if run not in self._watches:
+            self._watches[run] = Watch(run, seen, self._observer)
+
+    def _end_orphan(self, run: Run) -> None:
+        """Ends a run that the index does not know: nobody would ever see its result."""
+        if not runs.alive(run):
+            runs.remove(run)
+            return
+        watch = Watch(run, 0, _Nobody(self))
+        self._watches[run] = watch
+        watch.order(Order(number=1, kind="end", state="CANCELLED", why="the index does not know this job"))
+
+    def _orphan_ended(self, run: Run) -> None:
+        watch = self._watches.pop(run, None)
+        if watch is not None:
+            task = asyncio.ensure_future(watch.forget())
+            task.add_done_callback(lambda _task: runs.remove(run))
+
+
+class _Nobody:
+    """Observes an orphan: only its end matters."""
+
+    def __init__(self, backend: LocalBackend) -> None:
+        self._backend = backend
+
+    def happened(self, run: Run, event: Mapping[str, object]) -> None:
+        if event["kind"] == "ended":
+            self._backend._orphan_ended(run)
+
+    def lost(self, run: Run, reason: str) -> None:
+        self._backend._orphan_ended(run)
+
+    def cluster_changed(self, cluster: str) -> None:
+        """Nothing to do: an orphan has no cluster."""

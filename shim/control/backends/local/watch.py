@@ -1,0 +1,117 @@
+"""Watches one run: connects to its leader, hands journal lines on in order, passes orders, notices death.
+
+The journal on disk is the truth; the connection only tells that there is more. A leader whose lock is free and whose journal
+has no end is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from shim.control.backends.base import Observer, Order, Run
+from shim.control.backends.leader_link import LeaderLink, LinkError, dial
+from shim.control.backends.local import runs
+
+FIRST_PAUSE = 0.002  # seconds between tries to reach a leader that is just starting; doubles up to LONGEST_PAUSE
+LONGEST_PAUSE = 0.25
+START_LIMIT = 15.0  # seconds in which an agent that was asked for must hold its lock
+
+
+class Watch:
+    """One run's watcher: a task that lives until the run's end was told."""
+
+    def __init__(self, run: Run, seen: int, observer: Observer) -> None:
+        self._run = run
+        self._seen = seen
+        self._observer = observer
+        self._orders: dict[int, Order] = {}
+        self._link: LeaderLink | None = None
+        self._over = False  # the end, or the loss, was told
+        self._task = asyncio.ensure_future(self._work())
+
+    def order(self, order: Order) -> None:
+        """Keeps the order until the leader has said that it is done."""
+        self._orders[order.number] = order
+        if self._link is not None:
+            self._send_order(self._link, order)
+
+    async def forget(self) -> None:
+        """Tells the leader that its end is committed, and stops watching."""
+        if self._link is not None:
+            self._link.send({"do": "forget"})
+        await self.close()
+
+    async def close(self) -> None:
+        """Stops watching."""
+        if self._task is not asyncio.current_task():
+            self._task.cancel()
+            try:
+                await self._task
+            except asyncio.CancelledError:
+                pass
+        if self._link is not None:
+            link, self._link = self._link, None
+            await link.close()
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        pause = FIRST_PAUSE
+        while not self._over:
+            if await self._follow():
+                pause, began = FIRST_PAUSE, loop.time()
+                continue
+            lives = runs.alive(self._run)
+            self._read_file()
+            if self._over:
+                return
+            # A leader that was only just asked for has no lock yet; one with a line in its journal had one.
+            if not lives and (self._seen or loop.time() - began > START_LIMIT):
+                self._over = True
+                self._observer.lost(self._run, "the job's first agent is gone")
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _follow(self) -> bool:
+        """Connects and hands on what the leader tells until it is gone; False if it could not be reached."""
+        try:
+            with open(f"{runs.folder(self._run)}/leader") as file:
+                address = json.load(file)
+            link = await dial(address, runs.key(self._run))
+        except (OSError, ValueError, LinkError):
+            return False
+        self._link = link
+        try:
+            link.send({"do": "watch", "after": self._seen})
+            for order in list(self._orders.values()):
+                self._send_order(link, order)
+            while True:
+                message = await link.receive()
+                if message.get("do") == "journal":
+                    self._tell(message["line"])
+                elif message.get("do") == "done":
+                    self._orders.pop(message["number"], None)
+        except LinkError:
+            return True
+        finally:
+            if self._link is link:
+                self._link = None
+            await link.close()
+
+    def _read_file(self) -> None:
+        for line in runs.journal(self._run, self._seen):
+            self._tell(line)
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        if self._over or line["n"] <= self._seen:
+            return
+        self._seen = line["n"]
+        self._over = line["kind"] == "ended"
+        self._observer.happened(self._run, line)
+
+    @staticmethod
+    def _send_order(link: LeaderLink, order: Order) -> None:
+        link.send({"do": "order", "order": order.to_dict()})
