@@ -1,0 +1,78 @@
+"""What becomes of a job and of its steps: states, reasons and codes from wait statuses. Pure.
+
+Statuses are raw wait statuses: 256 * exit code + signal.
+"""
+
+from __future__ import annotations
+
+from shim.core.model.states import CANCELLED, COMPLETED, FAILED, NODE_FAIL, OUT_OF_MEMORY, PREEMPTED, REQUEUED, TIMEOUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LAUNCH_FAILURE = 53  # Slurm shows 0:53 when the batch script's files could not be opened
+OUT_OF_MEMORY_STATUS = 125  # 0:125
+_CANCELLED_STATUS = 15  # 0:15, whatever the script itself made of the signal
+
+# What ended a job: the words after "CANCELLED AT <time>" in the job's and its steps' texts.
+WHY = {
+    TIMEOUT: " DUE TO TIME LIMIT",
+    REQUEUED: " DUE TO JOB REQUEUE",
+    PREEMPTED: " DUE TO PREEMPTION",
+    NODE_FAIL: " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS",
+}
+# The job's Reason beside the state.
+REASON = {TIMEOUT: "TimeLimit", NODE_FAIL: "NodeDown", PREEMPTED: "None", REQUEUED: "BeginTime"}
+
+
+class Outcome:
+    """How a job ended: state, raw wait status, reason."""
+
+    __slots__ = ("reason", "state", "status")
+
+    def __init__(self, state: str, status: int = 0, reason: str = "None") -> None:
+        self.state = state
+        self.status = status
+        self.reason = reason
+
+
+def own_end(status: int, oom: bool = False) -> Outcome:
+    """The end of a job whose script (or allocating command) ended by itself with ``status``."""
+    if oom:
+        return Outcome(OUT_OF_MEMORY, OUT_OF_MEMORY_STATUS, "OutOfMemory")
+    if status == 0:
+        return Outcome(COMPLETED)
+    # Slurm calls a script that a signal killed a launch failure.
+    return Outcome(FAILED, status, "JobLaunchFailure" if status & 0x7F else "NonZeroExitCode")
+
+
+def ended_by(state: str) -> Outcome:
+    """The end of a job that was ended from outside, into ``state``."""
+    return Outcome(state, _CANCELLED_STATUS if state == CANCELLED else 0, REASON.get(state, "None"))
+
+
+def step_state(status: int, oom: bool = False, cancelled: bool = False) -> str:
+    """The state of a step whose highest task status is ``status``."""
+    if oom:
+        return OUT_OF_MEMORY
+    if cancelled or status & 0x7F:
+        return CANCELLED
+    return FAILED if status else COMPLETED
+
+
+def step_status(statuses: Iterable[int], killed: Iterable[int] = ()) -> int:
+    """The status of a step: the highest of its tasks', leaving out those in ``killed`` (ended by us after a failure)
+    unless all were."""
+    own = list(statuses)
+    return max(own) if own else max(killed, default=0)
+
+
+def job_line(job_id: int, host: str, when: str, state: str) -> str:
+    """What a batch job's output says when it is ended: ``slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT … ***``."""
+    return f"slurmstepd: error: *** JOB {job_id} ON {host} CANCELLED AT {when}{WHY.get(state, '')} ***"
+
+
+def step_line(step_id: str, host: str, when: str, state: str = CANCELLED) -> str:
+    """The same for a step; ``step_id`` is ``7.0``."""
+    return f"slurmstepd: error: *** STEP {step_id} ON {host} CANCELLED AT {when}{WHY.get(state, '')} ***"

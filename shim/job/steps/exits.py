@@ -1,0 +1,92 @@
+"""What srun says about tasks that ended, and the code it ends with itself.
+
+Exits are gathered by node and by how the task ended, so that tasks that end together share one line:
+``srun: error: n1: tasks 0-2: Exited with exit code 3``. A task that a signal ended counts as 128 + signal.
+"""
+
+from __future__ import annotations
+
+from os import WCOREDUMP, WEXITSTATUS, WIFSIGNALED, WTERMSIG
+
+from shim.core.ranks import fold_ranks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FORCE = (9, 15)  # ends by SIGKILL and SIGTERM count as forced
+
+
+def code_of(status: int) -> int:
+    """The exit code that stands for a raw wait status."""
+    return 128 + WTERMSIG(status) if WIFSIGNALED(status) else WEXITSTATUS(status)
+
+
+def tasks_text(ranks: Iterable[int]) -> str:
+    """``task 0`` or ``tasks 0-2,5``."""
+    text = fold_ranks(ranks)
+    return ("task " if text.isdigit() else "tasks ") + text
+
+
+def how(status: int) -> str:
+    """How a task ended, as Slurm words it; empty for success."""
+    if WIFSIGNALED(status):
+        from signal import strsignal
+
+        core = " (core dumped)" if WCOREDUMP(status) else ""
+        return f"{strsignal(WTERMSIG(status)) or f'Unknown signal {WTERMSIG(status)}'}{core}"
+    code = WEXITSTATUS(status)
+    return f"Exited with exit code {code}" if code else ""
+
+
+class Exits:
+    """Gathers the exits of a step's tasks.
+
+    ``code`` is what srun exits with so far. ``pending`` says whether there are lines to print; ``take_lines`` gives them.
+    """
+
+    def __init__(self, step_id: str) -> None:
+        self.code = 0
+        self.ended: dict[int, int] = {}  # rank -> status
+        self._step_id = step_id
+        self._groups: dict[tuple[str, int, bool], list[int]] = {}
+        self._forced = False
+
+    def add(self, host: str, rank: int, status: int, oom: bool = False) -> None:
+        """A task ended."""
+        self.ended[rank] = status
+        self.code = max(self.code, code_of(status))
+        if status or oom:
+            self._groups.setdefault((host, status, oom), []).append(rank)
+
+    @property
+    def pending(self) -> bool:
+        """Whether somebody waits to be named."""
+        return bool(self._groups)
+
+    def take_lines(self) -> list[str]:
+        """The lines for what was added since the last call, in the order in which each kind of end came first."""
+        lines = []
+        for (host, status, oom), ranks in self._groups.items():
+            lines.append(f"error: {host}: {tasks_text(ranks)}: {'Out Of Memory' if oom else how(status)}")
+            self._forced = self._forced or (WIFSIGNALED(status) and WTERMSIG(status) in _FORCE)
+        self._groups.clear()
+        return lines
+
+    def last_lines(self, aborted: bool) -> list[str]:
+        """What is said when the step is over. ``aborted``: srun has already said that it ended the step."""
+        lines = self.take_lines()
+        if self._forced and not aborted:
+            lines.append(f"Force Terminated StepId={self._step_id}")
+        return lines
+
+
+def status_lines(step_id: str, ranks: Iterable[int], ended: dict[int, int]) -> list[str]:
+    """What the first Ctrl-C and ``-W`` show: which tasks run, which have ended and how."""
+    everyone = list(ranks)
+    groups = (
+        ("running", [rank for rank in everyone if rank not in ended]),
+        ("exited", [rank for rank in everyone if rank in ended and not ended[rank]]),
+        ("exited abnormally", [rank for rank in everyone if ended.get(rank)]),
+    )
+    return [f"StepId={step_id} {tasks_text(members)}: {word}" for word, members in groups if members]
