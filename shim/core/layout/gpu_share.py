@@ -1,0 +1,71 @@
+"""Which GPUs a job gets on each of its nodes."""
+
+from __future__ import annotations
+
+from shim.core.layout import gpus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.layout.demand import JobDemand
+    from shim.core.layout.gpus import Demand
+    from shim.core.layout.room import NodeFree
+
+
+def share_gpus(
+    wish: JobDemand, nodes: Sequence[NodeFree], tasks: Sequence[int], one_machine: bool
+) -> list[tuple[int, ...]] | None:
+    """The GPU indexes on each node, or None when the nodes have too few.
+
+    ``one_machine``: an index is the same device on every node, so that two nodes of the job share one only when there
+    are not enough of them.
+    """
+    chosen: list[tuple[int, ...]] = []
+    used: list[int] = []
+    left = wish.job_gpus
+    for position, (one, count) in enumerate(zip(nodes, tasks)):
+        if wish.task_gpus:
+            demand = gpus.times(wish.task_gpus, count)
+        elif wish.node_gpus:
+            demand = wish.node_gpus
+        else:
+            demand = _part(left, one, after=len(nodes) - position - 1)
+            left = _less(left, demand)
+        own = _pick(demand, one, used if one_machine else [])
+        if own is None:
+            return None
+        if wish.whole:
+            own = one.gpus
+        used.extend(own)
+        chosen.append(own)
+    if gpus.total(wish.job_gpus) > sum(len(own) for own in chosen):
+        return None
+    return chosen
+
+
+def _pick(demand: Demand, one: NodeFree, used: list[int]) -> tuple[int, ...] | None:
+    types = gpus.gpu_types(one.node)
+    unused = [index for index in one.gpus if index not in used]
+    own = gpus.pick(demand, unused, types)
+    if own is None and used:
+        own = gpus.pick(demand, [*unused, *(index for index in one.gpus if index in used)], types)
+    return own
+
+
+def _part(left: Demand, one: NodeFree, after: int) -> Demand:
+    """Of a job-wide demand, what this node takes: all it can, one of each kind kept for each node that follows."""
+    free = one.gpu_types
+    part = []
+    for kind, count in gpus.typed_first(left):
+        here = len([own for own in free if not kind or own == kind])
+        here = min(here, max(count - after, min(count, 1)))
+        for _ in range(here):
+            free.remove(kind if kind else free[-1])
+        part.append((kind, here))
+    return tuple(part)
+
+
+def _less(left: Demand, taken: Demand) -> Demand:
+    gone = dict(taken)
+    return tuple((kind, count - gone.get(kind, 0)) for kind, count in left)

@@ -1,0 +1,104 @@
+"""GPUs as requests name them and as nodes hold them.
+
+A *demand* is a tuple of ``(type, count)``, type "" for any. A node's GPUs have indexes 0, 1, … in the order of its gres
+entries, so that ``gpu:a100:2,gpu:h100:1`` gives the types ``("a100", "a100", "h100")``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Optional
+
+    from shim.core.model.cluster import Node
+
+    Demand = tuple[tuple[str, int], ...]
+
+
+def gpu_types(node: Node) -> tuple[str, ...]:
+    """The type of each GPU of ``node``, by index."""
+    types: list[str] = []
+    for gres in node.gres:
+        if gres.name == "gpu":
+            types.extend([gres.type] * gres.count)
+    return tuple(types)
+
+
+def gpu_demand(text: str | None) -> Demand:
+    """``--gpus``, ``--gpus-per-node``, ``--gpus-per-task``: ``2``, ``a100:2``, ``a100``, several with commas."""
+    demand = []
+    for item in (text or "").split(","):
+        kind, colon, number = item.rpartition(":")
+        if number.isdigit():
+            demand.append((kind, int(number)))
+        elif item:
+            demand.append((number if not colon else item, 1))
+    return tuple((kind, count) for kind, count in demand if count)
+
+
+def gres_demand(text: str | None) -> tuple[Demand, Demand]:
+    """``--gres`` (``gpu:a100:2,shard:1``): the GPUs, and every other resource as ``(name, count)``."""
+    gpus: list[tuple[str, int]] = []
+    others: list[tuple[str, int]] = []
+    for item in (text or "").split(","):
+        words = item.split("(")[0].split(":")
+        if words[0] == "gres":
+            words = words[1:]
+        if not words or not words[0] or words[0].lower() == "none":
+            continue
+        count = int(words.pop()) if len(words) > 1 and words[-1].isdigit() else 1
+        if not count:
+            continue
+        if words[0] == "gpu":
+            gpus.append((words[1] if len(words) > 1 else "", count))
+        else:
+            others.append((words[0], count))
+    return tuple(gpus), tuple(others)
+
+
+def total(demand: Demand) -> int:
+    """How many GPUs of all types."""
+    return sum(count for _, count in demand)
+
+
+def times(demand: Demand, factor: int) -> Demand:
+    """The demand, ``factor`` times over."""
+    return tuple((kind, count * factor) for kind, count in demand)
+
+
+def capacity(demand: Demand, types: Iterable[str]) -> int:
+    """How many times ``demand`` fits into free GPUs of these types. An empty demand has no meaning here."""
+    free = list(types)
+    fits = 0
+    while True:
+        for kind, count in typed_first(demand):
+            for _ in range(count):
+                if kind in free:
+                    free.remove(kind)
+                elif not kind and free:
+                    free.pop()
+                else:
+                    return fits
+        fits += 1
+
+
+def pick(demand: Demand, free: Sequence[int], types: Sequence[str]) -> Optional[tuple[int, ...]]:
+    """The lowest of the ``free`` indexes that satisfy ``demand``, sorted; None when they do not suffice.
+
+    ``types`` is the type of every GPU of the node by index (``gpu_types``).
+    """
+    left = list(free)
+    chosen: list[int] = []
+    for kind, count in typed_first(demand):
+        fitting = [index for index in left if not kind or types[index] == kind][:count]
+        if len(fitting) < count:
+            return None
+        chosen.extend(fitting)
+        left = [index for index in left if index not in fitting]
+    return tuple(sorted(chosen))
+
+
+def typed_first(demand: Demand) -> list[tuple[str, int]]:
+    """Named types before "any", so that "any" does not take what a name needs."""
+    return sorted(demand, key=lambda item: not item[0])

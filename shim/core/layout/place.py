@@ -1,0 +1,180 @@
+"""Which nodes a job gets and what it holds of each: all or nothing.
+
+As select/cons_tres does by default: nodes in order of weight, CPUs packed on the first node with at least one task left for
+each of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result in the cluster's order.
+"""
+
+from __future__ import annotations
+
+from shim.core.layout import features
+from shim.core.layout.demand import job_demand
+from shim.core.layout.gpu_share import share_gpus
+from shim.core.layout.gpus import gpu_types
+from shim.core.layout.memory import memory_rule
+from shim.core.layout.needs import Needs, needs
+from shim.core.layout.room import NodeFree, room
+from shim.core.layout.tasks import task_counts
+from shim.core.model.job import NodeShare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.model.cluster import Cluster, Partition
+    from shim.core.model.request import JobRequest
+
+    Counts = Sequence[tuple[str, int]]  # features and how many nodes must have them
+    Shares = tuple[NodeShare, ...]
+
+__all__ = ["Needs", "NodeFree", "needs", "place"]
+
+
+def place(
+    request: JobRequest, cluster: Cluster, free: Sequence[NodeFree], partition: Partition | None = None
+) -> Shares | None:
+    """The nodes for ``request`` among ``free``, or None when it cannot start on them.
+
+    ``free`` holds only nodes of the job's partition that are up. ``partition`` gives the memory defaults (else the
+    cluster's). Memory is charged for jobs that ask for it or for whom a default exists. Where the nodes are one machine
+    (settings overcommit=machine) two nodes of a job share a GPU only when there are not enough of them.
+    """
+    try:
+        constraint = features.parse(request.constraint)
+    except features.FeatureError:
+        return None
+    placing = _Placing(request, cluster, partition)
+    excluded = frozenset(placing.wish.excluded)
+    for choice in constraint.choices:
+        usable = [
+            one
+            for one in free
+            if one.node.name not in excluded
+            and features.matches(choice, frozenset(one.node.features))
+            and room(placing.wish, placing.rule, one) > 0
+        ]
+        shares = placing.choose(usable, constraint.counts)
+        if shares is not None:
+            return shares
+    return None
+
+
+class _Placing:
+    """The rules of one request, applied to sets of nodes."""
+
+    def __init__(self, request: JobRequest, cluster: Cluster, partition: Partition | None) -> None:
+        self.request = request
+        self.wish = job_demand(request)
+        self.rule = memory_rule(request, cluster, partition)
+        self.one_machine = cluster.settings.get("overcommit") == "machine"
+        self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
+
+    def position(self, one: NodeFree) -> int:
+        return self.positions.get(one.node.name, len(self.positions))
+
+    def choose(self, usable: Sequence[NodeFree], counts: Counts) -> Shares | None:
+        """Fills from the nodes by weight, then from the roomiest first, which finds a place if there is one."""
+        by_weight = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
+        roomy = sorted(by_weight, key=lambda one: -room(self.wish, self.rule, one))
+        for order in (by_weight, roomy):
+            for candidates in self.neighbours(order) if self.request.contiguous else [order]:
+                shares = self.fill(candidates, counts)
+                if shares is not None:
+                    return shares
+        return None
+
+    def neighbours(self, usable: Sequence[NodeFree]) -> list[list[NodeFree]]:
+        """For --contiguous: from every node on, the unbroken run of nodes that follow it."""
+        ordered = sorted(usable, key=self.position)
+        runs: list[list[NodeFree]] = []
+        for start, first in enumerate(ordered):
+            run = [first]
+            for one in ordered[start + 1 :]:
+                if self.position(one) != self.position(run[-1]) + 1:
+                    break
+                run.append(one)
+            runs.append(run)
+        return runs
+
+    def fill(self, order: Sequence[NodeFree], counts: Counts) -> Shares | None:
+        """Takes nodes from ``order`` until the job has all it wants: the most nodes of a -N range, else the fewest."""
+        wish = self.wish
+        picked = [one for one in order if one.node.name in wish.required]
+        if len(picked) < len(wish.required):
+            return None
+        for name, wanted in counts:
+            have = sum(name in one.node.features for one in picked)
+            more = [one for one in order if name in one.node.features and one not in picked][: max(0, wanted - have)]
+            if have + len(more) < wanted:
+                return None
+            picked.extend(more)
+        pool = [*picked, *(one for one in order if one not in picked)]
+        least = max(wish.min_nodes, len(picked))
+        most = len(pool) if wish.max_nodes is None else min(wish.max_nodes, len(pool))
+        if wish.ntasks is not None and not wish.arbitrary:
+            most = min(most, max(wish.ntasks, len(picked)))
+        numbers = range(least, most + 1)
+        many_first = self.request.spread_job or (wish.max_nodes is not None and not self.request.use_min_nodes)
+        for number in reversed(numbers) if many_first else numbers:
+            shares = self.shares(pool[:number])
+            if shares is not None:
+                return shares
+        return None
+
+    def shares(self, nodes: Sequence[NodeFree]) -> Shares | None:
+        """What the job holds of exactly these nodes, in the cluster's order; None when they do not suffice."""
+        tasks = self.tasks(nodes)
+        if tasks is None:
+            return None
+        own_gpus = share_gpus(self.wish, nodes, tasks, self.one_machine)
+        if own_gpus is None:
+            return None
+        made = []
+        for one, count, own in zip(nodes, tasks, own_gpus):
+            share = self.share(one, count, own)
+            if share is None:
+                return None
+            made.append(share)
+        made.sort(key=lambda share: self.positions.get(share.name, 0))
+        return self.with_tasks(made)
+
+    def tasks(self, nodes: Sequence[NodeFree]) -> list[int] | None:
+        """Tasks to make room for on each node: as many as fit on the first, at least one on each of the others."""
+        wish = self.wish
+        rooms = [room(wish, self.rule, one) for one in nodes]
+        if wish.arbitrary:
+            wanted = [wish.arbitrary.count(one.node.name) for one in nodes]
+            return wanted if all(count <= here for count, here in zip(wanted, rooms)) else None
+        left = max(wish.ntasks or 0, len(nodes))
+        if sum(rooms) < left:
+            return None
+        if self.request.spread_job:
+            return list(task_counts(rooms, left))
+        counts = []
+        for index, here in enumerate(rooms):
+            counts.append(min(here, left - (len(rooms) - index - 1)))
+            left -= counts[-1]
+        return counts
+
+    def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:
+        cpus = 1 if self.wish.overcommit else tasks * self.wish.cpus_per_task
+        cpus = max(cpus, self.wish.min_cpus, self.wish.cpus_per_gpu * len(own))
+        if self.wish.whole:
+            cpus = one.node.cpus
+        memory = self.rule.of(one.node.memory, cpus, len(own))
+        if cpus > one.cpus or memory > one.memory:
+            return None
+        types = gpu_types(one.node)
+        return NodeShare(
+            name=one.node.name, cpus=cpus, memory=memory, gpus=own, gpu_types=tuple(types[index] for index in own)
+        )
+
+    def with_tasks(self, shares: Sequence[NodeShare]) -> Shares:
+        """The shares with the tasks that SLURM_TASKS_PER_NODE shows: without -n, what the CPUs have room for."""
+        wish = self.wish
+        rooms = [share.cpus // wish.cpus_per_task for share in shares]
+        if wish.arbitrary:
+            counts: Sequence[int] = [wish.arbitrary.count(share.name) for share in shares]
+        else:
+            ntasks = sum(rooms) if wish.ntasks is None else wish.ntasks
+            counts = task_counts(rooms, ntasks, wish.tasks_per_node)
+        return tuple(share.replace(tasks=count) for share, count in zip(shares, counts))
