@@ -6,9 +6,9 @@ folder that somebody else could write to is not trusted.
 
 from __future__ import annotations
 
+import _socket
 import os
 
-import _socket
 from shim.control.protocol import MAX_MESSAGE
 from shim.core import jsonlite
 
