@@ -1,0 +1,117 @@
+"""Tables as ``-o`` and ``-O`` describe them: reading the format, padding and cutting the values.
+
+``-o``: ``%[.][width]letter`` and literal text; a dot means right-justified, no width the value's own; what is too long is
+cut without a mark. ``-O``: ``field[:[.]width]``, 20 columns wide unless told, nothing in between.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+DEFAULT_WIDTH = 20  # of a -O field
+
+
+class Column:
+    """One column: literal text around a field. ``show`` is None for a column of literal text only.
+
+    ``width`` 0 is the value's own width.
+    """
+
+    __slots__ = ("header", "key", "prefix", "right", "show", "suffix", "width")
+
+    def __init__(
+        self,
+        key: str,
+        header: str = "",
+        show: Callable[[Any, Any], str] | None = None,
+        width: int = 0,
+        right: bool = False,
+        prefix: str = "",
+        suffix: str = "",
+    ) -> None:
+        self.key = key
+        self.header = header
+        self.show = show
+        self.width = width
+        self.right = right
+        self.prefix = prefix
+        self.suffix = suffix
+
+    def text(self, value: str) -> str:
+        """``value`` in this column."""
+        width = self.width
+        if width:
+            value = value[:width].rjust(width) if self.right else value[:width].ljust(width)
+        return f"{self.prefix}{value}{self.suffix}"
+
+
+def parse_letters(format_text: str, fields: Any) -> tuple[list[Column], list[str]]:
+    """The columns of a ``-o`` format, and the letters that are no field (they are printed as they stand).
+
+    ``fields``: letter -> (header, show). Several ``%`` in a row are one, and one at the end is nothing: as Slurm splits.
+    """
+    if format_text in ("%all", "all"):
+        return [Column(key, header, show, suffix="|") for key, (header, show) in sorted_letters(fields)], []
+    first, *tokens = format_text.split("%")
+    columns: list[Column] = [Column("", prefix=first)] if first else []
+    unknown: list[str] = []
+    for token in tokens:
+        if not token:
+            continue
+        at = 1 if token.startswith(".") else 0
+        end = at
+        while end < len(token) and token[end] in "0123456789":
+            end += 1
+        letter = token[end : end + 1]
+        if letter not in fields:
+            columns.append(Column("", prefix="%" + token))
+            unknown.append(letter)
+            continue
+        header, show = fields[letter]
+        width = min(int(token[at:end] or "0"), 1024)
+        columns.append(Column(letter, header, show, width, at == 1, suffix=token[end + 1 :]))
+    return columns, unknown
+
+
+def sorted_letters(fields: Any) -> list[tuple[str, Any]]:
+    """The fields in the order of ``%all``: small letters, then capitals."""
+    return sorted(fields.items(), key=lambda item: item[0].swapcase())
+
+
+def parse_names(format_text: str, fields: Any) -> tuple[list[Column], list[str]]:
+    """The columns of a ``-O`` format, and the names that are no field (they are left out).
+
+    ``fields``: name in lower case -> (header, show).
+    """
+    columns: list[Column] = []
+    unknown: list[str] = []
+    for word in format_text.split(","):
+        name, colon, rest = word.partition(":")
+        found = fields.get(name.lower())
+        if found is None:
+            unknown.append(name)
+            continue
+        right = rest.startswith(".")
+        digits = rest[1:] if right else rest
+        end = 0
+        while end < len(digits) and digits[end] in "0123456789":
+            end += 1
+        width = min(int(digits[:end] or "0"), 1024) if colon else DEFAULT_WIDTH
+        columns.append(Column(name.lower(), found[0], found[1], width, right, suffix=digits[end:]))
+    return columns, unknown
+
+
+def header(columns: Sequence[Column]) -> str:
+    """The line of headers."""
+    return "".join(column.text(column.header) if column.show else column.prefix for column in columns)
+
+
+def rows(columns: Sequence[Column], items: Iterable[Any], view: Any) -> list[str]:
+    """One line for each item."""
+    return [
+        "".join(column.text(column.show(item, view)) if column.show else column.prefix for column in columns)
+        for item in items
+    ]

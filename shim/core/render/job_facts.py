@@ -1,0 +1,164 @@
+"""What squeue and scontrol both derive from a job record."""
+
+from __future__ import annotations
+
+from shim.core import hostlist
+from shim.core.model import states
+from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.tres import parse_gpus, parse_gres, show_gpus_field, show_gres_field, tres_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.core.model.cluster import Cluster, Node, Partition
+    from shim.core.model.job import Job
+    from shim.core.render.view import View
+
+# Slurm names a failed job's reason where it would list nodes for one that ended well.
+_SHOWS_REASON = frozenset(
+    (states.PENDING, states.FAILED, states.TIMEOUT, states.OUT_OF_MEMORY, states.DEADLINE, states.NODE_FAIL)
+)
+
+
+def or_null(text: str | None) -> str:
+    """The text, or ``(null)`` for none."""
+    return text if text else "(null)"
+
+
+def nodelist(job: Job) -> str:
+    """The job's nodes, folded; "" while it has none."""
+    return hostlist.fold(share.name for share in job.shares)
+
+
+def nodes_or_reason(job: Job) -> str:
+    """``%R``: nodes of a job that has them and did not fail, else the reason in parentheses."""
+    return f"({job.reason})" if job.state in _SHOWS_REASON else nodelist(job)
+
+
+def time_used(job: Job, now: float) -> float:
+    """Seconds that the job has run, or ran. 0 before its start, and where a clock went back."""
+    if job.state == states.PENDING or not job.start_time:
+        return 0
+    if job.state in states.TERMINAL:
+        until = job.end_time
+    elif job.state == states.SUSPENDED and job.suspend_time:
+        until = job.suspend_time
+    else:
+        until = now
+    return max(0, int(until) - int(job.start_time))
+
+
+def time_limit(job: Job, view: View) -> int:
+    """Minutes; INFINITE or INVALID_TIME. A job without a limit of its own has its partition's."""
+    if job.time_limit is not None:
+        return job.time_limit
+    partition = partition_of(job, view.cluster)
+    if partition is None:
+        return INFINITE
+    limit = partition.default_time if partition.default_time is not None else partition.max_time
+    return INFINITE if limit is None else limit
+
+
+def end_time(job: Job, view: View) -> float:
+    """When the job ended, will have to end, or is expected to; 0 = unknown. A running job without limit: 0."""
+    if job.state in states.TERMINAL or job.state == states.COMPLETING:
+        return job.end_time
+    limit = time_limit(job, view)
+    if limit in (INFINITE, INVALID_TIME):
+        return 0
+    return job.end_time or (job.start_time + 60 * limit if job.start_time else 0)
+
+
+def partition_of(job: Job, cluster: Cluster | None) -> Partition | None:
+    """The job's partition; of several that it may wait for, the first."""
+    if cluster is None:
+        return None
+    return cluster.partition(job.partition.partition(",")[0])
+
+
+def min_memory(job: Job, view: View) -> tuple[int, bool]:
+    """MiB asked for, and whether per CPU (else per node). The partition's or cluster's default for a job that did not ask."""
+    request = job.request
+    if request.mem_per_cpu is not None:
+        return request.mem_per_cpu, True
+    if request.mem_per_node is not None:
+        return request.mem_per_node, False
+    cluster = view.cluster
+    for source in (partition_of(job, cluster), cluster):
+        if source is not None and source.def_mem_per_cpu is not None:
+            return source.def_mem_per_cpu, True
+        if source is not None and source.def_mem_per_node is not None:
+            return source.def_mem_per_node, False
+    return 0, False
+
+
+def min_cpus_per_node(job: Job) -> int:
+    """The fewest CPUs that any node of the job must have."""
+    request = job.request
+    return max(request.min_cpus or 1, (request.cpus_per_task or 1) * (request.ntasks_per_node or 1))
+
+
+def tres_per_node(job: Job) -> str:
+    """``gres:gpu:2`` from ``--gres`` and ``--gpus-per-node``; "" for none."""
+    parts = (show_gres_field(job.request.gres), show_gpus_field(job.request.gpus_per_node))
+    return ",".join(part for part in parts if part)
+
+
+def gpu_total(job: Job) -> int:
+    """GPUs the job has, or asks for in all."""
+    if job.shares:
+        return sum(len(share.gpus) for share in job.shares)
+    request = job.request
+    try:
+        per_node = sum(count for name, _, count in parse_gres(request.gres or "") if name == "gpu")
+        per_node += sum(count for _, count in parse_gpus(request.gpus_per_node or ""))
+        whole = sum(count for _, count in parse_gpus(request.gpus or ""))
+        per_task = sum(count for _, count in parse_gpus(request.gpus_per_task or ""))
+    except ValueError:
+        return 0
+    return whole or per_node * job.nodes or per_task * job.tasks
+
+
+def memory_total(job: Job, view: View) -> int:
+    """MiB in all: what is charged to a job that has nodes, what one that waits would need."""
+    if job.shares:
+        return sum(share.memory for share in job.shares)
+    amount, per_cpu = min_memory(job, view)
+    if amount:
+        return amount * (job.cpus if per_cpu else job.nodes)
+    # A job that does not say could get all of a node: so Slurm shows it while it waits.
+    node = _first_node(job, view.cluster)
+    return node.memory * job.nodes if node else 0
+
+
+def tres(job: Job, view: View) -> str:
+    """``cpu=4,mem=4000M,node=2,billing=4,gres/gpu=2``."""
+    return tres_text(job.cpus, memory_total(job, view), job.nodes, {"gpu": gpu_total(job)})
+
+
+def over_subscribe(job: Job) -> str:
+    """OK, or what the user asked for: NO (exclusive), USER, MCS, YES."""
+    exclusive = job.request.exclusive
+    if exclusive in ("user", "mcs"):
+        return exclusive.upper()
+    if exclusive is not None:
+        return "NO"
+    return "YES" if job.request.oversubscribe else "OK"
+
+
+def command(job: Job) -> str:
+    """Path and arguments of the script; "" for one from stdin or --wrap."""
+    if not job.request.command:
+        return ""
+    return " ".join((job.request.command, *job.request.arguments))
+
+
+def exit_code(status: int) -> str:
+    """``code:signal`` of a raw wait status."""
+    return f"{status >> 8 & 0xFF}:{status & 0x7F}"
+
+
+def _first_node(job: Job, cluster: Cluster | None) -> Node | None:
+    partition = partition_of(job, cluster)
+    if cluster is None or partition is None or not partition.nodes:
+        return None
+    return cluster.node(partition.nodes[0])

@@ -1,0 +1,236 @@
+"""Every field of a job that squeue knows: ``-o`` letters and ``-O`` names, with their headers.
+
+A field is a function of the job and the view. LETTERS: letter -> (header, show); NAMES: lower-case name -> the same.
+"""
+
+from __future__ import annotations
+
+from shim.core import times
+from shim.core.model import states
+from shim.core.model.request import INFINITE
+from shim.core.render import job_facts as facts
+from shim.core.tres import show_gpus_field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shim.core.model.job import Job
+    from shim.core.render.view import View
+
+    Show = Callable[[Job, View], str]
+
+
+def constant(text: str) -> Show:
+    """A field that has nothing to tell here."""
+    return lambda job, view: text
+
+
+def _request(name: str, missing: str = "(null)") -> Show:
+    """A field of the request as the user wrote it."""
+
+    def show(job: Job, view: View) -> str:
+        value = getattr(job.request, name)
+        return missing if value is None or value == "" else str(value)
+
+    return show
+
+
+def _end(job: Job, view: View) -> str:
+    if facts.time_limit(job, view) == INFINITE and job.state in states.ALLOCATED - {states.COMPLETING}:
+        return "NONE"
+    return view.stamp(facts.end_time(job, view))
+
+
+def _time_left(job: Job, view: View) -> str:
+    limit = facts.time_limit(job, view)
+    if limit < 0:
+        return times.show_minutes(limit)
+    left = limit * 60 - facts.time_used(job, view.now)
+    return times.show_elapsed(max(0, left))
+
+
+def _memory(job: Job, view: View) -> str:
+    amount = facts.min_memory(job, view)[0]
+    if view.noconvert and amount:
+        return f"{amount}M"
+    return show_memory(amount)
+
+
+def show_memory(mib: int) -> str:
+    """Memory in MiB as Slurm prints it (imported when needed: few listings show it)."""
+    from shim.core.sizes import show_memory as show
+
+    return show(mib)
+
+
+def _array_task(job: Job, view: View) -> str:
+    if job.array_task_id is not None:
+        return str(job.array_task_id)
+    return job.array_tasks if job.array_tasks is not None else "N/A"
+
+
+def _req_nodes(text: str | None) -> str:
+    from shim.core import hostlist
+
+    if not text:
+        return ""
+    try:
+        return hostlist.fold(hostlist.expand(text))
+    except ValueError:
+        return text
+
+
+def _pending_seconds(job: Job, view: View) -> str:
+    until = job.start_time if job.start_time and job.state != states.PENDING else view.now
+    return str(max(0, int(until) - int(job.submit_time)))
+
+
+_sockets = _request("sockets_per_node", "*")
+_cores = _request("cores_per_socket", "*")
+_threads = _request("threads_per_core", "*")
+
+LETTERS: dict[str, tuple[str, Show]] = {
+    "a": ("ACCOUNT", _request("account")),
+    "b": ("TRES_PER_NODE", lambda job, view: facts.tres_per_node(job) or "N/A"),
+    "c": ("MIN_CPUS", lambda job, view: str(facts.min_cpus_per_node(job))),
+    "d": ("MIN_TMP_DISK", _request("tmp_disk", "0")),
+    "e": ("END_TIME", _end),
+    "f": ("FEATURES", _request("constraint")),
+    "g": ("GROUP", lambda job, view: job.group or str(job.gid)),
+    "h": ("OVER_SUBSCRIBE", lambda job, view: facts.over_subscribe(job)),
+    "i": ("JOBID", lambda job, view: job.array_label),
+    "j": ("NAME", lambda job, view: job.name),
+    "k": ("COMMENT", lambda job, view: facts.or_null(job.comment or job.request.comment)),
+    "l": ("TIME_LIMIT", lambda job, view: times.show_minutes(facts.time_limit(job, view))),
+    "m": ("MIN_MEMORY", _memory),
+    "n": ("REQ_NODES", lambda job, view: _req_nodes(job.request.node_list)),
+    "o": ("COMMAND", lambda job, view: facts.or_null(facts.command(job))),
+    "p": ("PRIORITY", lambda job, view: f"{job.priority / 4294967295:16.14f}"),
+    "q": ("QOS", _request("qos")),
+    "r": ("REASON", lambda job, view: job.reason),
+    "s": ("", constant("")),
+    "t": ("ST", lambda job, view: states.CODES.get(job.state, job.state)),
+    "u": ("USER", lambda job, view: job.user or str(job.uid)),
+    "v": ("RESERVATION", _request("reservation")),
+    "w": ("WCKEY", _request("wckey")),
+    "x": ("EXC_NODES", lambda job, view: _req_nodes(job.request.exclude)),
+    "y": ("NICE", lambda job, view: str(job.request.nice)),
+    "z": ("S:C:T", lambda job, view: ":".join(show(job, view) for show in (_sockets, _cores, _threads))),
+    "A": ("JOBID", lambda job, view: str(job.job_id)),
+    "B": ("EXEC_HOST", lambda job, view: job.shares[0].name if job.shares else "n/a"),
+    "C": ("CPUS", lambda job, view: str(job.cpus)),
+    "D": ("NODES", lambda job, view: str(job.nodes)),
+    "E": ("DEPENDENCY", lambda job, view: facts.or_null(job.dependency)),
+    "F": ("ARRAY_JOB_ID", lambda job, view: str(job.array_job_id or job.job_id)),
+    "G": ("GROUP", lambda job, view: str(job.gid)),
+    "H": ("SOCKETS_PER_NODE", _sockets),
+    "I": ("CORES_PER_SOCKET", _cores),
+    "J": ("THREADS_PER_CORE", _threads),
+    "K": ("ARRAY_TASK_ID", _array_task),
+    "L": ("TIME_LEFT", _time_left),
+    "M": ("TIME", lambda job, view: times.show_elapsed(facts.time_used(job, view.now))),
+    "N": ("NODELIST", lambda job, view: facts.nodelist(job)),
+    "O": ("CONTIGUOUS", lambda job, view: str(int(job.request.contiguous))),
+    "P": ("PARTITION", lambda job, view: job.partition),
+    "Q": ("PRIORITY", lambda job, view: str(job.priority)),
+    "R": ("NODELIST(REASON)", lambda job, view: facts.nodes_or_reason(job)),
+    "S": ("START_TIME", lambda job, view: view.stamp(job.start_time)),
+    "T": ("STATE", lambda job, view: job.state),
+    "U": ("UID", lambda job, view: str(job.uid)),
+    "V": ("SUBMIT_TIME", lambda job, view: view.stamp(job.submit_time)),
+    "W": ("LICENSES", _request("licenses")),
+    "X": ("CORE_SPEC", _request("core_spec", "N/A")),
+    "Y": ("SCHEDNODES", constant("(null)")),
+    "Z": ("WORK_DIR", _request("work_dir")),
+}
+
+# -O names of the letters above.
+_LETTER_NAMES = (
+    "account=a arrayjobid=F arraytaskid=K batchhost=B command=o comment=k contiguous=O cores=I corespec=X dependency=E"
+    " endtime=e feature=f groupid=G groupname=g jobarrayid=i jobid=A licenses=W mincpus=c minmemory=m mintmpdisk=d"
+    " name=j nice=y nodelist=N numcpus=C numnodes=D oversubscribe=h partition=P priority=p prioritylong=Q qos=q reason=r"
+    " reasonlist=R reqnodes=n reservation=v schednodes=Y sct=z sockets=H starttime=S state=T statecompact=t"
+    " submittime=V threads=J timeleft=L timelimit=l timeused=M tres-per-node=b gres=b userid=U username=u wckey=w workdir=Z"
+)
+
+
+def names() -> dict[str, tuple[str, Show]]:
+    """Every ``-O`` name. Built when asked for: the default listing needs the letters alone."""
+    found = {name: LETTERS[letter] for name, _, letter in (word.partition("=") for word in _LETTER_NAMES.split())}
+    found.update(
+        {
+            "accruetime": ("ACCRUE_TIME", lambda job, view: view.stamp(accrue_time(job))),
+            "allocnodes": ("ALLOC_NODES", lambda job, view: job.submit_host or "localhost"),
+            "allocsid": ("ALLOC_SID", lambda job, view: str(job.alloc_sid)),
+            "batchflag": ("BATCH_FLAG", lambda job, view: str(int(job.request.kind == "batch"))),
+            "cluster": ("CLUSTER", lambda job, view: job.cluster),
+            "cpus-per-task": ("CPUS_PER_TASK", _request("cpus_per_task", "1")),
+            "deadline": ("DEADLINE", lambda job, view: view.stamp(job.request.deadline)),
+            "delayboot": ("DELAY_BOOT", constant("0:00")),
+            "derivedec": ("DERIVED_EC", lambda job, view: str(job.derived_status)),
+            "eligibletime": ("ELIGIBLE_TIME", lambda job, view: view.stamp(job.eligible_time)),
+            "exit_code": ("EXIT_CODE", lambda job, view: str(job.exit_status)),
+            "lastschedeval": ("LAST_SCHED_EVAL", lambda job, view: view.stamp(job.last_sched)),
+            "maxcpus": ("MAX_CPUS", lambda job, view: str(job.cpus)),
+            "maxnodes": ("MAX_NODES", lambda job, view: str(job.request.max_nodes or job.nodes)),
+            "mintime": ("TIME_MIN", lambda job, view: times.show_minutes(job.request.time_min or 0)),
+            "ntpercore": ("NTASKS_PER_CORE", _request("ntasks_per_core", "N/A")),
+            "ntpernode": ("NTASKS_PER_NODE", _request("ntasks_per_node", "0")),
+            "ntpersocket": ("NTASKS_PER_SOCKET", _request("ntasks_per_socket", "N/A")),
+            "numtasks": ("TASKS", lambda job, view: str(job.tasks)),
+            "pendingtime": ("PENDING_TIME", _pending_seconds),
+            "reqswitch": ("REQ_SWITCH", _request("switches", "0")),
+            "requeue": ("REQUEUE", lambda job, view: str(int(requeues(job, view)))),
+            "restartcnt": ("RESTART_COUNT", lambda job, view: str(job.restarts)),
+            "stderr": ("STDERR", lambda job, view: job.stderr or job.stdout),
+            "stdin": ("STDIN", lambda job, view: job.stdin or "/dev/null"),
+            "stdout": ("STDOUT", lambda job, view: job.stdout),
+            "tres-alloc": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
+            "tres": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
+            "tres-per-job": ("TRES_PER_JOB", lambda job, view: _gpus(job.request.gpus)),
+            "tres-per-socket": ("TRES_PER_SOCKET", lambda job, view: _gpus(job.request.gpus_per_socket)),
+            "tres-per-task": ("TRES_PER_TASK", lambda job, view: _gpus(job.request.gpus_per_task)),
+            "cpus-per-tres": ("CPUS_PER_TRES", lambda job, view: _per_gpu(job.request.cpus_per_gpu)),
+            "mem-per-tres": ("MEM_PER_TRES", lambda job, view: _per_gpu(job.request.mem_per_gpu)),
+        }
+    )
+    for word in _CONSTANTS.split():
+        name, heading, text = word.split("=")
+        found[name] = (heading, constant(text))
+    return found
+
+
+# name=header=value of fields that describe what is not there (federations, burst buffers, heterogeneous jobs, power).
+_CONSTANTS = (
+    "admin_comment=ADMIN_COMMENT=(null) associd=ASSOC_ID=0 boardspernode=BOARDS_PER_NODE=0"
+    " burstbuffer=BURST_BUFFER=(null) burstbufferstate=BURST_BUFFER_STATE=(null) clusterfeature=CLUSTER_FEATURES=(null)"
+    " container=CONTAINER=(null) hetjobid=HET_JOB_ID=N/A hetjobidset=HET_JOB_ID_SET=N/A hetjoboffset=HET_JOB_OFFSET=N/A"
+    " mcslabel=MCSLABEL=(null) network=NETWORK=(null) ntperboard=NTASKS_PER_BOARD=0 origin=ORIGIN=NA"
+    " originraw=ORIGIN_RAW=NA preempttime=PREEMPT_TIME=N/A profile=PROFILE=NotSet reboot=REBOOT=0"
+    " resizetime=RESIZE_TIME=N/A selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
+    " siblingsactiveraw=ACTIVE_SIBLINGS_RAW=NA siblingsviable=VIABLE_SIBLINGS=NA"
+    " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0 system_comment=SYSTEM_COMMENT=(null)"
+    " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A wait4switch=WAIT4SWITCH=0:00"
+)
+
+
+def accrue_time(job: Job) -> float:
+    """Since when the job's age counts: from its eligibility on; never for one that started without queueing."""
+    return job.eligible_time if job.request.kind == "batch" else 0
+
+
+def requeues(job: Job, view: View) -> bool:
+    """Whether the job may be put back into the queue: as asked, else the cluster's rule."""
+    if job.request.requeue is not None:
+        return job.request.requeue
+    cluster = view.cluster
+    return cluster is None or cluster.requeue
+
+
+def _gpus(text: str | None) -> str:
+    return show_gpus_field(text) or "N/A"
+
+
+def _per_gpu(value: int | None) -> str:
+    return "N/A" if value is None else f"gres:gpu:{value}"
