@@ -24,9 +24,9 @@ def stop(
     now: Annotated[bool, typer.Option("--now", help="Stop even with active jobs: they go on, unwatched.")] = False,
 ) -> None:
     """Stops the controller; running jobs go on and are found again by the next one."""
-    from shim.control import alive, client
+    from shim.control import client
 
-    if not alive.is_alive():
+    if not client.alive():
         typer.echo("no controller is running")
         return
     client.call("shutdown", {"now": now})
@@ -36,9 +36,9 @@ def stop(
 @app.command()
 def status() -> None:
     """Says whether the controller runs (exit code 0) or not (1)."""
-    from shim.control import alive, client, paths
+    from shim.control import client, paths
 
-    if not alive.is_alive():
+    if not client.alive():
         typer.echo(f"no controller is running for {paths.state_dir()}")
         raise typer.Exit(1)
     try:

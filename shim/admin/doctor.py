@@ -64,9 +64,9 @@ def _names() -> tuple[str, str]:
 
 
 def _controller() -> tuple[str, str]:
-    from shim.control import alive
+    from shim.control import client
 
-    if alive.is_alive():
+    if client.alive():
         return GOOD, "a controller is running"
     return GOOD, "no controller is running: the first command that needs one starts it"
 

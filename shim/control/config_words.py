@@ -43,7 +43,9 @@ CLUSTER = (
     Word(name="kill_wait", type="int", default=30, text="KillWait: seconds from TERM to KILL"),
     Word(name="min_job_age", type="int", default=300, text="MinJobAge: seconds an ended job stays in `squeue -t all`"),
     Word(name="requeue_delay", type="int", default=1, text="seconds a requeued job waits (Slurm: 120)"),
-    Word(name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU; unset: memory is charged if asked for"),
+    Word(
+        name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU; unset: memory is charged if asked for"
+    ),
     Word(name="max_mem_per_cpu", type="memory", default=None, text="MaxMemPerCPU"),
     Word(name="max_mem_per_node", type="memory", default=None, text="MaxMemPerNode"),
     Word(name="enforce_part_limits", type="bool", default=False, text="EnforcePartLimits: refuse at submit"),

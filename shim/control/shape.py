@@ -74,7 +74,9 @@ def _nodes(words: Mapping[str, Any], machine: Machine, isolation: str) -> tuple[
             raise ConfigError('error: every table of "node" needs "names"')
         for name in hostlist.expand(entry["names"].value):
             if name not in names:
-                raise ConfigError(f'error: {entry["names"].origin}: "{name}" is no node; nodes are {hostlist.fold(names)}')
+                raise ConfigError(
+                    f'error: {entry["names"].origin}: "{name}" is no node; nodes are {hostlist.fold(names)}'
+                )
             special.setdefault(name, {}).update(entry)
     return tuple(
         _node(name, index, {**words, **special.get(name, {})}, machine) for index, name in enumerate(names, start=1)

@@ -1,0 +1,154 @@
+"""The configuration: files, variables, origins, errors; and the clusters made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shim.control import config, shape, site
+from shim.control.machine import Machine, this_machine
+from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
+
+MACHINE = Machine(cpus=8, sockets=2, memory=16000, gpus=2)
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "config" / "shim").mkdir(parents=True, exist_ok=True)
+    (folder / "config" / "shim" / "config.toml").write_text(text)
+
+
+def made(isolation: str = "namespaces") -> Cluster:
+    return shape.clusters(config.load(), MACHINE, isolation)[0]
+
+
+def test_nothing_configured_is_one_local_cluster_of_four_nodes_like_this_machine() -> None:
+    cluster = made()
+    assert (cluster.name, cluster.backend) == ("local", "local")
+    assert [node.name for node in cluster.nodes] == ["node1", "node2", "node3", "node4"]
+    assert [node.address for node in cluster.nodes] == [f"127.0.0.{number}" for number in range(1, 5)]
+    assert {(node.cpus, node.sockets, node.memory, node.gpus) for node in cluster.nodes} == {(8, 2, 16000, 2)}
+    assert cluster.settings["overcommit"] == "machine"
+    assert cluster.default_partition is not None
+    assert cluster.default_partition.name == "debug"
+
+
+def test_without_namespaces_the_addresses_are_the_names() -> None:
+    assert [node.name for node in made("addresses").nodes] == ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"]
+
+
+def test_the_shape_of_another_cluster(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        [clusters.ref]
+        node_names = "n[1-4]"
+        cpus = 8
+        sockets = 2
+        memory = "16000M"
+        gpus = 0
+        def_mem_per_cpu = 1000
+        features = ["fast", "cpu"]
+        licenses = "matlab:2"
+        [[clusters.ref.node]]
+        names = "n[3-4]"
+        gpus = "a100:4"
+        features = ["slow"]
+        [clusters.ref.partitions.debug]
+        default = true
+        [clusters.ref.partitions.gpu]
+        nodes = "n[3-4]"
+        max_time = "2:00:00"
+        default_time = "30:00"
+        """,
+    )
+    cluster = made()
+    assert [(node.name, node.cpus, node.gpus) for node in cluster.nodes] == [
+        ("n1", 8, 0),
+        ("n2", 8, 0),
+        ("n3", 8, 4),
+        ("n4", 8, 4),
+    ]
+    assert cluster.nodes[0].features == ("fast", "cpu")
+    assert cluster.nodes[3].features == ("slow",)
+    assert cluster.nodes[3].gres[0].type == "a100"
+    assert cluster.nodes[0].cores_per_socket == 4
+    assert cluster.def_mem_per_cpu == 1000
+    assert cluster.settings["overcommit"] == ""
+    assert [(gres.name, gres.count) for gres in cluster.licenses] == [("matlab", 2)]
+    gpu = cluster.partition("gpu")
+    assert gpu is not None
+    assert (gpu.nodes, gpu.max_time, gpu.default_time, gpu.default) == (("n3", "n4"), 120, 30, False)
+
+
+def test_later_files_and_variables_win_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "[clusters.local]\nnodes = 2\ncpus = 3\nmemory = 1000\n")
+    other = tmp_path / "other.toml"
+    other.write_text("[clusters.local]\ncpus = 5\n")
+    monkeypatch.setenv("SHIM_CONFIG", str(other))
+    monkeypatch.setenv("SHIM_LOCAL_MEMORY", "2G")
+    words = config.load().clusters["local"]
+    assert (words["nodes"].value, words["cpus"].value, words["memory"].value) == (2, 5, 2048)
+    assert words["nodes"].origin.endswith("config/shim/config.toml")
+    assert words["cpus"].origin == str(other)
+    assert words["memory"].origin == "SHIM_LOCAL_MEMORY"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[clusters.local]\nnode = 3\n", '"clusters.local.node" must be a list of tables'),
+        ("[clusters.local]\nkill_wiat = 3\n", 'unknown word "clusters.local.kill_wiat"; did you mean "kill_wait"?'),
+        ("defualt = 'x'\n", 'unknown word "defualt"; did you mean "default"?'),
+        ("default = 'x'\n", 'default "x" names no cluster; configured: local'),
+        ("[clusters.local]\nnodes = -1\n", 'bad value "-1"'),
+        ("[clusters.local]\ncpus = 'many'\n", 'bad value "many": a number from 0 up is wanted'),
+        ("[clusters.local]\nmemory = '1.5G'\n", 'bad value "1.5G": a size is wanted'),
+        ("[clusters.local.partitions.p]\nmax_time = '1h'\n", 'bad value "1h": a time is wanted'),
+        ("[clusters.local.partitions.p]\nnodes = 'x[1-2]'\n", '"x1" is no node; nodes are node[1-4]'),
+        ("[clusters.local.partitions.p]\nstate = 'up?'\n", 'bad state "up?"'),
+        ("[clusters.local]\ncpus = 3\nsockets = 2\n", "3 CPUs are no multiple of 2 sockets"),
+        ("[clusters.local]\nbackend = 'kubernets'\n", 'backend "kubernets" is unknown'),
+        ("[clusters.a]\n[clusters.b]\n", 'default "local" names no cluster'),
+        ("default = 'a'\n[clusters.a]\n[clusters.b]\n", "only one cluster may have the local backend, not a, b"),
+        ("clusters = 3\n", '"clusters" must be a table'),
+        ("[clusters.local\n", "config.toml: "),
+    ],
+)
+def test_errors_name_the_word_and_what_would_do(tmp_path: Path, text: str, said: str) -> None:
+    write(tmp_path, text)
+    with pytest.raises(ShimError) as caught:
+        made()
+    assert said in str(caught.value)
+
+
+def test_the_site_is_kept_and_read_anew_when_a_file_changes(tmp_path: Path, state_dir: Path) -> None:
+    write(tmp_path, "[clusters.local]\nnodes = 2\n")
+    assert len(site.cluster().nodes) == 2
+    kept = next(state_dir.glob("*/site.cache"))
+    assert kept.stat().st_mode & 0o777 == 0o600
+    before = kept.read_bytes()
+    assert len(site.cluster().nodes) == 2
+    assert kept.read_bytes() == before
+    write(tmp_path, "[clusters.local]\nnodes = 31\n")
+    assert len(site.cluster().nodes) == 31
+
+
+def test_a_damaged_site_cache_is_made_again(state_dir: Path) -> None:
+    assert len(site.cluster().nodes) == 4
+    next(state_dir.glob("*/site.cache")).write_bytes(b"\0garbage")
+    assert len(site.cluster().nodes) == 4
+
+
+def test_an_unknown_cluster_is_refused_in_slurms_words() -> None:
+    with pytest.raises(ShimError) as caught:
+        site.cluster("nosuch")
+    assert caught.value.lines[0] == "error: No cluster 'nosuch' known by database."
+
+
+def test_this_machine_has_something() -> None:
+    machine = this_machine()
+    assert machine.cpus >= 1
+    assert machine.cpus % machine.sockets == 0
+    assert machine.memory > 1
