@@ -107,7 +107,7 @@ def _entry(word: str) -> tuple[str, str, int]:
 
 
 def _is_name(word: str) -> bool:
-    return bool(word) and word.isprintable() and not any(char in "=/ (" for char in word)
+    return word[:1] not in ("", "-", "+") and word.isprintable() and not any(char in "=/ (" for char in word)
 
 
 def _count(word: str) -> int | None:
