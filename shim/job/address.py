@@ -1,0 +1,111 @@
+"""Where a leader listens: addresses, and sockets for them.
+
+An address is ``{"unix": path}`` or ``{"tcp": [host, port]}``; the file ``leader`` of a run folder holds one. Hosts are IP
+addresses: nothing here asks a name service. Sockets are the interpreter's bare ones (``_socket``): the ``socket`` module
+costs srun 4 ms. All are non-blocking.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+
+from shim.core.jsonlite import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+_STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_LONGEST_UNIX = 107  # bytes that fit sockaddr_un with the final NUL
+FILE = "leader"  # of the run folder
+
+
+def write_address(run_dir: str, address: dict[str, Any]) -> None:
+    """Tell where the leader listens; the file appears whole or not at all."""
+    path = os.path.join(run_dir, FILE)
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(dumps(address))
+    os.replace(path + ".new", path)
+
+
+def read_address(run_dir: str) -> dict[str, Any]:
+    """Where the leader listens. OSError: it does not (yet)."""
+    with open(os.path.join(run_dir, FILE), encoding="ascii") as file:
+        address = loads(file.read())
+    if not isinstance(address, dict):
+        raise OSError(f"no address in {run_dir}/{FILE}")
+    return address
+
+
+def listen(address: dict[str, Any]) -> tuple[_socket.socket, dict[str, Any]]:
+    """A listening socket and its address (with the port that was taken, where 0 was given). OSError.
+
+    A socket file that is there already is replaced: the caller holds the lock of whoever could have made it.
+    """
+    server = _socket.socket(_family(address), _STREAM)
+    try:
+        if "unix" in address:
+            try:
+                os.unlink(address["unix"])
+            except FileNotFoundError:
+                pass
+            _with_short_name(address["unix"], server.bind)
+        else:
+            host, port = address["tcp"]
+            server.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+            server.bind((host, port))
+            address = {"tcp": [host, server.getsockname()[1]]}
+        server.listen(128)
+    except OSError:
+        server.close()
+        raise
+    return server, address
+
+
+def connect(address: dict[str, Any]) -> _socket.socket:
+    """A socket on its way to ``address``: writable when the connection stands. OSError where that is known at once."""
+    client = _socket.socket(_family(address), _STREAM)
+    try:
+        if "unix" in address:
+            _with_short_name(address["unix"], client.connect)
+            return client
+        host, port = address["tcp"]
+        client.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        try:
+            client.connect((host, port))
+        except BlockingIOError:
+            pass  # under way
+    except OSError:
+        client.close()
+        raise
+    return client
+
+
+def accept(server: _socket.socket) -> _socket.socket:
+    """The next connection. BlockingIOError when there is none."""
+    fd, _peer = server._accept()  # type: ignore[attr-defined]
+    os.set_blocking(fd, False)
+    connection = _socket.socket(fileno=fd)
+    if connection.family != _socket.AF_UNIX:
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _family(address: dict[str, Any]) -> int:
+    if "unix" in address:
+        return _socket.AF_UNIX
+    return _socket.AF_INET6 if ":" in address["tcp"][0] else _socket.AF_INET
+
+
+def _with_short_name(path: str, use: Callable[[str], object]) -> None:
+    """``use(path)``, by way of the folder's descriptor where the path is too long for a socket address."""
+    if len(os.fsencode(path)) <= _LONGEST_UNIX:
+        use(path)
+        return
+    folder, name = os.path.split(path)
+    fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        use(f"/proc/self/fd/{fd}/{name}")
+    finally:
+        os.close(fd)

@@ -1,0 +1,316 @@
+"""Authenticated connections of the agent protocol: handshake, frames in order, buffered writes.
+
+The client says hello, the leader says hello, both derive their keys; the client's first tagged frame, an empty one that no
+handler sees, proves it to the leader; the leader's first frame proves it to the client. Until then a peer may send 4 KiB a
+frame and has 10 s. A peer that breaks a rule is dropped without an answer.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+
+from shim.job.address import accept, connect
+from shim.job.kdf import session_keys
+from shim.job.wire import MAX_FRAME, MESSAGE, PROTOCOL, Opener, Sealer, Splitter, WireError, hello_frame, parse_message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from shim.job.loop import Loop, Timer
+
+ROLES = ("node", "srun", "controller")
+PATIENCE = 10.0  # seconds a peer has to show that it knows the key
+_NONCE = 16  # bytes
+_READ = 64 * 1024
+_LINGER = 5.0  # seconds to wait for the peer's end after ours
+_MOST_UNSENT = 64 * 1024 * 1024  # bytes: a peer that lets this much pile up is not reading
+
+
+class Session:
+    """One end of a connection. Set the three handlers before the loop's next turn.
+
+    ``on_open(hello)``: the handshake is done, with the peer's hello. ``on_frame(kind, payload)``. ``on_close(reason)``: the
+    connection is gone (once, never after ``close``); the reason is for a log, after a refusal it is the peer's text.
+    """
+
+    def __init__(self, loop: Loop, sock: _socket.socket, secret: bytes) -> None:
+        self.on_open: Callable[[dict[str, Any]], None] = _ignore
+        self.on_frame: Callable[[bytes, bytes], None] = _ignore
+        self.on_close: Callable[[str], None] = _ignore
+        self.refused = ""  # the peer's text when it refused this end
+        self._loop = loop
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._secret = secret
+        self._nonce = os.urandom(_NONCE)
+        self._split = Splitter()
+        self._sealer: Sealer | None = None
+        self._opener: Opener | None = None
+        self._waiting: list[tuple[bytes, bytes]] = []  # frames to send once there are keys
+        self._out = bytearray()
+        self._closed = False
+        self._finishing = False
+        self._patience: Timer | None = loop.call_later(PATIENCE, self._too_late)
+        loop.reader(self._fd, self._readable)
+
+    # For the owner
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        """Send a frame; it is kept until the handshake is done and the peer takes it. Nothing after ``finish``."""
+        if self._closed or self._finishing:
+            return
+        if self._sealer is None:
+            self._waiting.append((kind, payload))
+        else:
+            self._write(self._sealer.seal(kind, payload))
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the peer has not taken yet."""
+        return len(self._out)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def finish(self) -> None:
+        """Close once everything is sent and the peer has closed its end, or has had 5 s for that."""
+        if not self._closed and not self._finishing:
+            self._finishing = True
+            self.on_frame = _ignore
+            self.on_close = _ignore
+            if self._sealer is None:
+                self.close()
+            elif not self._out:
+                self._end_of_output()
+
+    def close(self) -> None:
+        """Close now; what is unsent is lost."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stop_patience()
+        self._loop.forget(self._fd)
+        self._socket.close()
+        self._out.clear()
+        self._waiting.clear()
+
+    # The handshake; each side has its own
+
+    def _hello(self, hello: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _proved(self) -> None:
+        """The client's first tagged frame has been verified."""
+
+    def _nonce_of(self, hello: dict[str, Any]) -> bytes:
+        try:
+            nonce = bytes.fromhex(hello["nonce"])
+        except (KeyError, TypeError, ValueError):
+            raise WireError("a hello without a nonce") from None
+        if len(nonce) != _NONCE:
+            raise WireError("a nonce of the wrong length")
+        return nonce
+
+    def _too_late(self) -> None:
+        self._patience = None
+        self._lost("the peer did not answer")
+
+    def _stop_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    # Bytes
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(error.strerror or str(error))
+            return
+        if not data:
+            self._lost("the peer closed the connection")
+            return
+        if self._finishing:
+            return
+        try:
+            for body in self._split.feed(data):
+                self._body(body)
+                if self._closed or self._finishing:
+                    return
+        except WireError as error:
+            self._lost(str(error))
+
+    def _body(self, body: bytes) -> None:
+        if self._opener is None:
+            if body[:1] != MESSAGE:
+                raise WireError("no hello")
+            self._hello(parse_message(body[1:]))
+            return
+        kind, payload = self._opener.open(body)
+        if self._patience is None:
+            self.on_frame(kind, payload)
+            return
+        self._stop_patience()
+        self._split.limit = MAX_FRAME
+        self._proved()
+
+    def _write(self, data: bytes) -> None:
+        if self._out:
+            self._out += data
+            if len(self._out) > _MOST_UNSENT:
+                self._loop.call_soon(lambda: self._lost("the peer does not read"))
+            return
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return  # the reader sees the end too, after what the peer has still sent
+        if sent < len(data):
+            self._out += data[sent:]
+            self._loop.writer(self._fd, self._writable)
+
+    def _writable(self) -> None:
+        try:
+            with memoryview(self._out) as view:
+                sent = self._socket.send(view[: 4 * _READ])
+        except BlockingIOError:
+            return
+        except OSError:
+            self._loop.writer(self._fd, None)
+            self._out.clear()
+            if self._finishing:
+                self.close()
+            return
+        del self._out[:sent]
+        if not self._out:
+            self._loop.writer(self._fd, None)
+            if self._finishing:
+                self._end_of_output()
+
+    def _end_of_output(self) -> None:
+        # Closing at once could take back what the peer has not read: a reset overtakes it.
+        self._stop_patience()
+        self._patience = self._loop.call_later(_LINGER, self.close)
+        try:
+            self._socket.shutdown(_socket.SHUT_WR)
+        except OSError:
+            self.close()
+
+    def _lost(self, reason: str) -> None:
+        if not self._closed:
+            self.close()
+            self.on_close(reason)
+
+
+class ClientSession(Session):
+    """The end of a node, of srun, of a controller. ``hello``: what the leader is told beside role and nonce."""
+
+    def __init__(self, loop: Loop, sock: _socket.socket, secret: bytes, role: str, hello: dict[str, Any]) -> None:
+        super().__init__(loop, sock, secret)
+        self._role = role
+        self._first = hello_frame(dict(hello, protocol=PROTOCOL, role=role, nonce=self._nonce.hex()))
+        loop.writer(self._fd, self._connected)
+
+    def _connected(self) -> None:
+        self._loop.writer(self._fd, None)
+        error = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
+        if error:
+            self._lost(os.strerror(error))
+        else:
+            self._write(self._first)
+
+    def _hello(self, hello: dict[str, Any]) -> None:
+        if "refused" in hello:
+            self.refused = str(hello["refused"])
+            self._lost(self.refused)
+            return
+        mine, theirs = session_keys(self._secret, self._nonce, self._nonce_of(hello), self._role)
+        self._sealer, self._opener = Sealer(mine), Opener(theirs)
+        # A leader may have nothing to say for long; it proves itself with its first frame, whenever that comes.
+        self._stop_patience()
+        self._split.limit = MAX_FRAME
+        self.send(MESSAGE, b"")
+        waiting, self._waiting = self._waiting, []
+        for kind, payload in waiting:
+            self.send(kind, payload)
+        self.on_open(hello)
+
+
+class LeaderSession(Session):
+    """The leader's end of a connection that somebody opened to it. ``on_open`` comes when the peer has proved itself."""
+
+    def _hello(self, hello: dict[str, Any]) -> None:
+        role = hello.get("role")
+        if hello.get("protocol") != PROTOCOL:
+            self._refuse(f"protocol {hello.get('protocol')} is not spoken here, only {PROTOCOL}")
+        elif role not in ROLES:
+            self._refuse("unknown role")
+        else:
+            theirs, mine = session_keys(self._secret, self._nonce_of(hello), self._nonce, role)
+            self._peer = hello
+            self._write(hello_frame({"protocol": PROTOCOL, "nonce": self._nonce.hex()}))
+            self._sealer, self._opener = Sealer(mine), Opener(theirs)
+
+    def _refuse(self, text: str) -> None:
+        self._write(hello_frame({"refused": text}))
+        self._lost(text)
+
+    def _proved(self) -> None:
+        self.on_open(self._peer)
+
+
+class Listener:
+    """Accepts connections on a leader's socket. ``on_session(session, hello)``: somebody who knows the key is there.
+
+    The handlers that ``on_session`` sets get everything, from the first frame on.
+    """
+
+    def __init__(
+        self, loop: Loop, server: _socket.socket, secret: bytes, on_session: Callable[[Session, dict[str, Any]], None]
+    ) -> None:
+        self._loop = loop
+        self._server = server
+        self._secret = secret
+        self._on_session = on_session
+        self._closed = False
+        loop.reader(server.fileno(), self._acceptable)
+
+    def _acceptable(self) -> None:
+        try:
+            connection = accept(self._server)
+        except (BlockingIOError, ConnectionError):
+            return  # it went away before we came to it
+        except OSError:
+            # Out of descriptors or memory: the connection stays in the queue; looking again at once would spin.
+            self._loop.reader(self._server.fileno(), None)
+            self._loop.call_later(1.0, self._again)
+            return
+        session = LeaderSession(self._loop, connection, self._secret)
+        session.on_open = lambda hello: self._on_session(session, hello)
+
+    def _again(self) -> None:
+        if not self._closed:
+            self._loop.reader(self._server.fileno(), self._acceptable)
+
+    def close(self) -> None:
+        """Accept no more; connections that stand go on."""
+        if not self._closed:
+            self._closed = True
+            self._loop.forget(self._server.fileno())
+            self._server.close()
+
+
+def open_session(loop: Loop, address: dict[str, Any], secret: bytes, role: str, **hello: Any) -> ClientSession:
+    """Begin to connect to a leader. OSError where the failure is known at once, else ``on_close``."""
+    return ClientSession(loop, connect(address), secret, role, hello)
+
+
+def _ignore(*_event: object) -> None:
+    """The handler of an event that nobody asked for."""
