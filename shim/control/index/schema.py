@@ -66,6 +66,7 @@ def _first(database: sqlite_utils.Database) -> None:
     transitions.create_index(["job_key"])
     database.table("nodes").create({"cluster": str, "name": str, "record": str}, pk=("cluster", "name"))
     database.table("clusters").create({"name": str, "record": str}, pk="name")
+    database.table("orders").create({"number": int, "job_key": int, "restart": int, "record": str}, pk="number")
     database.table("tokens").create({"token": str, "cluster": str, "job_id": int, "time": float}, pk="token")
 
 

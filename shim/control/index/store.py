@@ -164,6 +164,30 @@ class Store:
         ).fetchall()
         return [tuple(row) for row in rows]
 
+    def add_order(self, job: Job, record: dict[str, object]) -> int:
+        """Keeps what is wanted of a run until it is done; its number, which is never given out again."""
+        with self.transaction():
+            number: int = self._execute(
+                "INSERT INTO sequence VALUES ('order', 1) ON CONFLICT (name) DO UPDATE SET last = last + 1 RETURNING last"
+            ).fetchone()[0]
+            self._execute(
+                "INSERT INTO orders VALUES (?, ?, ?, ?)", (number, job.key, job.restarts, jsonlite.dumps(record))
+            )
+        return number
+
+    def orders(self) -> list[tuple[int, int, int, dict[str, object]]]:
+        """(number, job key, restart, record) of what is still wanted, oldest first."""
+        rows = self._execute("SELECT number, job_key, restart, record FROM orders ORDER BY number").fetchall()
+        return [(number, key, restart, jsonlite.loads(record)) for number, key, restart, record in rows]
+
+    def drop_order(self, number: int) -> None:
+        """The order was obeyed."""
+        self._execute("DELETE FROM orders WHERE number = ?", (number,))
+
+    def drop_orders(self, job_key: int) -> None:
+        """The job's run is over: nothing is wanted of it any more."""
+        self._execute("DELETE FROM orders WHERE job_key = ?", (job_key,))
+
     def save_cluster(self, cluster: Cluster) -> None:
         """Records the cluster's shape for read commands; writes only when it changed."""
         record = jsonlite.dumps(cluster.to_dict())

@@ -68,6 +68,7 @@ class Job(Value):
     stderr: str = ""
     stdin: str = ""
     comment: str = ""
+    journal: int = 0  # the last line of the current run's journal that this record has taken in
     _nested = {"request": JobRequest, "shares": NodeShare}
 
     @property
