@@ -1,0 +1,104 @@
+"""What differs between two runs that did the same: ids, times, places, names of people and hosts.
+
+Everything here is replaced by a name in angle brackets, so that a record reads as what a user sees. Nothing else is
+touched: what a rule of this file hides, no case can show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Both kinds of cluster count from 700001 (FirstJobId): no other number of a case looks like that.
+JOB_ID = re.compile(r"(?<!\d)(0*)(7\d{5})(?!\d)")
+
+COMMON: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.MULTILINE), replacement)
+    for pattern, replacement in (
+        (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\b", "<time>"),
+        (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\b", "<date>"),
+        # Debian's build names itself after the package.
+        (r"\bslurm-wlm (\d+\.\d+\.\d+)", r"slurm \1"),
+        # Debian's build allows several slurmd on a host and then says which one speaks.
+        (r"\bslurmstepd-[\w.-]+: ", "slurmstepd: "),
+        # Follows KillWait.
+        (r"Waiting up to \d+ seconds", "Waiting up to <n> seconds"),
+        (r"\bPriority=[1-9]\d*", "Priority=<n>"),
+        (r"\bRunTime=\S+", "RunTime=<elapsed>"),
+        (r"\bAllocNode:Sid=\S+", "AllocNode:Sid=<host>:<sid>"),
+        (r"\b(User|Group)Id=\S+?\(\d+\)", r"\1Id=<user>(<uid>)"),
+        (r"\b(SLURM_JOB_[UG]ID)=\d+", r"\1=<uid>"),
+        # Where the copy of the script lies is nobody's business but the daemon's.
+        (r"(?<![\w.-])/\S+/slurm_script\b", "<spool>/slurm_script"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a target calls things: the case's work folder, the user, the home, the machine.
+
+    ``addresses``: the nodes are called 127.0.0.1 … because the machine allows no private names.
+    """
+
+    folder: str
+    user: str
+    home: str
+    host: str
+    addresses: bool = False
+
+
+def clean(text: str, places: Places, rules: Iterable[tuple[re.Pattern[str], str]] = ()) -> str:
+    """``text`` without what belongs to this run. The case's own ``rules`` come last; job ids stay (see number_jobs)."""
+    text = text.replace(places.folder, "<dir>")
+    if places.addresses:
+        text = _names_for_addresses(text)
+    for pattern, replacement in COMMON:
+        text = pattern.sub(replacement, text)
+    if len(places.home) > 1:
+        text = re.sub(rf"{re.escape(places.home)}(?![\w-])", "<home>", text)
+    text = _hide_user(text, places.user)
+    text = re.sub(rf"(?<![\w/.-]){re.escape(places.host)}(?![\w/-])", "<host>", text)
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def number_jobs(texts: Iterable[str]) -> dict[str, str]:
+    """Names for the job ids in ``texts``: ``<job1>`` for the lowest, and so on. Ids are given out in order."""
+    ids = sorted({match.group(2) for text in texts for match in JOB_ID.finditer(text)})
+    return {number: f"<job{place}>" for place, number in enumerate(ids, 1)}
+
+
+def name_jobs(text: str, names: dict[str, str]) -> str:
+    """``text`` with each job id replaced by its name; zeros that pad it stay."""
+    return JOB_ID.sub(lambda match: match.group(1) + names[match.group(2)], text)
+
+
+def _hide_user(text: str, user: str) -> str:
+    """The user's name, in a column of squeue too: cut at eight letters, its width kept."""
+
+    def padded(match: re.Match[str]) -> str:
+        return "<user>".rjust(len(match.group(0)))
+
+    for name in sorted({user, user[:8]}, key=len, reverse=True):
+        text = re.sub(rf"(?:(?<= ) *)?(?<![\w/.-]){re.escape(name)}(?![\w/.-])", padded, text)
+    return text
+
+
+def _names_for_addresses(text: str) -> str:
+    """node1 for 127.0.0.1 and so on; lists folded as Slurm folds names."""
+    text = re.sub(r"(?<![\d.])127\.0\.0\.(\d+)(?![\d.])", r"node\1", text)
+    return re.sub(r"\bnode\d+(?:,node\d+)+\b", lambda match: _fold(match.group(0)), text)
+
+
+def _fold(text: str) -> str:
+    numbers = [int(name.removeprefix("node")) for name in text.split(",")]
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return "node[" + ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) + "]"

@@ -1,0 +1,197 @@
+"""Where a case runs: the real Slurm of cluster/slurm.py, or this checkout's commands on virtual nodes of this machine."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from compat.case import Case
+from compat.cluster import slurm, slurm_conf
+from compat.cluster.processes import end_process, processes_with, wait_for
+from compat.normalise import Places
+from compat.record import Outcome, read_files, read_steps
+
+ROOT = Path(__file__).resolve().parents[1]
+PRELUDE = Path(__file__).resolve().parent / "prelude.sh"
+CASE_LIMIT = 150.0  # seconds for a whole case
+WAIT_LIMIT = 60  # seconds for one wait in it
+
+CONFIG = f"""\
+[clusters.local]
+backend = "local"
+nodes = {len(slurm_conf.NODES)}
+cpus = {slurm_conf.CPUS}
+sockets = 2
+memory = {slurm_conf.MEMORY}
+gpus = {slurm_conf.GPUS}
+kill_wait = {slurm_conf.KILL_WAIT}
+first_job_id = {slurm_conf.FIRST_JOB_ID}
+
+[clusters.local.partitions.debug]
+default = true
+
+[clusters.local.partitions.gpu]
+nodes = "node[3-4]"
+max_time = "02:00:00"
+default_time = "00:30:00"
+"""
+
+
+class Target(Protocol):
+    """A place that cases run on. ``workers``: how many cases at once it bears without seeing each other."""
+
+    name: str
+    workers: int
+
+    def run(self, case: Case) -> tuple[Outcome, Places]:
+        """Run ``case`` in a fresh work folder, and leave nothing of it behind."""
+        ...
+
+
+class RealSlurm:
+    """The real Slurm. One case at a time, with the whole cluster for itself; as the cluster's test user."""
+
+    name = "slurm"
+    workers = 1
+
+    def __init__(self) -> None:
+        self.account = pwd.getpwnam(slurm.USER)
+
+    def run(self, case: Case) -> tuple[Outcome, Places]:
+        environ = {**_person(self.account), "SLURM_CONF": str(slurm.CONF), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
+            os.chmod(outer, 0o755)
+            outcome, work = _run(case, Path(outer), environ, self.account if os.geteuid() == 0 else None)
+            slurm.ask("scancel", "-u", slurm.USER)
+            wait_for(lambda: not slurm.ask("squeue", "-h").stdout.strip(), 30, 0.1)
+        return outcome, Places(work, slurm.USER, self.account.pw_dir, _host())
+
+
+class Local:
+    """The commands of this checkout on its local backend: a state folder and a configuration for each case."""
+
+    name = "local"
+
+    def __init__(self, workers: int = 2) -> None:
+        self.workers = workers
+
+    def run(self, case: Case) -> tuple[Outcome, Places]:
+        account = pwd.getpwuid(os.geteuid())
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
+            environ = self.environ(Path(outer), account)
+            try:
+                outcome, work = _run(case, Path(outer), environ, None)
+                addresses = self._names_are_addresses(environ, work)
+            finally:
+                self._clean_up(environ)
+        return outcome, Places(work, account.pw_name, account.pw_dir, _host(), addresses)
+
+    def environ(self, folder: Path, account: pwd.struct_passwd) -> dict[str, str]:
+        """A case's environment: our commands first, state and configuration below ``folder``."""
+        (folder / "config.toml").write_text(CONFIG)
+        return {
+            **_person(account),
+            "PATH": f"{ROOT / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "SHIM_STATE_DIR": str(folder / "state"),
+            "SHIM_CONFIG": str(folder / "config.toml"),
+            "SHIM_NO_SYSTEM_CONFIG": "1",
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+
+    def _names_are_addresses(self, environ: dict[str, str], work: str) -> bool:
+        shown = _command(environ, "sinfo", "-h", "-N", "-o", "%N")
+        return shown.startswith("127.")
+
+    def _clean_up(self, environ: dict[str, str]) -> None:
+        state = environ["SHIM_STATE_DIR"]
+        if Path(state).exists():
+            _command(environ, "scancel", "-Q", "-u", getpass.getuser())
+            wait_for(lambda: not _command(environ, "squeue", "-h").strip(), 20, 0.2)
+            _command(environ, "shim", "controller", "stop")
+        wait_for(lambda: not any(processes_with({"SHIM_STATE_DIR": state})), 5, 0.1)
+        for pid in list(processes_with({"SHIM_STATE_DIR": state})):
+            end_process(pid, 1)
+
+
+def _command(environ: dict[str, str], *command: str) -> str:
+    """What a command of ours prints; "" when it cannot be run or hangs."""
+    program = shutil.which(command[0], path=environ["PATH"])
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=30,
+            cwd="/",
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout
+
+
+def _person(account: pwd.struct_passwd) -> dict[str, str]:
+    return {
+        "HOME": account.pw_dir,
+        "USER": account.pw_name,
+        "LOGNAME": account.pw_name,
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "LIMIT": str(WAIT_LIMIT),
+    }
+
+
+def _host() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+def _run(case: Case, outer: Path, environ: dict[str, str], account: pwd.struct_passwd | None) -> tuple[Outcome, str]:
+    """Run the case's script below ``outer``, as ``account`` unless it is None; what it showed, and its work folder."""
+    work, recorded = outer / "work", outer / "record"
+    for folder in (work, recorded):
+        folder.mkdir()
+    for name, text in case.files.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    person: dict[str, object] = {}
+    if account is not None:
+        person = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        for path in (work, recorded, *work.rglob("*")):
+            os.chown(path, account.pw_uid, account.pw_gid)
+    failure = ""
+    process = subprocess.Popen(  # type: ignore[call-overload]
+        ["/bin/bash", "-c", f". {PRELUDE}\n{case.script}"],
+        cwd=work,
+        env={**environ, "RECORD": str(recorded)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        umask=0o022,
+        start_new_session=True,
+        **person,
+    )
+    try:
+        said = process.communicate(timeout=CASE_LIMIT)[1]
+        if process.returncode not in (0, 99):
+            failure = f"the case's script ended with {process.returncode}: {said.decode(errors='replace')[-500:]}"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        failure = f"not done after {CASE_LIMIT:.0f} s"
+    if (recorded / "failure").exists():
+        failure = (recorded / "failure").read_text().strip()
+    return Outcome(read_steps(recorded), read_files(work, case.files), failure), str(work)
