@@ -75,7 +75,7 @@ def test_the_shape_of_another_cluster(tmp_path: Path) -> None:
     assert cluster.nodes[3].gres[0].type == "a100"
     assert cluster.nodes[0].cores_per_socket == 4
     assert cluster.def_mem_per_cpu == 1000
-    assert cluster.settings["overcommit"] == ""
+    assert "overcommit" not in cluster.settings
     assert [(gres.name, gres.count) for gres in cluster.licenses] == [("matlab", 2)]
     gpu = cluster.partition("gpu")
     assert gpu is not None
@@ -132,6 +132,15 @@ def test_the_site_is_kept_and_read_anew_when_a_file_changes(tmp_path: Path, stat
     assert len(site.cluster().nodes) == 2
     assert kept.read_bytes() == before
     write(tmp_path, "[clusters.local]\nnodes = 31\n")
+    assert len(site.cluster().nodes) == 31
+
+
+def test_a_changed_slurm_conf_is_read_anew(tmp_path: Path) -> None:
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("NodeName=n[1-3] CPUs=4\nPartitionName=p Nodes=ALL Default=YES\n")
+    write(tmp_path, f"[clusters.local]\nslurm_conf = '{conf}'\n")
+    assert len(site.cluster().nodes) == 3
+    conf.write_text("NodeName=n[1-31] CPUs=4\nPartitionName=p Nodes=ALL Default=YES\n")
     assert len(site.cluster().nodes) == 31
 
 
