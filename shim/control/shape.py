@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shim.control import slurm_conf
 from shim.control.config import Config, ConfigError
 from shim.control.config_words import CLUSTER, PARTITION, Word
 from shim.control.machine import Machine
@@ -38,6 +39,9 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         raise ConfigError(f'error: {words["backend"].origin}: clusters.{name}: backend "{backend}" {what}')
     if get("isolation") != "auto":
         isolation = get("isolation")
+    settings = {"isolation": isolation, "requeue_delay": str(get("requeue_delay"))}
+    if get("slurm_conf"):
+        return slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)
     nodes = _nodes(words, machine, isolation)
     mimic = bool(get("cpus")) or "node" in words
     return Cluster(
@@ -58,11 +62,7 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         licenses=tuple(Gres(name=kind, count=count) for kind, _, count in tres.parse_gres(get("licenses")))
         if get("licenses")
         else (),
-        settings={
-            "isolation": isolation,
-            "overcommit": "" if mimic else "machine",
-            "requeue_delay": str(get("requeue_delay")),
-        },
+        settings=settings if mimic else {**settings, "overcommit": "machine"},
     )
 
 

@@ -1,7 +1,7 @@
 """The clusters of this site, resolved once and kept: what sinfo, scontrol and the controller share.
 
 Hot path. The resolved clusters are kept with ``marshal`` in the state folder under a stamp of everything they depend on: inode,
-time and size of each configuration file, the SHIM_* variables, the boot. A stamp that differs means that all is read again.
+time and size of each configuration file (slurm.conf too), the SHIM_* variables, the boot. A stamp that differs means that all is read again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_VERSION = 1  # of the kept form
+_VERSION = 2  # of the kept form
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
     "SHIM_HOST_STATE_DIR",
@@ -34,8 +34,8 @@ def clusters() -> tuple[Cluster, ...]:
     wanted = stamp(os.environ)
     kept = _kept(wanted)
     if kept is None:
-        kept = _resolve()
-        _keep(wanted, kept)
+        more, kept = _resolve()
+        _keep((wanted, [_file_stamp(path) for path in more], kept))
     return tuple(Cluster.from_dict(data) for data in kept)
 
 
@@ -57,12 +57,7 @@ def cluster(name: str | None = None) -> Cluster:
 def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
     """Everything the resolved configuration depends on."""
     seen: list[Any] = [_VERSION]
-    for path in files(environ):
-        try:
-            found = os.stat(path)
-            seen.append((path, found.st_ino, found.st_mtime_ns, found.st_size))
-        except OSError:
-            seen.append((path, 0, 0, 0))
+    seen.extend(_file_stamp(path) for path in files(environ))
     seen.extend(
         (name, environ[name]) for name in sorted(environ) if name.startswith("SHIM_") and name not in _NOT_CONFIGURATION
     )
@@ -72,6 +67,14 @@ def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
     except OSError:
         seen.append("")
     return tuple(seen)
+
+
+def _file_stamp(path: str) -> tuple[Any, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (path, 0, 0, 0)
+    return (path, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def files(environ: Mapping[str, str]) -> list[str]:
@@ -94,27 +97,33 @@ def _kept(wanted: tuple[Any, ...]) -> list[dict[str, Any]] | None:
             kept = marshal.load(file)
     except (OSError, ValueError, EOFError, TypeError):
         return None
-    if not isinstance(kept, tuple) or len(kept) != 2 or kept[0] != wanted or not isinstance(kept[1], list):
+    if not isinstance(kept, tuple) or len(kept) != 3 or kept[0] != wanted:
         return None
-    return kept[1]
+    _stamp, more, clusters_ = kept
+    if any(_file_stamp(one[0]) != one for one in more):
+        return None
+    return clusters_  # type: ignore[no-any-return]
 
 
-def _resolve() -> list[dict[str, Any]]:
-    from shim.control import config, machine, shape
+def _resolve() -> tuple[list[str], list[dict[str, Any]]]:
+    """The further files that the clusters depend on, and the clusters."""
+    from shim.control import config, machine, shape, slurm_conf
     from shim.job.agent import isolation
 
     settings = config.load()
     mode, _why = isolation.probe()
-    return [one.to_dict() for one in shape.clusters(settings, machine.this_machine(), mode)]
+    found = [one.to_dict() for one in shape.clusters(settings, machine.this_machine(), mode)]
+    confs = [words["slurm_conf"].value for words in settings.clusters.values() if "slurm_conf" in words]
+    return [path for conf in confs if conf for path in slurm_conf.files(conf)], found
 
 
-def _keep(wanted: tuple[Any, ...], kept: list[dict[str, Any]]) -> None:
+def _keep(kept: tuple[Any, ...]) -> None:
     path = _path()
     mine = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            marshal.dump((wanted, kept), file)
+            marshal.dump(kept, file)
         os.replace(mine, path)
     except OSError:
         pass  # a read-only or full home: it is resolved again next time

@@ -86,7 +86,7 @@ def _parsed(text: str) -> list[list[Part]]:
     """Each comma-separated entry as its literal pieces and brackets, checked to stay below the limit."""
     entries: list[list[Part]] = []
     total = 0
-    for word in _words(text):
+    for word in split(text):
         parts = _parts(text, word)
         total += _size(parts)
         if total > LIMIT:
@@ -95,7 +95,7 @@ def _parsed(text: str) -> list[list[Part]]:
     return entries
 
 
-def _words(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Splits at commas and white space outside brackets; empty words are nothing."""
     words = []
     word = ""
