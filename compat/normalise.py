@@ -77,13 +77,14 @@ def name_jobs(text: str, names: dict[str, str]) -> str:
 
 
 def _hide_user(text: str, user: str) -> str:
-    """The user's name, in a column of squeue too: cut at eight letters, its width kept."""
+    """The user's name; in a column of squeue, where it is cut at eight letters or padded to them, the width stays."""
 
-    def padded(match: re.Match[str]) -> str:
-        return "<user>".rjust(len(match.group(0)))
+    def hidden(match: re.Match[str]) -> str:
+        column = len(match.group(0)) if match.group(1) or match.group(2) != user else 0
+        return "<user>".rjust(column)
 
     for name in sorted({user, user[:8]}, key=len, reverse=True):
-        text = re.sub(rf"(?:(?<= ) *)?(?<![\w/.-]){re.escape(name)}(?![\w/.-])", padded, text)
+        text = re.sub(rf"((?<= ) +)?(?<![\w/.])({re.escape(name)})(?![\w/])", hidden, text)
     return text
 
 

@@ -102,7 +102,10 @@ def _make_folder() -> None:
     for name in ("log", "run", "state", "spool", "gpu"):
         (FOLDER / name).mkdir(exist_ok=True)
     for number in range(slurm_conf.GPUS):
-        (FOLDER / "gpu" / f"card{number}").touch()
+        card = FOLDER / "gpu" / f"card{number}"
+        # slurmd wants a device; this one needs no right to make devices.
+        if not card.is_symlink():
+            card.symlink_to("/dev/null")
     key = FOLDER / "munge" / "key"
     if not key.exists():
         key.touch(mode=0o400)

@@ -2,7 +2,7 @@
 
 Four nodes of 8 CPUs, 16000 MB and 4 GPUs on one host; no accounting database. What differs from Slurm's defaults
 does so to be quick (no delay before scheduling, a short KillWait, a requeued job may start after seconds instead of
-two minutes) or because the nodes exist on paper only (config_overrides, no cgroups, plain files for GPUs).
+two minutes) or because the nodes exist on paper only (config_overrides, no cgroups, /dev/null for GPUs).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def slurm_conf(folder: Path, host: str, ports: list[int]) -> str:
 
 
 def gres_conf(folder: Path) -> str:
-    """gres.conf: the same plain files stand for the GPUs of every node."""
+    """gres.conf: the same devices stand for the GPUs of every node."""
     return f"NodeName=node[1-{len(NODES)}] Name=gpu File={folder}/gpu/card[0-{GPUS - 1}]\n"
 
 
