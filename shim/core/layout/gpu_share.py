@@ -30,8 +30,8 @@ def share_gpus(
         elif wish.node_gpus:
             demand = wish.node_gpus
         else:
-            demand = _part(left, one, after=len(nodes) - position - 1)
-            left = _less(left, demand)
+            demand = gpus.part(left, one.gpu_types, after=len(nodes) - position - 1)
+            left = gpus.less(left, demand)
         own = _pick(demand, one, used if one_machine else [])
         if own is None:
             return None
@@ -45,27 +45,9 @@ def share_gpus(
 
 
 def _pick(demand: Demand, one: NodeFree, used: list[int]) -> tuple[int, ...] | None:
-    types = gpus.gpu_types(one.node)
+    types = dict(enumerate(gpus.gpu_types(one.node)))
     unused = [index for index in one.gpus if index not in used]
     own = gpus.pick(demand, unused, types)
     if own is None and used:
         own = gpus.pick(demand, [*unused, *(index for index in one.gpus if index in used)], types)
     return own
-
-
-def _part(left: Demand, one: NodeFree, after: int) -> Demand:
-    """Of a job-wide demand, what this node takes: all it can, one of each kind kept for each node that follows."""
-    free = one.gpu_types
-    part = []
-    for kind, count in gpus.typed_first(left):
-        here = len([own for own in free if not kind or own == kind])
-        here = min(here, max(count - after, min(count, 1)))
-        for _ in range(here):
-            free.remove(kind if kind else free[-1])
-        part.append((kind, here))
-    return tuple(part)
-
-
-def _less(left: Demand, taken: Demand) -> Demand:
-    gone = dict(taken)
-    return tuple((kind, count - gone.get(kind, 0)) for kind, count in left)

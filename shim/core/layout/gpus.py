@@ -8,8 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Optional
+    from collections.abc import Iterable, Mapping, Sequence
 
     from shim.core.model.cluster import Node
 
@@ -83,10 +82,10 @@ def capacity(demand: Demand, types: Iterable[str]) -> int:
         fits += 1
 
 
-def pick(demand: Demand, free: Sequence[int], types: Sequence[str]) -> Optional[tuple[int, ...]]:
+def pick(demand: Demand, free: Sequence[int], types: Mapping[int, str]) -> tuple[int, ...] | None:
     """The lowest of the ``free`` indexes that satisfy ``demand``, sorted; None when they do not suffice.
 
-    ``types`` is the type of every GPU of the node by index (``gpu_types``).
+    ``types``: the type of each index.
     """
     left = list(free)
     chosen: list[int] = []
@@ -102,3 +101,25 @@ def pick(demand: Demand, free: Sequence[int], types: Sequence[str]) -> Optional[
 def typed_first(demand: Demand) -> list[tuple[str, int]]:
     """Named types before "any", so that "any" does not take what a name needs."""
     return sorted(demand, key=lambda item: not item[0])
+
+
+def part(left: Demand, free: Sequence[str], after: int) -> Demand:
+    """Of a demand on several nodes, what one takes: all it can, one of each kind kept for each of ``after`` others.
+
+    ``free``: the types of the node's free GPUs. ``-N2 --gpus=4`` gives 3 and 1.
+    """
+    rest = list(free)
+    taken = []
+    for kind, count in typed_first(left):
+        here = len([own for own in rest if not kind or own == kind])
+        here = min(here, max(count - after, min(count, 1)))
+        for _ in range(here):
+            rest.remove(kind if kind else rest[-1])
+        taken.append((kind, here))
+    return tuple(taken)
+
+
+def less(demand: Demand, taken: Demand) -> Demand:
+    """What is left of ``demand``."""
+    gone = dict(taken)
+    return tuple((kind, count - gone.get(kind, 0)) for kind, count in demand)

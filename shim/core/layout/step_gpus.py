@@ -1,0 +1,105 @@
+"""The GPUs of a step on each of its nodes.
+
+A step that asks for none in particular takes all that the job has on its nodes; so two such steps never run at once.
+"""
+
+from __future__ import annotations
+
+from shim.core.layout import gpus
+from shim.core.layout.step_values import StepError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.layout.gpus import Demand
+    from shim.core.model.job import Job, NodeShare
+    from shim.core.model.request import StepRequest
+
+_BAD = "Invalid generic resource (gres) specification"
+
+
+class StepGpus:
+    """What a step asks of its job's GPUs. Exactly one of the demands is set, or none: then the step takes all."""
+
+    def __init__(self, step: StepRequest, job: Job) -> None:
+        request = job.request
+        self.none = False
+        self.node: Demand = ()
+        self.total: Demand = ()
+        self.task: Demand = gpus.gpu_demand(step.gpus_per_task)
+        if self.task:
+            return
+        if step.gres is not None:
+            self.node = gpus.gres_demand(step.gres)[0]
+            self.none = not self.node
+        elif step.gpus_per_node and step.gpus_per_node != request.gpus_per_node:
+            self.node = gpus.gpu_demand(step.gpus_per_node)
+            self.none = not self.node
+        elif step.gpus and step.gpus != request.gpus:  # else it is the job's own, from SLURM_GPUS
+            self.total = gpus.gpu_demand(step.gpus)
+            self.none = not self.total
+
+    @property
+    def everything(self) -> bool:
+        """Whether the step takes all GPUs of its nodes."""
+        return not (self.none or self.node or self.total or self.task)
+
+    def check(self, job: Job, ntasks: int) -> None:
+        """Raises StepError for what the job can never give, with Slurm's texts."""
+        cannot = f"error: Unable to create step for job {job.job_id}: "
+        asked = (*self.node, *self.total, *self.task)
+        if not asked:
+            return
+        types = [kind for share in job.shares for kind in (share.gpu_types or [""] * len(share.gpus))]
+        if not types:
+            raise StepError("error: Step requested GRES but job doesn't have GRES", cannot + _BAD)
+        for kind, _ in asked:
+            if kind and kind not in types:
+                raise StepError(f"error: Step requested GRES (gpu:{kind}) not found in the job", cannot + _BAD)
+        most = max(len(share.gpus) for share in job.shares)
+        if gpus.total(self.node) > most:
+            wanted = ",".join(f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for kind, count in self.node)
+            raise StepError(
+                f"error: Step requested gres_per_node={wanted} is more than the job's gres_per_node=gpu:{most}",
+                cannot + _BAD,
+            )
+        if gpus.total(self.total) > len(types):
+            raise StepError(cannot + _BAD)
+        if gpus.total(self.task) * ntasks > len(types):
+            raise StepError(cannot + "Insufficient GRES available in allocation")
+
+    def share_out(
+        self, shares: Sequence[NodeShare], used: Sequence[Sequence[int]], tasks: Sequence[int]
+    ) -> list[tuple[int, ...]] | None:
+        """The indexes on each node, or None while other steps hold them. ``used``: the indexes that are taken."""
+        chosen: list[tuple[int, ...]] = []
+        left = self.total
+        for position, (share, taken, count) in enumerate(zip(shares, used, tasks)):
+            free = [index for index in share.gpus if index not in taken]
+            if self.everything:
+                if len(free) < len(share.gpus):
+                    return None
+                chosen.append(share.gpus)
+                continue
+            types = dict(zip(share.gpus, share.gpu_types or [""] * len(share.gpus)))
+            demand = gpus.times(self.task, count) if self.task else self.node
+            if self.total:
+                demand = gpus.part(left, [types[index] for index in free], len(shares) - position - 1)
+                left = gpus.less(left, demand)
+            own = gpus.pick(demand, free, types)
+            if own is None:
+                return None
+            chosen.append(own)
+        return None if gpus.total(left) else chosen
+
+    def by_task(
+        self, chosen: Sequence[tuple[int, ...]], tasks: Sequence[int]
+    ) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The GPUs of each task of each node, where tasks have their own; else empty."""
+        each = gpus.total(self.task)
+        if not each:
+            return ()
+        return tuple(
+            tuple(own[place * each : (place + 1) * each] for place in range(count)) for own, count in zip(chosen, tasks)
+        )
