@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
 
 def parse(
-    program: str, argv: Sequence[str], options: Sequence[Option], permute: bool = False, code: int = 255
-) -> tuple[List[Found], List[str]]:
+    program: str,
+    argv: Sequence[str],
+    options: Sequence[Option],
+    permute: bool = False,
+    code: int = 255,
+    found: Optional[List[Found]] = None,
+) -> Tuple[List[Found], List[str]]:
     """The options of ``argv`` with their values, in order, and the words that are left.
 
     ``argv`` excludes the program's name. A value is None when the option has none. ``permute``: look for options behind
-    other words as well. UsageError (exit code ``code``) with the C library's message and Slurm's hint.
+    other words as well. UsageError (exit code ``code``) with the C library's message and Slurm's hint; what stood before
+    the mistake is then in ``found``, if the caller gave a list.
     """
-    found: List[Found] = []
+    found = [] if found is None else found
     words: List[str] = []
     at = 0
     while at < len(argv):
@@ -47,7 +53,9 @@ def parse(
                 words.extend(argv[at - 1 :])
                 break
         except _Refused as refused:
-            raise UsageError(refused.args[0], plain(f'Try "{program} --help" for more information'), code=code)
+            raise UsageError(
+                refused.args[0], plain(f'Try "{program} --help" for more information'), code=code
+            ) from None
     return found, words
 
 

@@ -1,0 +1,236 @@
+"""sbatch: reads a script and its options, hands the job to the controller and says its id."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from shim.core import script
+from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.options import values
+from shim.core.options.batch import settle
+from shim.core.options.merge import read_line
+from shim.core.options.request import job_request
+from shim.core.options.support import refuse_het, refuse_unsupported
+from shim.core.options.verify import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+    from shim.core.options.merge import Settings
+    from shim.core.options.option import Option
+
+PROGRAM = "sbatch"
+
+
+class Source:
+    """The script of a submission: its bytes, the name for messages, the path (None: not a file), its arguments."""
+
+    __slots__ = ("arguments", "data", "job_name", "name", "path")
+
+    def __init__(
+        self,
+        data: bytes,
+        name: str,
+        path: Optional[str] = None,
+        arguments: Sequence[str] = (),
+        job_name: Optional[str] = None,
+    ) -> None:
+        self.data = data
+        self.name = name
+        self.path = path
+        self.arguments = arguments
+        self.job_name = job_name
+
+
+def main(argv: List[str]) -> int:
+    """Runs sbatch with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
+    found, words = read_line(PROGRAM, argv)
+    early = {option.field: text for option, text in found}
+    for name in ("help", "usage", "version"):
+        if name in early:
+            from shim.core.options.usage import text_for
+
+            sys.stdout.write(text_for(PROGRAM, name))
+            return 0
+    directory = os.getcwd()
+    source = _source(found, words, directory)
+    try:
+        settings, notes = _settle(found, source)
+    except values.Shown as shown:
+        sys.stdout.write(shown.text)
+        return 0
+    if settings.get("verbose"):
+        from shim.core.options.dump import defined_options
+
+        _say(*defined_options(settings, directory))
+    return _submit(argv, settings, source, directory, notes)
+
+
+def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str], directory: str) -> Source:
+    """The script: of --wrap, of a file, or standard input. ShimError if there is none that Slurm would take."""
+    wraps = [text for option, text in found if option.field == "wrap"]
+    if wraps:
+        if words:
+            raise ShimError("error: Script arguments not permitted with --wrap option")
+        return Source(script.bytes_of(script.wrapped(wraps[-1] or "")), "wrap", job_name="wrap")
+    if words and words[0] == ":":
+        raise refuse_het()
+    if words:
+        source = _file(words, directory)
+    else:
+        source = Source(sys.stdin.buffer.read(), "stdin")
+    script.check(source.data)
+    return source
+
+
+def _file(words: Sequence[str], directory: str) -> Source:
+    """The script file that the first word names, with the rest as its arguments."""
+    name = words[0]
+    for path in script.candidates(name, directory, os.environ.get("PATH", "")):
+        if os.path.exists(path):
+            break
+    else:
+        raise ShimError(f"error: Unable to open file {name}")
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except IsADirectoryError:
+        data = b""
+    except OSError:
+        raise ShimError(f"error: Unable to open file {path}") from None
+    return Source(data, name, path, words[1:], os.path.basename(path))
+
+
+def _settle(found: Sequence[Tuple[Option, Optional[str]]], source: Source) -> Tuple[Settings, List[str]]:
+    """The verified options and the warnings about them."""
+    context = values.Context(time.time(), os.getuid(), _read)
+    text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
+    settings = settle(context, found, os.environ, text, source.name)
+    notes = verify(settings)
+    refuse_unsupported(settings)
+    return settings, notes
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: str, notes: Sequence[str]) -> int:
+    """Hands the job over and tells what became of it; the exit code."""
+    mask = os.umask(0)
+    os.umask(mask)
+    request = job_request(
+        settings,
+        directory=directory,
+        umask=mask,
+        name=source.job_name,
+        command=source.path,
+        arguments=source.arguments,
+    )
+    fields: Dict[str, Any] = {
+        "request": request.to_dict(),
+        "environment": _environment(settings),
+        "script": script.text_of(source.data),
+        "token": os.urandom(16).hex(),
+        "submit_line": " ".join([PROGRAM, *argv]),
+        "submit_host": os.uname().nodename,
+        "sid": os.getsid(0),
+        "rlimits": _rlimits(settings.get("propagate", "ALL")),
+        "test_only": bool(settings.get("test-only")),
+        "cluster": settings.get("clusters") or None,
+    }
+    from shim.control import client
+
+    _say(*notes)
+    if settings.get("test-only"):
+        return _test_only(client.call, fields)
+    reply = client.call("submit", fields)
+    _say(*reply.get("notes", ()))
+    if not settings.get("quiet"):
+        sys.stdout.write(_told(settings, reply))
+        sys.stdout.flush()
+    if settings.get("wait"):
+        return _code(client.call("wait", {"job_id": reply["job_id"]}))
+    return 0
+
+
+def _told(settings: Settings, reply: Dict[str, Any]) -> str:
+    """The line about a submission. The cluster is named when the user named one."""
+    cluster = reply.get("cluster", "") if settings.get("clusters") else ""
+    if settings.get("parsable"):
+        return f"{reply['job_id']}" + (f";{cluster}" if cluster else "") + "\n"
+    return f"Submitted batch job {reply['job_id']}" + (f" on cluster {cluster}" if cluster else "") + "\n"
+
+
+def _test_only(call: Any, fields: Dict[str, Any]) -> int:
+    """--test-only: says when and where the job would start."""
+    try:
+        reply = call("submit", fields)
+    except Unsupported:
+        raise
+    except ShimError as error:
+        *before, last = error.lines
+        failed = "error: Batch job submission failed: "
+        if not last.startswith(failed):
+            raise
+        raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
+    from shim.core.times import stamp
+
+    _say(
+        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors"
+        f" on nodes {reply['nodes']} in partition {reply['partition']}"
+    )
+    return 0
+
+
+def _code(end: Dict[str, Any]) -> int:
+    """sbatch --wait: the script's exit code, 1 if a signal ended it."""
+    status = int(end.get("exit_status", 0))
+    return 1 if status & 0x7F else (status >> 8) & 0xFF
+
+
+def _environment(settings: Settings) -> Dict[str, str]:
+    """The environment at submission; with --export-file that file's, beside what Slurm itself has set."""
+    path = settings.get("export-file")
+    if path is None:
+        return dict(os.environ)
+    try:
+        # A number is a descriptor that the caller has opened.
+        with open(int(path) if path.isdigit() else path, "rb") as file:
+            content = file.read()
+    except OSError:
+        raise ShimError(f"error: Could not open user environment file {path}") from None
+    environment = {name: value for name, value in os.environ.items() if name.startswith("SLURM_")}
+    for entry in script.text_of(content).split("\0" if b"\0" in content else "\n"):
+        name, equals, value = entry.partition("=")
+        if equals and name:
+            environment[name] = value
+    return environment
+
+
+def _rlimits(propagate: str) -> Dict[str, List[int]]:
+    """The limits to set for the job: those of this process that --propagate names."""
+    if propagate == "NONE":
+        return {}
+    import resource
+
+    limits = {}
+    for name in _RLIMITS if propagate == "ALL" else propagate.split(","):
+        number = getattr(resource, f"RLIMIT_{name}", None)
+        if number is not None:
+            limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
+    return limits
+
+
+_RLIMITS = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS")
+
+
+def _say(*lines: str) -> None:
+    from shim.commands.funnel import say
+
+    if lines:
+        say(PROGRAM, *lines)

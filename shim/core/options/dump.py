@@ -1,0 +1,123 @@
+"""The block of ``defined options`` that ``-v`` prints: every option that is set, as Slurm says its value."""
+
+from __future__ import annotations
+
+from shim.core.options.table_submit import options_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List
+
+    from shim.core.options.merge import Settings
+
+_RULE = "-------------------- --------------------"
+_ONCE = ("help", "usage", "version")
+
+
+def defined_options(settings: Settings, directory: str) -> List[str]:
+    """The lines after ``PROGRAM: ``. ``directory`` is where the command runs: paths are shown from the root."""
+    lines = ["defined options", _RULE]
+    shown = set()
+    for option in options_of(settings.command):
+        name = option.field
+        if name in settings.sources and name not in shown and name not in _ONCE:
+            shown.add(name)
+            lines.append(f"{name:<20}: {_show(settings, name, option.kind, directory)}")
+    lines += [_RULE, "end of defined options"]
+    return lines
+
+
+def full_path(name: str, directory: str) -> str:
+    """``name`` seen from the root; nothing is resolved."""
+    return name if name.startswith("/") else f"{directory}/{name}"
+
+
+def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
+    value = settings.get(name)
+    if name in ("exclusive", "oversubscribe"):
+        return settings.shared or ""
+    if name in ("requeue", "no-requeue"):
+        return name
+    if kind == "path":
+        return full_path(value, directory)
+    if kind == "file":
+        chdir = settings.get("chdir")
+        return full_path(value, full_path(chdir, directory) if chdir else directory)
+    show = _SHOW.get(kind)
+    return show(value) if show is not None else settings.texts[name] if kind in _AS_WRITTEN else str(value)
+
+
+def _flag(value: bool) -> str:
+    return "set" if value else "unset"
+
+
+def _minutes(minutes: int) -> str:
+    """``1-02:03:00``, or the words for no limit and for one that is none."""
+    if minutes == -1:
+        return "UNLIMITED"
+    if minutes < 0:
+        return "INVALID"
+    days, rest = divmod(minutes, 1440)
+    return (f"{days}-" if days else "") + f"{rest // 60:02d}:{rest % 60:02d}:00"
+
+
+def _memory(mib: int) -> str:
+    """Whole multiples of 1024 grow a unit, M being silent; 0 comes out as Slurm has it."""
+    if not mib:
+        return "0?"
+    unit = 0
+    while mib % 1024 == 0 and unit < 3:
+        mib //= 1024
+        unit += 1
+    return f"{mib}{('', 'G', 'T', 'P')[unit]}"
+
+
+def _when(epoch: int) -> str:
+    from shim.core.times import stamp
+
+    return stamp(epoch)
+
+
+def _nodes(value: Any) -> str:
+    least, most = value
+    return str(least) if most in (0, least) else f"{least}-{most}"
+
+
+def _switches(value: Any) -> str:
+    count, minutes = value
+    return f"{count}" if minutes is None else f"{count}@{_minutes(minutes)}"
+
+
+def _gres(text: str) -> str:
+    words = [word if word.startswith("gres:") else f"gres:{word}" for word in text.split(",") if word]
+    return ",".join(words)
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _signal(text: str) -> str:
+    """The signal by name, the lead only if it is not the usual minute."""
+    from shim.core.signals import name_of, parse_signal_request
+
+    wanted = parse_signal_request(text)
+    letters = text.partition(":")[0].upper() if ":" in text else ""
+    scope = ("R" if "R" in letters else "") + ("B" if "B" in letters else "")
+    lead = "" if wanted.lead == 60 else f"@{wanted.lead}"
+    return (f"{scope}:" if scope else "") + name_of(wanted.number) + lead
+
+
+_SHOW: Dict[str, Callable[[Any], str]] = {
+    "flag": _flag,
+    "no-kill": _flag,
+    "minutes": _minutes,
+    "memory": _memory,
+    "when": _when,
+    "nodes": _nodes,
+    "switches": _switches,
+    "gres": _gres,
+    "signal": _signal,
+    "yes-no": _yes_no,
+}
+_AS_WRITTEN = ("geometry",)

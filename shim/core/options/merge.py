@@ -1,0 +1,119 @@
+"""One submission's options from all their sources: directives, then the environment, then the command line.
+
+Later sources win, but every value of every source is read: a bad one is an error even where another overrides it.
+"""
+
+from __future__ import annotations
+
+from shim.core.errors import UsageError
+from shim.core.options.getopt import parse
+from shim.core.options.table_submit import options_of
+from shim.core.options.values import value_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+    from shim.core.options.option import Option
+    from shim.core.options.values import Context
+
+DIRECTIVE = "directive"
+ENVIRONMENT = "environment"
+COMMAND_LINE = "command line"
+
+# Options that sbatch obeys before it reads the script; a directive cannot set them.
+EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap")
+_STORED_AS = {"cluster": "clusters"}
+
+
+class Settings:
+    """What one invocation asks for: values by option name (``get``, ``in``), and where each comes from.
+
+    ``ntasks``, ``mem-per-cpu`` …: the long names of the tables; another spelling is stored under the usual one. ``texts`` has
+    each value as it was written. ``exclusive`` and ``oversubscribe`` are one setting in two words, kept in ``shared``.
+    """
+
+    def __init__(self, command: str, context: Context) -> None:
+        self.command = command
+        self.context = context
+        self.values: Dict[str, Any] = {}
+        self.sources: Dict[str, str] = {}
+        self.texts: Dict[str, str] = {}
+        self.shared: Optional[str] = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of the option ``name``; ``default`` if it is not set."""
+        return self.values.get(name, default)
+
+    def given(self, name: str) -> bool:
+        """Whether the command line or the script (not the environment) sets the option."""
+        return self.sources.get(name, ENVIRONMENT) != ENVIRONMENT
+
+    def drop(self, name: str) -> None:
+        """Forgets the option."""
+        self.values.pop(name, None)
+        self.sources.pop(name, None)
+
+    def put(self, option: Option, text: Optional[str], source: str) -> None:
+        """Reads one option. ShimError with Slurm's text if the value is bad."""
+        name = _STORED_AS.get(option.field, option.field)
+        if name == "verbose":
+            value: Any = _verbosity(self.values.get(name, 0), text)
+        else:
+            value = value_of(option, text, self.context)
+        if value is False and option.kind == "flag":
+            return
+        if name == "mail-type" and name in self.values:
+            from shim.core.options.words import more_mail
+
+            value = more_mail(self.values[name], value)
+        if name == "exclusive":
+            self.shared = value
+        elif name == "oversubscribe":
+            self.shared = "oversubscribe"
+        elif name in ("requeue", "no-requeue"):
+            self.values["requeues"] = name == "requeue"
+        self.values[name] = value
+        self.sources[name] = source
+        self.texts[name] = "" if text is None else text
+
+    def put_all(self, found: Sequence[Tuple[Option, Optional[str]]], source: str) -> None:
+        """Reads options in order."""
+        for option, text in found:
+            self.put(option, text, source)
+
+
+def _verbosity(level: int, text: Optional[str]) -> int:
+    """-v adds one; a variable says how much."""
+    if text is None:
+        return level + 1
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0
+
+
+def read_line(command: str, argv: Sequence[str]) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
+    """The options of a command line, not read yet, and the words from the first that is none."""
+    return parse(command, argv, options_of(command))
+
+
+def put_directive(settings: Settings, words: Sequence[str]) -> None:
+    """The options of one directive line. UsageError for a word that is no option."""
+    found: List[Tuple[Option, Optional[str]]] = []
+    left: List[str] = []
+    try:
+        left = parse(settings.command, words, options_of(settings.command), found=found)[1]
+    finally:
+        # Slurm reads each value as it meets it: of two mistakes on a line the first one is told.
+        settings.put_all([(option, text) for option, text in found if option.long not in EARLY], DIRECTIVE)
+    if left:
+        raise UsageError(f"error: Invalid directive found in batch script: {left[0]}")
+
+
+def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
+    """The options that variables set, in the table's order."""
+    for option in options_of(settings.command):
+        for variable in option.env:
+            if variable in environ:
+                settings.put(option, environ[variable], ENVIRONMENT)

@@ -1,0 +1,247 @@
+"""From settled options to what is asked of the controller (JobRequest) or of an allocation (StepRequest)."""
+
+from __future__ import annotations
+
+from shim.core.errors import RequestError
+from shim.core.model.request import JobRequest, StepRequest
+from shim.core.options.dump import full_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Sequence
+
+    from shim.core.model.request import SignalRequest
+    from shim.core.options.merge import Settings
+
+# Fields of JobRequest that are the option of that name, as it was read.
+_SAME = (
+    "account",
+    "array",
+    "begin",
+    "comment",
+    "constraint",
+    "contiguous",
+    "cores_per_socket",
+    "cpus_per_gpu",
+    "cpus_per_task",
+    "deadline",
+    "dependency",
+    "distribution",
+    "exclude",
+    "export",
+    "export_file",
+    "gpus",
+    "gpus_per_node",
+    "gpus_per_socket",
+    "gpus_per_task",
+    "hold",
+    "immediate",
+    "kill_on_invalid_dep",
+    "licenses",
+    "mail_type",
+    "mail_user",
+    "mem_per_cpu",
+    "mem_per_gpu",
+    "nice",
+    "no_kill",
+    "ntasks",
+    "ntasks_per_core",
+    "ntasks_per_gpu",
+    "ntasks_per_node",
+    "ntasks_per_socket",
+    "open_mode",
+    "overcommit",
+    "partition",
+    "prefer",
+    "qos",
+    "reservation",
+    "sockets_per_node",
+    "spread_job",
+    "threads_per_core",
+    "time_min",
+    "use_min_nodes",
+    "wckey",
+)
+_RENAMED = {
+    "mem": "mem_per_node",
+    "mincpus": "min_cpus",
+    "nodelist": "node_list",
+    "requeues": "requeue",
+    "time": "time_limit",
+    "tmp": "tmp_disk",
+}
+# Options that are only recorded: JobRequest.extra keeps their text.
+_RECORDED = (
+    "acctg-freq",
+    "cluster-constraint",
+    "cpu-bind",
+    "cpu-freq",
+    "delay-boot",
+    "gpu-bind",
+    "gpu-freq",
+    "gres-flags",
+    "hint",
+    "mcs-label",
+    "mem-bind",
+    "network",
+    "power",
+    "profile",
+    "wait-all-nodes",
+)
+_STEP_SAME = (
+    "cpus_per_task",
+    "distribution",
+    "exact",
+    "exclude",
+    "export",
+    "gpus",
+    "gpus_per_node",
+    "gpus_per_task",
+    "immediate",
+    "label",
+    "mem_per_cpu",
+    "no_kill",
+    "ntasks",
+    "ntasks_per_gpu",
+    "ntasks_per_node",
+    "open_mode",
+    "overcommit",
+    "overlap",
+    "pty",
+    "quiet",
+    "relative",
+    "task_epilog",
+    "task_prolog",
+    "unbuffered",
+    "verbose",
+    "wait",
+)
+_STEP_RENAMED = {"job-name": "name", "mem": "mem_per_node", "nodelist": "node_list", "time": "time_limit"}
+_KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}
+_FAILED = {
+    "batch": "Batch job submission failed",
+    "alloc": "Job submit/allocate failed",
+    "run": "Unable to allocate resources",
+}
+
+
+def job_request(
+    settings: Settings,
+    *,
+    directory: str,
+    umask: int,
+    name: Optional[str],
+    command: Optional[str] = None,
+    arguments: Sequence[str] = (),
+) -> JobRequest:
+    """The submission that ``settings`` (verified) describe.
+
+    ``directory`` is where the command runs, ``name`` the job's name if the user gives none, ``command`` what the request
+    keeps as Command. Raises RequestError for what the controller would refuse without looking at its cluster.
+    """
+    kind = _KINDS[settings.command]
+    fields = _picked(settings, _SAME, _RENAMED)
+    fields.update(
+        kind=kind,
+        name=settings.get("job-name") or name,
+        command=command,
+        arguments=tuple(arguments),
+        work_dir=full_path(settings.get("chdir") or directory, directory),
+        umask=umask,
+        signal=_signal(settings),
+        exclusive={"exclusive": "node", "user": "user", "mcs": "mcs"}.get(settings.shared or ""),
+        oversubscribe=settings.shared == "oversubscribe",
+        get_user_env="get-user-env" in settings or "export-file" in settings,
+        gres=_gres(settings, kind),
+        extra={option: settings.texts[option] for option in _RECORDED if option in settings.sources},
+    )
+    if "account" in settings:
+        fields["account"] = settings.get("account").lower()
+    if "nodes" in settings:
+        fields["min_nodes"], most = settings.get("nodes")
+        fields["max_nodes"] = most if most or not fields["min_nodes"] else None
+    if kind == "batch":
+        # srun writes its tasks' files itself: they are its step's.
+        fields.update({to: settings.get(option) for option, to in _FILES if settings.get(option)})
+    if "switches" in settings:
+        fields["switches"] = settings.texts["switches"]
+    _geometry(settings, fields)
+    return JobRequest(**fields)
+
+
+_FILES = (("input", "stdin"), ("output", "stdout"), ("error", "stderr"))
+
+
+def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
+    """The step that srun's ``settings`` (verified) ask for. ``--multi-prog`` files are read by srun itself."""
+    fields = _picked(settings, _STEP_SAME, _STEP_RENAMED)
+    fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
+    fields["argv"] = tuple(argv)
+    fields["work_dir"] = settings.get("chdir")
+    fields["exclusive"] = settings.shared is not None and settings.shared != "oversubscribe"
+    fields["kill_on_bad_exit"] = bool(settings.get("kill-on-bad-exit"))
+    if "gres" in settings:
+        text = settings.get("gres")
+        fields["gres"] = "none" if text.lower() == "none" else _gres(settings, "run")
+    if "nodes" in settings:
+        fields["min_nodes"], most = settings.get("nodes")
+        fields["max_nodes"] = most or None
+    return StepRequest(**fields)
+
+
+def failed(kind: str, why: str) -> RequestError:
+    """The error of a refused submission, as the command of that kind words it."""
+    return RequestError(f"error: {_FAILED[kind]}: {why}")
+
+
+def _picked(settings: Settings, same: Sequence[str], renamed: Dict[str, str]) -> Dict[str, Any]:
+    values = settings.values
+    fields = {}
+    for field in same:
+        option = field.replace("_", "-")
+        if option in values:
+            fields[field] = values[option]
+    for option, field in renamed.items():
+        if option in values:
+            fields[field] = values[option]
+    return fields
+
+
+def _signal(settings: Settings) -> Optional[SignalRequest]:
+    text = settings.get("signal")
+    if not text:
+        return None
+    from shim.core.signals import parse_signal_request
+
+    return parse_signal_request(text)
+
+
+def _gres(settings: Settings, kind: str) -> Optional[str]:
+    text = settings.get("gres")
+    if text is None:
+        return None
+    if not text:
+        raise failed(kind, "Invalid Trackable RESource (TRES) specification")
+    from shim.core.tres import normalize_gres
+
+    try:
+        return normalize_gres(text) or None
+    except ValueError as error:
+        raise RequestError(f"error: {error}") from None
+
+
+def _geometry(settings: Settings, fields: Dict[str, Any]) -> None:
+    """``-B`` and ``--hint`` in terms of sockets, cores and threads; what is asked for directly wins."""
+    wanted: Dict[str, int] = {}
+    for field, number in zip(
+        ("sockets_per_node", "cores_per_socket", "threads_per_core"), settings.get("extra-node-info") or ()
+    ):
+        if number is not None:
+            wanted[field] = number
+    hint = settings.get("hint")
+    if hint in ("nomultithread", "memory_bound"):
+        wanted.setdefault("threads_per_core", 1)
+    if hint == "memory_bound":
+        wanted.setdefault("cores_per_socket", 1)
+    for field, number in wanted.items():
+        fields.setdefault(field, number)

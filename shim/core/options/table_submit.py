@@ -1,0 +1,202 @@
+"""Every option of sbatch, srun and salloc as Slurm 22.05 has them, in the order in which its messages list them.
+
+A row is "long short arity commands kind variable…". Arity: ``-`` (flag), ``=`` (required), ``?`` (only as ``--opt=value``); a
+missing short option is ``-``. Commands: b sbatch, r srun, a salloc. ``field|long`` is another spelling of ``field``. A
+variable is ``br:NAME``: SBATCH_NAME for sbatch and SLURM_NAME for srun (a: SALLOC_NAME); ``ba:!NAME`` is NAME itself. Of
+several variables the last one set wins.
+
+The table is complete on purpose: with a name missing, abbreviations would resolve to something else than on Slurm.
+"""
+
+from __future__ import annotations
+
+from shim.core.options.option import FLAG, OPTIONAL, REQUIRED, Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, Tuple
+
+ROWS = """
+accel-bind - = r text
+account A = bra text bra:ACCOUNT
+acctg-freq - = bra text bra:ACCTG_FREQ
+array a = b text b:ARRAY_INX
+batch - = b text b:BATCH
+bb - = bra text bra:BURST_BUFFER
+bbf - = bra text
+bcast - ? r text r:BCAST
+bcast-exclude - = r text r:BCAST_EXCLUDE
+begin b = bra when
+bell - - a flag a:BELL
+chdir D = bra path r:REMOTE_CWD r:WORKING_DIR
+cluster - = bra text
+cluster-constraint - = bra text bra:CLUSTER_CONSTRAINT
+clusters M = bra text ba:!SLURM_CLUSTERS bra:CLUSTERS
+comment - = bra text
+compress - ? r text r:COMPRESS
+constraint C = bra text bra:CONSTRAINT
+container - = bra text ba:CONTAINER r:!SRUN_CONTAINER
+context - = bra text
+contiguous - - bra flag
+core-spec S = bra natural bra:CORE_SPEC
+cores-per-socket - = bra range r:NCORES_PER_SOCKET
+cpu-bind - = r cpu-bind r:CPU_BIND
+cpu-freq - = bra cpu-freq bra:CPU_FREQ_REQ
+cpu-bind|cpu_bind - = r cpu-bind
+cpus-per-gpu - = bra count bra:CPUS_PER_GPU
+cpus-per-task c = bra count r:!SRUN_CPUS_PER_TASK
+deadline - = bra when
+debugger-test - - r flag
+delay-boot - = bra minutes bra:DELAY_BOOT
+dependency d = bra text r:DEPENDENCY
+disable-status X - r flag r:DISABLE_STATUS
+distribution m = bra distribution br:DISTRIBUTION
+epilog - = r text r:EPILOG
+error e = br file b:ERROR r:STDERRMODE
+exact - - r flag r:EXACT
+exclude x = bra hosts
+exclusive - ? bra exclusive bra:EXCLUSIVE
+export - = br text b:EXPORT r:EXPORT_ENV r:!SRUN_EXPORT_ENV
+export-file - = b text
+extra-node-info B = bra geometry
+get-user-env - ? ba user-env b:GET_USER_ENV
+gid - = bra root
+gpu-bind - = bra gpu-bind bra:GPU_BIND
+gpu-freq - = bra text bra:GPU_FREQ
+gpus G = bra text bra:GPUS
+gpus-per-node - = bra text bra:GPUS_PER_NODE
+gpus-per-socket - = bra text bra:GPUS_PER_SOCKET
+gpus-per-task - = bra text bra:GPUS_PER_TASK
+gres - = bra gres bra:GRES
+gres-flags - = bra gres-flags bra:GRES_FLAGS
+help h - bra flag
+het-group - = r text
+hint - = bra hint ba:!SLURM_HINT bra:HINT
+hold H - bra flag
+ignore-pbs - - b flag b:IGNORE_PBS
+immediate I ? ra seconds ra:IMMEDIATE
+input i = br file b:INPUT r:STDINMODE
+interactive - - r flag
+job-name J = bra text br:JOB_NAME
+jobid - = r natural r:JOB_ID
+kill-command K ? a signal-name a:KILL_CMD
+kill-on-bad-exit K ? r switch r:KILL_BAD_EXIT
+kill-on-invalid-dep - = b yes-no
+label l - r flag r:LABELIO
+licenses L = bra text
+mail-type - = bra mail
+mail-user - = bra text
+mcs-label - = bra text
+mem - = bra memory bra:MEM_PER_NODE
+mem-bind - = bra text bra:MEM_BIND
+mem-per-cpu - = bra memory bra:MEM_PER_CPU
+mem-per-gpu - = bra memory bra:MEM_PER_GPU
+mincpus - = bra count
+mpi - = r text r:MPI_TYPE
+msg-timeout - = r natural
+multi-prog - - r flag r:SRUN_MULTI
+network - = bra text bra:NETWORK
+nice - ? bra nice
+no-allocate Z - r flag
+no-bell - - a flag a:NO_BELL
+no-kill k ? bra no-kill bra:NO_KILL
+no-requeue - - b flag b:NO_REQUEUE
+no-shell - - a flag
+nodefile F = bra nodefile
+nodelist w = bra hosts
+nodes N = bra nodes r:JOB_NUM_NODES
+ntasks n = bra count r:NPROCS r:NTASKS
+ntasks-per-core - = bra count
+ntasks-per-gpu - = bra count r:NTASKS_PER_GPU
+ntasks-per-node - = bra count r:NTASKS_PER_NODE
+ntasks-per-socket - = bra count
+ntasks-per-gpu|ntasks-per-tres - = bra count r:NTASKS_PER_TRES
+open-mode - = br open-mode br:OPEN_MODE
+output o = br file b:OUTPUT r:STDOUTMODE
+overcommit O - bra flag bra:OVERCOMMIT
+overlap - ? r flag r:OVERLAP
+oversubscribe s - bra flag
+het-group|pack-group - = r text
+parsable - - b flag
+partition p = bra text bra:PARTITION
+power - = bra text bra:POWER
+prefer - = bra text
+preserve-env E - r flag
+priority - = bra priority
+profile - = bra profile bra:PROFILE
+prolog - = r text r:PROLOG
+propagate - ? br propagate
+pty - - r flag
+qos q = bra text bra:QOS
+quiet Q - bra flag
+quit-on-interrupt - - r flag
+reboot - - bra flag
+relative r = r natural
+requeue - - b flag b:REQUEUE
+reservation - = bra text bra:RESERVATION
+resv-ports - ? r text r:RESV_PORTS
+send-libs - ? r text r:SEND_LIBS
+signal - = bra signal bra:SIGNAL
+slurmd-debug - = r text r:!SLURMD_DEBUG
+sockets-per-node - = bra range r:NSOCKETS_PER_NODE
+spread-job - - bra flag bra:SPREAD_JOB
+switches - = bra switches bra:REQ_SWITCH
+task-epilog - = r text r:TASK_EPILOG
+task-prolog - = r text r:TASK_PROLOG
+ntasks-per-node|tasks-per-node - = bra count
+test-only - - br flag
+thread-spec - = bra natural bra:THREAD_SPEC
+threads T = r count r:THREADS
+threads-per-core - = bra range bra:THREADS_PER_CORE
+time t = bra minutes bra:TIMELIMIT
+time-min - = bra minutes
+tmp - = bra memory
+uid - = bra root
+unbuffered u - r flag r:UNBUFFEREDIO
+usage - - bra flag
+use-min-nodes - - bra flag bra:USE_MIN_NODES
+verbose v - bra flag bra:DEBUG
+version V - bra flag
+wait W - b flag b:WAIT
+wait W = r natural r:WAIT
+wait-all-nodes - = ba switch ba:WAIT_ALL_NODES
+wckey - = bra text bra:WCKEY
+whole - - r flag
+wrap - = b text
+x11 - ? ra text
+"""
+
+_ARITY = {"-": FLAG, "=": REQUIRED, "?": OPTIONAL}
+_LETTER = {"sbatch": "b", "srun": "r", "salloc": "a"}
+_PREFIX = {"b": "SBATCH_", "r": "SLURM_", "a": "SALLOC_"}
+_built: Dict[str, Tuple[Option, ...]] = {}
+
+
+def options_of(command: str) -> Tuple[Option, ...]:
+    """The options that ``command`` (sbatch, srun, salloc) takes, in Slurm's order."""
+    if command not in _built:
+        _built[command] = tuple(_options(_LETTER[command]))
+    return _built[command]
+
+
+def _options(letter: str) -> Iterator[Option]:
+    for row in ROWS.strip().split("\n"):
+        names, short, arity, commands, kind, *env = row.split(" ")
+        if letter in commands:
+            field, _, long = names.partition("|")
+            variables = [_variable(word, letter) for word in env] if env else ()
+            yield Option(
+                long or field,
+                "" if short == "-" else short,
+                _ARITY[arity],
+                kind,
+                [name for name in variables if name],
+                field,
+            )
+
+
+def _variable(word: str, letter: str) -> str:
+    commands, _, name = word.partition(":")
+    if letter not in commands:
+        return ""
+    return name[1:] if name.startswith("!") else _PREFIX[letter] + name

@@ -1,0 +1,99 @@
+"""``--help``, ``--usage`` and ``--version`` of every command."""
+
+from __future__ import annotations
+
+from shim.core.options.option import FLAG, OPTIONAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, Sequence
+
+    from shim.core.options.option import Option
+
+VERSION = "slurm 22.05.8"
+
+_WORDS = {
+    "sbatch": "script [arguments...]",
+    "srun": "program [arguments...]",
+    "salloc": "[command [arguments...]]",
+    "squeue": "",
+    "scancel": "[job_id[_array_id][.step_id]...]",
+    "sinfo": "",
+    "scontrol": "command [arguments...]",
+}
+_LAST = ("help", "usage", "version")
+_COLUMN = 30
+_WIDTH = 78
+
+
+def text_for(command: str, what: str) -> str:
+    """The text of ``--help``, ``--usage`` or ``--version`` (``what`` without dashes), with its final newline."""
+    if what == "version":
+        return VERSION + "\n"
+    options = _options(command)
+    from shim.core.options.help_texts import texts
+
+    said = texts(command)
+    lines = list(_brief(command, options, said) if what == "usage" else _long(command, options, said))
+    return "\n".join(lines) + "\n"
+
+
+def _options(command: str) -> Sequence[Option]:
+    if command in ("sbatch", "srun", "salloc"):
+        from shim.core.options.table_submit import options_of as table
+    else:
+        from shim.core.options.table_query import options_of as table
+    return table(command)
+
+
+def _long(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
+    yield f"Usage: {command} [OPTIONS...] {_WORDS[command]}".rstrip()
+    yield ""
+    yield "Options:"
+    for option in options:
+        if option.long == option.field and option.field not in _LAST:
+            yield from _entry(option, said)
+    yield ""
+    yield "Help options:"
+    for option in options:
+        if option.long in _LAST:
+            yield from _entry(option, said)
+
+
+def _entry(option: Option, said: Dict[str, str]) -> Iterator[str]:
+    """One option on a line; its text on the next line where the option is too long."""
+    value, _, what = said[option.field].rpartition("|")
+    short = f"-{option.short}, " if option.short else "    "
+    left = f"  {short}--{option.long}{_value(option, value)}"
+    if len(left) + 2 > _COLUMN:
+        yield left
+        left = ""
+    yield f"{left:<{_COLUMN}}{what}"
+
+
+def _value(option: Option, value: str) -> str:
+    if option.arity == FLAG:
+        return ""
+    return f"[={value or 'value'}]" if option.arity == OPTIONAL else f"={value or 'value'}"
+
+
+def _brief(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
+    start = f"Usage: {command} "
+    line = start
+    for word in [*_spellings(options, said), *_WORDS[command].split()]:
+        if len(line) + len(word) > _WIDTH and line.strip():
+            yield line.rstrip()
+            line = " " * len(start)
+        line += word + " "
+    yield line.rstrip()
+
+
+def _spellings(options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
+    for option in options:
+        if option.long == option.field:
+            value = said[option.field].rpartition("|")[0]
+            yield (
+                f"[-{option.short}]"
+                if option.short and not option.arity
+                else f"[--{option.long}{_value(option, value)}]"
+            )

@@ -1,0 +1,341 @@
+"""From an option's text to its value, with Slurm's error for each text that it refuses.
+
+One reader for each ``kind`` of the tables. Values: counts and seconds are int, times minutes, memory MiB, instants epoch
+seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geometry a tuple of int or None.
+"""
+
+from __future__ import annotations
+
+from shim.core.errors import ShimError, UsageError, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional, Tuple
+
+    from shim.core.options.option import Option
+
+_SPACE = " \t\n\v\f\r"
+_INT_MAX = 2**31 - 1
+_NICE_MAX = 2147483645
+NODES_INFINITE = 0
+
+
+class Shown(ShimError):
+    """Not a refusal: an option asked for a text (``--hint=help``) and nothing else is to be done. ``text`` goes to stdout."""
+
+    code = 0
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self.text = text
+
+
+class Context:
+    """What reading needs from outside: the time, who asks, and files (``read(path)``: text, or OSError)."""
+
+    __slots__ = ("now", "read", "uid")
+
+    def __init__(self, now: float, uid: int, read: Callable[[str], str]) -> None:
+        self.now = now
+        self.uid = uid
+        self.read = read
+
+
+def value_of(option: Option, text: Optional[str], context: Context) -> Any:
+    """The value of ``option`` given as ``text`` (None: no value given). Raises ShimError with Slurm's text and code."""
+    return _READERS[option.kind](option, text, context)
+
+
+def bad(option: Option) -> UsageError:
+    """Slurm's usual complaint about a value."""
+    return UsageError(f"error: Invalid --{option.long} specification")
+
+
+def _numeric(option: Option, text: str) -> ShimError:
+    return ShimError(f'error: Invalid numeric value "{text}" for --{option.long}.')
+
+
+def leading_int(text: str) -> Tuple[Optional[int], str]:
+    """The number at the start of ``text``, as C's strtol reads it, and what follows; None and the text if there is none."""
+    body = text.lstrip(_SPACE)
+    sign = body[:1] if body[:1] in ("+", "-") else ""
+    end = len(sign)
+    while end < len(body) and body[end] in "0123456789":
+        end += 1
+    if end == len(sign):
+        return None, text
+    # More digits than any limit allows are not worth their cost.
+    return int(body[: min(end, 20)]), body[end:]
+
+
+def _whole_int(text: str) -> Optional[int]:
+    number, rest = leading_int(text)
+    return number if not rest else None
+
+
+def _flag(option: Option, text: Optional[str], context: Context) -> bool:
+    """A flag; from a variable it has a value, which may say no."""
+    return text is None or text.lower() not in ("0", "n", "no", "f", "false")
+
+
+def _text(option: Option, text: Optional[str], context: Context) -> str:
+    return text or ""
+
+
+def _count(option: Option, text: Optional[str], context: Context) -> int:
+    number = _whole_int(text or "")
+    if number is None or not 0 < number <= _INT_MAX:
+        raise _numeric(option, text or "")
+    return number
+
+
+def _natural(option: Option, text: Optional[str], context: Context) -> int:
+    number = _whole_int(text or "")
+    if number is None or not 0 <= number <= _INT_MAX:
+        raise _numeric(option, text or "")
+    return number
+
+
+def _seconds(option: Option, text: Optional[str], context: Context) -> int:
+    return 0 if not text else _natural(option, text, context)
+
+
+def _range(option: Option, text: Optional[str], context: Context) -> int:
+    """The least of ``2`` or ``2-4`` (sockets, cores, threads)."""
+    number, rest = leading_int(text or "")
+    if number is None or number <= 0 or (rest and not rest.startswith("-")):
+        raise ShimError(f'error: Invalid numeric value "{text or ""}" for {option.long}.')
+    return number
+
+
+def _switch(option: Option, text: Optional[str], context: Context) -> int:
+    """0 or 1; without a value 1."""
+    if text is None or text == "":
+        return 1
+    number = _whole_int(text)
+    if number is None or number < 0:
+        raise bad(option)
+    return number
+
+
+def _minutes(option: Option, text: Optional[str], context: Context) -> int:
+    from shim.core.times import parse_minutes
+
+    try:
+        return parse_minutes(text or "")
+    except ValueError:
+        raise bad(option) from None
+
+
+def _memory(option: Option, text: Optional[str], context: Context) -> int:
+    from shim.core.sizes import parse_memory
+
+    try:
+        return parse_memory(text or "")
+    except ValueError:
+        raise bad(option) from None
+
+
+def _when(option: Option, text: Optional[str], context: Context) -> int:
+    from shim.core.when import WhenError, parse_when
+
+    try:
+        return parse_when(text or "", context.now)
+    except WhenError as error:
+        where = plain(f"Invalid time specification (pos={error.position}): {text}")
+        raise UsageError(where, f"error: Invalid --{option.long} specification") from None
+
+
+def _signal(option: Option, text: Optional[str], context: Context) -> str:
+    from shim.core.signals import parse_signal_request
+
+    try:
+        parse_signal_request(text or "")
+    except ValueError:
+        raise bad(option) from None
+    return text or ""
+
+
+def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
+    """salloc --kill-command: a signal, TERM when none is named."""
+    from shim.core.signals import parse_signal
+
+    if not text:
+        return 15
+    try:
+        return parse_signal(text)
+    except ValueError:
+        raise UsageError(f"error: invalid signal name '{text}'") from None
+
+
+def _nodes(option: Option, text: Optional[str], context: Context) -> Tuple[int, int]:
+    """``2``, ``2-4``, ``1k`` as (least, most); a missing least is 1, a most of 0 is no limit."""
+    low, dash, high = (text or "").partition("-")
+    least = _node_count(low)
+    if dash:
+        most = _node_count(high)
+        least = max(least, 1) if least < 0 else least
+    else:
+        most = least
+        if least < 0:
+            raise _node_error(low)
+    if most != 0 and most < least:
+        raise UsageError(f"error: Maximum node count {most} is less than minimum node count {least}")
+    return least, most
+
+
+def _node_count(text: str) -> int:
+    """A number with an optional k or m; -1 for nothing at all."""
+    number, rest = leading_int(text)
+    if number is None:
+        number = -1
+    elif rest[:1] in ("k", "K"):
+        number, rest = number * 1024, rest[1:]
+    elif rest[:1] in ("m", "M"):
+        number, rest = number * 1024 * 1024, rest[1:]
+    if rest.strip(_SPACE) or number > _INT_MAX:
+        raise _node_error(text)
+    return number
+
+
+def _node_error(text: str) -> UsageError:
+    return UsageError(f'error: "{text}" is not a valid node count')
+
+
+def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Optional[int], ...]:
+    """``-B sockets[:cores[:threads]]``, each a number, a range or ``*``; what is not said is None."""
+    parts = (text or "").split(":")
+    if len(parts) > 3:
+        raise bad(option)
+    numbers = tuple(None if part == "*" else _range(option, part, context) for part in parts)
+    return numbers + (None,) * (3 - len(numbers))
+
+
+def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[int, Optional[int]]:
+    count, at, time = (text or "").partition("@")
+    return _natural(option, count, context), (_minutes(option, time, context) if at else None)
+
+
+def _nice(option: Option, text: Optional[str], context: Context) -> int:
+    if text is None:
+        return 100
+    number = leading_int(text)[0] or 0
+    if abs(number) > _NICE_MAX:
+        raise UsageError(f"error: Invalid --nice value, out of range (+/- {_NICE_MAX})")
+    return number
+
+
+def _priority(option: Option, text: Optional[str], context: Context) -> str:
+    word = text or ""
+    if word.upper() != "TOP":
+        number = _whole_int(word)
+        if number is None:
+            raise bad(option)
+        if number < 0:
+            raise UsageError("error: Priority must be >= 0")
+        if number >= 0xFFFFFFFE:
+            raise UsageError("error: Priority must be < 4294967294")
+    return word
+
+
+def _no_kill(option: Option, text: Optional[str], context: Context) -> bool:
+    if text and text.lower() not in ("set", "off", "no"):
+        raise bad(option)
+    return not text or text.lower() == "set"
+
+
+def _user_env(option: Option, text: Optional[str], context: Context) -> str:
+    """``[timeout][L|S]``; shown as ``0`` when nothing was given."""
+    number, rest = leading_int(text or "0")
+    if number is None or rest.upper() not in ("", "L", "S"):
+        raise bad(option)
+    return text or "0"
+
+
+def _root(option: Option, text: Optional[str], context: Context) -> str:
+    if context.uid != 0:
+        raise UsageError(f"error: --{option.long} only permitted by root user")
+    return text or ""
+
+
+def _file(option: Option, text: Optional[str], context: Context) -> str:
+    return "/dev/null" if text is not None and text.lower() == "none" else text or ""
+
+
+def _hosts(option: Option, text: Optional[str], context: Context) -> str:
+    return text or ""
+
+
+def _gres(option: Option, text: Optional[str], context: Context) -> str:
+    if (text or "").lower() == "help":
+        raise Shown()
+    return text or ""
+
+
+def _nodefile(option: Option, text: Optional[str], context: Context) -> str:
+    """The node names of a file, as one list."""
+    try:
+        content = context.read(text or "")
+    except OSError as error:
+        raise UsageError(
+            f"error: slurm_allocate_resources error opening file {text}, {error.strerror}",
+            "error: Invalid --nodefile node file",
+        ) from None
+    return ",".join(content.replace(",", " ").split())
+
+
+_READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
+    "flag": _flag,
+    "text": _text,
+    "path": _text,
+    "count": _count,
+    "natural": _natural,
+    "seconds": _seconds,
+    "range": _range,
+    "switch": _switch,
+    "minutes": _minutes,
+    "memory": _memory,
+    "when": _when,
+    "signal": _signal,
+    "signal-name": _signal_name,
+    "nodes": _nodes,
+    "geometry": _geometry,
+    "switches": _switches,
+    "nice": _nice,
+    "priority": _priority,
+    "no-kill": _no_kill,
+    "user-env": _user_env,
+    "root": _root,
+    "file": _file,
+    "hosts": _hosts,
+    "gres": _gres,
+    "nodefile": _nodefile,
+}
+
+
+def _word_reader(kind: str) -> Callable[[Option, Optional[str], Context], Any]:
+    """Readers of word lists are a module of their own: most scripts need none of them."""
+
+    def read(option: Option, text: Optional[str], context: Context) -> Any:
+        from shim.core.options import words
+
+        return words.READERS[kind](option, text)
+
+    return read
+
+
+for _kind in (
+    "distribution",
+    "exclusive",
+    "gpu-bind",
+    "cpu-bind",
+    "cpu-freq",
+    "gres-flags",
+    "hint",
+    "mail",
+    "open-mode",
+    "profile",
+    "propagate",
+    "yes-no",
+):
+    _READERS[_kind] = _word_reader(_kind)

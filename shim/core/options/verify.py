@@ -1,0 +1,99 @@
+"""What sbatch, srun and salloc check themselves after all options are read, and the numbers they settle."""
+
+from __future__ import annotations
+
+from shim.core import hostlist
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Optional
+
+    from shim.core.options.merge import Settings
+
+_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+
+
+def verify(settings: Settings) -> List[str]:
+    """Refuses combinations as Slurm does; settles ``nodes``, ``ntasks`` and memory. Returns warnings for stderr."""
+    notes: List[str] = []
+    if settings.get("quiet") and settings.get("verbose"):
+        raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
+    _one_memory(settings)
+    if "nodefile" in settings and "nodelist" not in settings:
+        settings.values["nodelist"] = settings.get("nodefile")
+    for name in ("core-spec", "thread-spec"):
+        if settings.get(name):
+            option = "-S" if name == "core-spec" else "--thread-spec"
+            notes.append(
+                f"error: Ignoring {option} since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
+            )
+    _nodes(settings)
+    _tasks(settings, notes)
+    begin, deadline = settings.get("begin"), settings.get("deadline")
+    if begin and deadline and deadline < begin:
+        raise ShimError("error: Incompatible begin and deadline time specification")
+    return notes
+
+
+def _one_memory(settings: Settings) -> None:
+    """One of the three memory options: what the user wrote wins over variables, two that he wrote are an error."""
+    given = [name for name in _MEMORY if settings.given(name)]
+    if len(given) > 1:
+        raise ShimError("fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")
+    if given:
+        for name in _MEMORY:
+            if name != given[0]:
+                settings.drop(name)
+    elif sum(name in settings for name in _MEMORY) > 1:
+        raise ShimError("fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.")
+
+
+def _nodes(settings: Settings) -> None:
+    """A node list needs at least its own number of nodes."""
+    nodes = settings.get("nodes")
+    if not nodes:
+        return
+    listed = _listed(settings.get("nodelist"))
+    if listed:
+        if settings.given("nodelist") and not settings.given("nodes") and listed > nodes[1] > 0:
+            # srun in a job: the variable that describes the job gives way to what the user wrote.
+            settings.values["nodes"] = (listed, listed)
+            return
+        least, most = max(listed, nodes[0]), nodes[1]
+        if most and least > most:
+            raise ShimError(f"error: invalid number of nodes (-N {least}-{most})")
+        settings.values["nodes"] = (least, most)
+
+
+def _listed(text: Optional[str]) -> int:
+    """How many nodes a list names; 0 for one that cannot be read: the controller refuses it."""
+    if not text:
+        return 0
+    try:
+        return len(set(hostlist.expand(text)))
+    except ValueError:
+        return 0
+
+
+def _tasks(settings: Settings, notes: List[str]) -> None:
+    nodes, tasks = settings.get("nodes"), settings.get("ntasks")
+    geometry = settings.get("extra-node-info")
+    if tasks is None and geometry and (not nodes or nodes[1] in (0, nodes[0])):
+        tasks = max(nodes[0], 1) if nodes else 1
+        for number in geometry:
+            tasks *= number or 1
+        settings.values["ntasks"] = tasks
+    if not nodes or tasks is None:
+        return
+    if tasks < nodes[0]:
+        notes.append(f"Warning: can't run {tasks} processes on {nodes[0]} nodes, setting nnodes to {tasks}")
+        nodes = settings.values["nodes"] = (tasks, tasks)
+    per_node = settings.get("ntasks-per-node")
+    if settings.command == "srun" and per_node and nodes[0] == nodes[1] and per_node * nodes[0] != tasks:
+        if settings.given("ntasks-per-node"):
+            notes.append(
+                f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
+                f"{tasks} with the number of requested nodes {nodes[0]}. Ignoring --ntasks-per-node."
+            )
+        settings.drop("ntasks-per-node")

@@ -1,0 +1,142 @@
+"""The batch script as sbatch reads it: what it refuses, and the directives in it.
+
+Directives are the lines that start with ``#SBATCH``, up to the first line that is neither blank nor a comment; any
+interpreter will do. ``#PBS`` and ``#BSUB`` lines are read too (``foreign_directives``). Text is handled as str decoded with
+``surrogateescape``: a script may be in any encoding, and only ASCII white space separates words.
+"""
+
+from __future__ import annotations
+
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator, List, Tuple
+
+SPACE = " \t\n\v\f\r"
+MAGIC = "#SBATCH"
+
+
+def check(data: bytes) -> None:
+    """Refuses what sbatch refuses as a batch script: ShimError with Slurm's text, exit code 1."""
+    if not data:
+        raise ShimError("error: Batch script is empty!")
+    if not data.strip(SPACE.encode()):
+        raise ShimError("error: Batch script contains only whitespace!")
+    if not data.startswith(b"#!"):
+        raise ShimError(
+            "error: This does not look like a batch script.  The first",
+            "error: line must start with #! followed by the path to an interpreter.",
+            "error: For instance: #!/bin/sh",
+        )
+    if b"\0" in data:
+        raise ShimError(
+            "error: The Slurm controller does not allow scripts that",
+            "error: contain a NULL character '\\0'.",
+        )
+    if b"\r\n" in data:
+        raise ShimError(
+            "error: Batch script contains DOS line breaks (\\r\\n)",
+            "error: instead of expected UNIX line breaks (\\n).",
+        )
+
+
+def wrapped(command: str) -> str:
+    """The script that ``--wrap=command`` stands for."""
+    return f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n"
+
+
+def text_of(data: bytes) -> str:
+    """The script as the text that the functions here take; ``bytes_of`` is its inverse."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes of a text made by ``text_of``."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def header(text: str) -> Iterator[Tuple[int, str]]:
+    """The lines that may hold directives, with their numbers from 1: up to the first one that is a command."""
+    at = 0
+    number = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        if end < 0:
+            end = len(text)
+        line = text[at:end]
+        at = end + 1
+        number += 1
+        start = line.lstrip(SPACE)
+        if start and start[0] != "#":
+            return
+        yield number, line
+
+
+def directives(text: str, name: str) -> Iterator[Tuple[int, List[str]]]:
+    """The words of each ``#SBATCH`` line with its number. ``name`` is the file's, for the error about a missing quote."""
+    for number, line in header(text):
+        if line.startswith(MAGIC):
+            yield number, split(line[len(MAGIC) :], name, number)
+
+
+def split(line: str, name: str, number: int) -> List[str]:
+    """The words of a directive, quotes and comments taken away.
+
+    Quotes group, a backslash takes the next character as it is (but cannot join words), an unquoted ``#`` ends the line
+    wherever it stands, and so does a word that is empty after the quotes are gone. Raises ShimError (``fatal``).
+    """
+    words: List[str] = []
+    rest = line.lstrip(SPACE)
+    while True:
+        start = rest.lstrip(SPACE)
+        if not start or start[0] == "#":
+            return words
+        if start[0] == ":":
+            raise ShimError(f"fatal: {name}: line {number}: Unexpected `:` in [{rest}]")
+        word, after, quote = _word(start)
+        if quote:
+            raise ShimError(f"fatal: {name}: line {number}: Unmatched `{quote}` in [{rest}]")
+        if not word:
+            return words
+        words.append(word)
+        rest = after
+
+
+def _word(text: str) -> Tuple[str, str, str]:
+    """The first word of ``text``, what follows it, and the quote that was left open, if any."""
+    letters: List[str] = []
+    quote = ""
+    escaped = False
+    at = 0
+    while at < len(text) and (quote or text[at] not in SPACE):
+        letter = text[at]
+        if escaped:
+            escaped = False
+            letters.append(letter)
+        elif letter == "\\":
+            escaped = True
+        elif quote:
+            if letter == quote:
+                quote = ""
+            else:
+                letters.append(letter)
+        elif letter in "\"'":
+            quote = letter
+        elif letter == "#":
+            break
+        else:
+            letters.append(letter)
+        at += 1
+    return "".join(letters), text[at:], quote
+
+
+def candidates(name: str, directory: str, path: str) -> Iterator[str]:
+    """Where a script of that name may be: as given, seen from ``directory``; a bare name then along ``path`` ($PATH)."""
+    if name.startswith("/"):
+        yield name
+        return
+    yield f"{directory}/{name}"
+    if "/" not in name:
+        for folder in path.split(":"):
+            yield f"{folder or directory}/{name}"
