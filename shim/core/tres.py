@@ -59,6 +59,18 @@ def show_gpus_field(text: str | None) -> str:
     return ",".join(f"gres:gpu:{word}" for word in text.split(",")) if text else ""
 
 
+def parse_licenses(text: str) -> tuple[tuple[str, int], ...]:
+    """Name and count of each licence of ``--licenses``: ``matlab:2,ansys`` (also with ``;``). Raises ValueError."""
+    entries = []
+    for word in text.replace(";", ",").split(","):
+        name, colon, digits = word.partition(":")
+        count = _count(digits) if digits else None
+        if not _is_name(name) or (colon and not count):
+            raise ValueError("Invalid license specification")
+        entries.append((name, count or 1))
+    return tuple(entries)
+
+
 def tres_text(
     cpus: int,
     memory: int,
@@ -107,7 +119,7 @@ def _entry(word: str) -> tuple[str, str, int]:
 
 
 def _is_name(word: str) -> bool:
-    return word[:1] not in ("", "-", "+") and word.isprintable() and not any(char in "=/ (" for char in word)
+    return bool(word) and word.isprintable() and not any(char in "=/ (" for char in word)
 
 
 def _count(word: str) -> int | None:

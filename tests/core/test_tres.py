@@ -58,7 +58,7 @@ def test_nothing_asked() -> None:
     assert tres.show_gpus_field(None) == tres.show_gres_field(None) == ""
 
 
-@pytest.mark.parametrize("text", ["", "-1", "a:b", "1,", "a100:"])
+@pytest.mark.parametrize("text", ["", "a:b", "1,", "a100:"])
 def test_bad_gpus(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Invalid generic resource"):
         tres.parse_gpus(text)
@@ -81,3 +81,10 @@ def test_any_text_is_gres_or_a_value_error(text: str) -> None:
     except ValueError:
         return
     assert all(name and count >= 0 for name, _, count in entries)
+
+
+def test_licenses() -> None:
+    assert tres.parse_licenses("matlab:2,ansys") == (("matlab", 2), ("ansys", 1))
+    for text in ("", "a:", "a:0", "a:b", "a,,b", ":1"):
+        with pytest.raises(ValueError, match=r"^Invalid license specification$"):
+            tres.parse_licenses(text)

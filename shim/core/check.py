@@ -1,0 +1,198 @@
+"""What the controller refuses, with Slurm's texts, and why an accepted request cannot start on its partition.
+
+Answers to the refusals of sbatch, salloc and srun that come from slurmctld. Slurm accepts far more than it can run:
+what only a limit of a partition forbids stays pending with a reason (EnforcePartLimits=NO), see ``pending_reason``.
+"""
+
+from __future__ import annotations
+
+from shim.core import hostlist, tres
+from shim.core.arrays import ArraySpec
+from shim.core.dependency import Dependency
+from shim.core.errors import RequestError
+from shim.core.layout import features
+from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.shape_check import Shape, unsuitable
+from shim.core.standing import exceeds, pending_reason, standing_reason, unavailable_nodes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.model.cluster import Cluster, Partition
+    from shim.core.model.request import JobRequest
+
+__all__ = ["partitions_of", "pending_reason", "refusals", "standing_reason", "unavailable_nodes"]
+
+_FAILED = {
+    "batch": "Batch job submission failed",
+    "alloc": "Job submit/allocate failed",
+    "run": "Unable to allocate resources",
+}
+BAD_ARRAY = "Invalid job array specification"
+BAD_CONFIGURATION = "Requested node configuration is not available"
+BAD_FEATURE = "Invalid feature specification"
+BAD_LICENSE = "Invalid license specification"
+BAD_NICE = "Invalid --nice value"
+BAD_NODE_COUNT = "Node count specification invalid"
+BAD_NODE_NAME = "Invalid node name specified"
+BAD_PARTITION = "Invalid partition name specified"
+BAD_RESERVATION = "Requested reservation is invalid"
+BAD_TIME = "Requested time limit is invalid (missing or exceeds some limit)"
+BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
+DENIED = "Access/permission denied"
+NODES_ELSEWHERE = "Requested nodes not in this partition"
+NO_PARTITION = "No partition specified or system default partition"
+NOT_AVAILABLE = "Required partition not available (inactive or drain)"
+
+
+def refusals(request: JobRequest, cluster: Cluster, uid: int, now: float) -> None:
+    """Raises RequestError if the controller of ``cluster`` refuses ``request`` of user ``uid``; else nothing happens."""
+    check = _Check(request, cluster, uid)
+    partitions = check.partitions()
+    check.counts_and_times(now)
+    check.texts()
+    check.names(partitions)
+    check.licenses()
+    check.shapes(partitions)
+    check.limits(partitions)
+
+
+def partitions_of(request: JobRequest, cluster: Cluster) -> list[Partition]:
+    """The partitions that the request names, highest tier first, else the default one. Unknown names are left out."""
+    if not request.partition:
+        return [cluster.default_partition] if cluster.default_partition is not None else []
+    found = [cluster.partition(name) for name in request.partition.split(",")]
+    return sorted((partition for partition in found if partition is not None), key=lambda one: -one.priority_tier)
+
+
+class _Check:
+    """The checks of one request; each raises."""
+
+    def __init__(self, request: JobRequest, cluster: Cluster, uid: int) -> None:
+        self.request = request
+        self.cluster = cluster
+        self.uid = uid
+
+    def error(self, reason: str, *before: str) -> RequestError:
+        """The refusal as the command of this request prints it; ``before``: error lines that precede it."""
+        lines = [f"error: {line}" for line in (*before, f"{_FAILED[self.request.kind]}: {reason}")]
+        return RequestError(*lines)
+
+    def partitions(self) -> list[Partition]:
+        """The partitions the job may start in."""
+        if self.request.partition is not None:
+            for name in self.request.partition.split(","):
+                if self.cluster.partition(name) is None:
+                    raise self.error(BAD_PARTITION, f"invalid partition specified: {name or '(null)'}")
+        found = partitions_of(self.request, self.cluster)
+        if not found:
+            raise self.error(NO_PARTITION)
+        allowed = [partition for partition in found if self.uid == 0 or not partition.root_only]
+        if not allowed:
+            raise self.error(DENIED)
+        usable = [partition for partition in allowed if partition.state.upper() not in ("INACTIVE", "DRAIN")]
+        if not usable:
+            raise self.error(NOT_AVAILABLE)
+        return usable
+
+    def counts_and_times(self, now: float) -> None:
+        """Node counts, the deadline, the shortest time, the nice value."""
+        request = self.request
+        if request.min_nodes == 0:
+            raise self.error(BAD_NODE_COUNT)
+        if request.deadline and request.deadline < now:
+            raise self.error(BAD_TIME)
+        limit = request.time_limit
+        finite = limit is not None and limit not in (INFINITE, INVALID_TIME)
+        if request.time_min is not None and finite and exceeds(request.time_min, limit):
+            raise self.error(BAD_TIME_MIN)
+        if request.nice < 0 and self.uid != 0:
+            raise self.error(BAD_NICE)
+
+    def texts(self) -> None:
+        """The array and the dependency."""
+        if self.request.array:
+            try:
+                ArraySpec.parse(self.request.array, self.cluster.max_array_size)
+            except ValueError:
+                raise self.error(BAD_ARRAY) from None
+        try:
+            if self.request.dependency:
+                Dependency.parse(self.request.dependency)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        if self.request.hold and self.request.immediate is not None:
+            raise self.error("Job dependency problem")
+
+    def names(self, partitions: Sequence[Partition]) -> None:
+        """Nodes, features, resources and reservations that do not exist."""
+        wanted = self.nodes(self.request.node_list)
+        excluded = self.nodes(self.request.exclude)
+        if not wanted.isdisjoint(excluded):
+            raise self.error(BAD_NODE_NAME)
+        if not any(wanted.issubset(partition.nodes) for partition in partitions):
+            raise self.error(NODES_ELSEWHERE)
+        known = {name for node in self.cluster.nodes for name in node.features}
+        try:
+            named = features.parse(self.request.constraint).names
+        except features.FeatureError:
+            raise self.error(BAD_FEATURE) from None
+        if not known.issuperset(named):
+            raise self.error(BAD_FEATURE)
+        if self.request.reservation:
+            raise self.error(BAD_RESERVATION)
+        self.gres()
+
+    def nodes(self, text: str | None) -> set[str]:
+        """The names in a hostlist, all of them nodes."""
+        try:
+            names = set(hostlist.expand(text or ""))
+        except hostlist.HostlistError:
+            raise self.error(BAD_NODE_NAME) from None
+        if not names.issubset(node.name for node in self.cluster.nodes):
+            raise self.error(BAD_NODE_NAME)
+        return names
+
+    def gres(self) -> None:
+        """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
+        known = {gres.name for node in self.cluster.nodes for gres in node.gres} | {"gpu"}
+        try:
+            names = {name for name, _, _ in tres.parse_gres(self.request.gres or "")}
+        except ValueError as error:
+            raise RequestError(f"error: {error}") from None
+        if not names.issubset(known):
+            raise RequestError(f"error: {tres.INVALID_GRES}")
+
+    def licenses(self) -> None:
+        """Licences that the cluster has not, or not as many of."""
+        if not self.request.licenses:
+            return
+        has = {one.name: one.count for one in self.cluster.licenses}
+        try:
+            wanted = tres.parse_licenses(self.request.licenses)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        if any(count > has.get(name, 0) for name, count in wanted):
+            raise self.error(BAD_LICENSE)
+
+    def shapes(self, partitions: Sequence[Partition]) -> None:
+        """What no node of any of the partitions can give, nor all of them together."""
+        causes: list[Sequence[str]] = []
+        for partition in partitions:
+            found = unsuitable(Shape(self.request, self.cluster, partition))
+            if found is None:
+                return
+            causes.append(found)
+        raise self.error(BAD_CONFIGURATION, *causes[0])
+
+    def limits(self, partitions: Sequence[Partition]) -> None:
+        """EnforcePartLimits: what would wait for ever because of a limit is refused at once."""
+        if not self.cluster.enforce_part_limits:
+            return
+        reasons = [standing_reason(self.request, self.cluster, partition) for partition in partitions]
+        if None in reasons:
+            return
+        if "PartitionTimeLimit" in reasons:
+            raise self.error(BAD_TIME)
+        raise self.error(BAD_NODE_COUNT if "PartitionNodeLimit" in reasons else BAD_CONFIGURATION)

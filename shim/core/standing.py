@@ -1,0 +1,93 @@
+"""Why an accepted request cannot start however idle the cluster is: limits and size of a partition, nodes out of service."""
+
+from __future__ import annotations
+
+from shim.core import hostlist
+from shim.core.layout.demand import job_demand
+from shim.core.layout.place import NodeFree, place
+from shim.core.model.request import INFINITE, INVALID_TIME
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shim.core.model.cluster import Cluster, Node, Partition
+    from shim.core.model.request import JobRequest
+
+NODES_NOT_AVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+
+
+def pending_reason(request: JobRequest, cluster: Cluster) -> str | None:
+    """The reason for which ``request`` waits in all of its partitions though they are idle; None if it can start in one."""
+    if request.partition:
+        named = [cluster.partition(name) for name in request.partition.split(",")]
+    else:
+        named = [cluster.default_partition]
+    reasons = [standing_reason(request, cluster, one) if one is not None else "PartitionConfig" for one in named]
+    return None if None in reasons else reasons[0]
+
+
+def standing_reason(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
+    """As ``pending_reason``, for one partition."""
+    state = partition.state.upper()
+    if state in ("DOWN", "INACTIVE"):
+        return "PartitionDown" if state == "DOWN" else "PartitionInactive"
+    limit = request.time_min if request.time_min is not None else request.time_limit
+    if limit is not None and limit != INVALID_TIME and exceeds(limit, partition.max_time):
+        return "PartitionTimeLimit"
+    wish = job_demand(request)
+    most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
+    if wish.min_nodes > most or (wish.max_nodes is not None and wish.max_nodes < partition.min_nodes):
+        return "PartitionNodeLimit"
+    if _too_much_memory(request, cluster, partition):
+        return "MaxMemPerLimit"
+    nodes = _nodes(cluster, partition)
+    if place(request, cluster, idle(nodes), partition) is not None:
+        return None
+    anywhere = request.replace(constraint=None, node_list=None, exclude=None, contiguous=False, distribution=None)
+    return "PartitionConfig" if place(anywhere, cluster, idle(nodes), partition) is None else "BadConstraints"
+
+
+def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
+    """The reason if nodes that are down or drained keep ``request`` from ever starting; None if the others suffice.
+
+    ``ReqNodeNotAvail, UnavailableNodes:n4`` when it names such a node.
+    """
+    nodes = _nodes(cluster, partition)
+    out = [node.name for node in nodes if not is_up(node)]
+    if not out:
+        return None
+    asked = set(job_demand(request).required).intersection(out)
+    if asked:
+        return f"ReqNodeNotAvail, UnavailableNodes:{hostlist.fold_sorted(out)}"
+    if place(request, cluster, idle(node for node in nodes if is_up(node)), partition) is None:
+        return NODES_NOT_AVAILABLE
+    return None
+
+
+def exceeds(limit: int, most: int | None) -> bool:
+    """Whether a time limit in minutes (INFINITE too) is above ``most`` (None: nothing is)."""
+    return most is not None and (limit == INFINITE or limit > most)
+
+
+def is_up(node: Node) -> bool:
+    """Whether the administrator lets jobs start on the node."""
+    return not node.state
+
+
+def idle(nodes: Iterable[Node]) -> list[NodeFree]:
+    """The nodes with nothing running on them."""
+    return [NodeFree(node=node, cpus=node.cpus, memory=node.memory, gpus=tuple(range(node.gpus))) for node in nodes]
+
+
+def _nodes(cluster: Cluster, partition: Partition) -> list[Node]:
+    names = frozenset(partition.nodes)
+    return [node for node in cluster.nodes if node.name in names]
+
+
+def _too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
+    per_node = partition.max_mem_per_node if partition.max_mem_per_node is not None else cluster.max_mem_per_node
+    per_cpu = partition.max_mem_per_cpu if partition.max_mem_per_cpu is not None else cluster.max_mem_per_cpu
+    return (per_node is not None and (request.mem_per_node or 0) > per_node) or (
+        per_cpu is not None and (request.mem_per_cpu or 0) > per_cpu
+    )
