@@ -30,7 +30,7 @@ def settle(
     if text is not None:
         for _, words in script.directives(text, name):
             put_words(settings, words)
-        if not _ignores_foreign(found, environ, settings):
+        if ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(found, environ, settings):
             from shim.core.options.foreign import foreign_directives
 
             for _, words in foreign_directives(text, name):

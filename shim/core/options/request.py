@@ -166,7 +166,12 @@ def job_request(
     if "switches" in settings:
         fields["switches"] = settings.texts["switches"]
     _geometry(settings, fields)
-    return JobRequest(**fields)
+    request = JobRequest(**fields)
+    if "gres" in settings or any("gpu" in option for option in settings.sources):
+        from shim.core.options.gres_rules import check_gpus
+
+        check_gpus(request)
+    return request
 
 
 _FILES = (("input", "stdin"), ("output", "stdout"), ("error", "stderr"))

@@ -8,7 +8,7 @@ refused       the command ends with an error that names it: running without it w
 
 from __future__ import annotations
 
-from shim.core.errors import Unsupported
+from shim.core.errors import RequestError, Unsupported
 from shim.core.options.table_submit import options_of
 
 TYPE_CHECKING = False
@@ -122,6 +122,11 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
     """Raises Unsupported, naming the option, if something is asked for that cannot be had."""
     for name in settings.sources:
         fate, reason = fate_of(name, backend)
+        if name == "reboot" and settings.context.uid:
+            raise RequestError(
+                "error: rebooting of nodes is only allowed for admins",
+                "error: Batch job submission failed: Access/permission denied",
+            )
         if fate == REFUSED:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
     mpi = settings.get("mpi")

@@ -1,0 +1,51 @@
+"""Combinations of GPU options that contradict each other, in Slurm's words."""
+
+from __future__ import annotations
+
+from shim.core.errors import RequestError
+from shim.core.tres import INVALID_GRES, parse_gpus, parse_gres
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    from shim.core.model.request import JobRequest
+
+
+def check_gpus(request: JobRequest) -> None:
+    """Raises RequestError if the GPU options of ``request`` do not go together. What is not readable is not judged."""
+    try:
+        why = _contradiction(request)
+    except ValueError:
+        return
+    if why:
+        raise RequestError(f"error: {why}", f"error: {INVALID_GRES}")
+
+
+def _contradiction(request: JobRequest) -> str:
+    per_job, per_task, per_node = _count(request.gpus), _count(request.gpus_per_task), _per_node(request)
+    tasks = request.ntasks or request.ntasks_per_node or request.ntasks_per_gpu
+    if request.cpus_per_gpu and request.cpus_per_task:
+        return "--cpus-per-gpu is mutually exclusive with --cpus-per-task"
+    if not (per_job or per_task or per_node or _count(request.gpus_per_socket)):
+        for name, amount in (("cpus", request.cpus_per_gpu), ("mem", request.mem_per_gpu)):
+            if amount:
+                return f"Requested {name}_per_tres=gres:gpu:{amount} but did not request any GPU."
+    if per_task and not (per_job or per_node or tasks):
+        return "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
+    if per_job and per_node and per_job % per_node:
+        return "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node"
+    if per_job and per_task and per_job % per_task:
+        return "Failed to validate job spec, --gpus is not multiple of --gpus-per-task"
+    if per_job and per_job < (request.min_nodes or 1):
+        return "Failed to validate job spec, --gpus < -N"
+    return ""
+
+
+def _count(text: Optional[str]) -> int:
+    return sum(count for _, count in parse_gpus(text)) if text else 0
+
+
+def _per_node(request: JobRequest) -> int:
+    of_gres = sum(count for name, _, count in parse_gres(request.gres or "") if name == "gpu")
+    return _count(request.gpus_per_node) or of_gres
