@@ -55,7 +55,10 @@ def main(argv: List[str]) -> int:
 
             sys.stdout.write(text_for(PROGRAM, name))
             return 0
-    directory = os.getcwd()
+    try:
+        directory = os.getcwd()
+    except OSError as error:
+        raise ShimError(f"error: getcwd failed: {error.strerror}") from None
     source = _source(found, words, directory)
     try:
         settings, notes = _settle(found, source)
@@ -81,7 +84,7 @@ def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str],
     if words:
         source = _file(words, directory)
     else:
-        source = Source(sys.stdin.buffer.read(), "stdin")
+        source = Source(sys.stdin.buffer.read() if sys.stdin is not None else b"", "stdin")
     script.check(source.data)
     return source
 
@@ -200,9 +203,9 @@ def _environment(settings: Settings) -> Dict[str, str]:
         return dict(os.environ)
     try:
         # A number is a descriptor that the caller has opened.
-        with open(int(path) if path.isdigit() else path, "rb") as file:
+        with open(int(path) if path.isascii() and path.isdigit() else path, "rb") as file:
             content = file.read()
-    except OSError:
+    except (OSError, OverflowError):
         raise ShimError(f"error: Could not open user environment file {path}") from None
     environment = {name: value for name, value in os.environ.items() if name.startswith("SLURM_")}
     for entry in script.text_of(content).split("\0" if b"\0" in content else "\n"):

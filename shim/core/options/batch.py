@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core import script
-from shim.core.options.merge import COMMAND_LINE, Settings, put_directive, put_environment
+from shim.core.options.merge import COMMAND_LINE, Settings, put_directive, put_environment, put_hostfile
 from shim.core.options.support import refuse_het
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ def settle(
                 put_directive(settings, words)
     put_environment(settings, environ)
     settings.put_all(found, COMMAND_LINE)
+    put_hostfile(settings, environ)
     return settings
 
 

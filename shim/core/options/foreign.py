@@ -105,7 +105,9 @@ def _pbs(words: Sequence[str]) -> List[str]:
             result += [f"--mail-type={','.join(types)}"] if types else []
         elif letter == "p":
             # PBS priorities rise with urgency, Slurm's nice falls.
-            result += [f"--nice={-int(value)}"] if value.lstrip("-").isdigit() and len(value) < 6 else []
+            digits = value[1:] if value.startswith("-") else value
+            if digits.isascii() and digits.isdigit() and len(digits) < 6:
+                result.append(f"--nice={-int(value)}")
         elif letter == "r":
             result.append("--no-requeue" if value.lower().startswith("n") else "--requeue")
         elif letter == "W":

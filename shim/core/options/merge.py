@@ -8,7 +8,7 @@ from __future__ import annotations
 from shim.core.errors import UsageError
 from shim.core.options.getopt import parse
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import value_of
+from shim.core.options.values import read_nodefile, value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,3 +117,12 @@ def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
         for variable in option.env:
             if variable in environ:
                 settings.put(option, environ[variable], ENVIRONMENT)
+
+
+def put_hostfile(settings: Settings, environ: Mapping[str, str]) -> None:
+    """``-m arbitrary`` without a node list takes the nodes of its tasks from the file in SLURM_HOSTFILE."""
+    path = environ.get("SLURM_HOSTFILE")
+    if path and "nodelist" not in settings and (settings.get("distribution") or "").startswith("arbitrary"):
+        settings.values["nodelist"] = read_nodefile(path, settings.context)
+        settings.sources["nodelist"] = ENVIRONMENT
+        settings.texts["nodelist"] = settings.values["nodelist"]

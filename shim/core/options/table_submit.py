@@ -92,7 +92,7 @@ mem-bind - = bra text bra:MEM_BIND
 mem-per-cpu - = bra memory bra:MEM_PER_CPU
 mem-per-gpu - = bra memory bra:MEM_PER_GPU
 mincpus - = bra count
-mpi - = r text r:MPI_TYPE
+mpi - = r mpi r:MPI_TYPE
 msg-timeout - = r natural
 multi-prog - - r flag r:SRUN_MULTI
 network - = bra text bra:NETWORK

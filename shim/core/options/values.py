@@ -273,15 +273,23 @@ def _gres(option: Option, text: Optional[str], context: Context) -> str:
 
 
 def _nodefile(option: Option, text: Optional[str], context: Context) -> str:
-    """The node names of a file, as one list."""
     try:
-        content = context.read(text or "")
+        return read_nodefile(text or "", context)
+    except UsageError as error:
+        raise UsageError(*error.lines, f"error: Invalid --{option.long} node file") from None
+
+
+def read_nodefile(path: str, context: Context) -> str:
+    """The node names of a file as one list, in order; ``#`` begins a comment. UsageError if it cannot be read."""
+    try:
+        content = context.read(path)
     except OSError as error:
         raise UsageError(
-            f"error: slurm_allocate_resources error opening file {text}, {error.strerror}",
-            "error: Invalid --nodefile node file",
+            f"error: slurm_allocate_resources error opening file {path}, {error.strerror or 'Invalid argument'}"
         ) from None
-    return ",".join(content.replace(",", " ").split())
+    except ValueError:
+        raise UsageError(f"error: slurm_allocate_resources error opening file {path}, Invalid argument") from None
+    return ",".join(word for line in content.split("\n") for word in line.partition("#")[0].split())
 
 
 _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
@@ -333,6 +341,7 @@ for _kind in (
     "gres-flags",
     "hint",
     "mail",
+    "mpi",
     "open-mode",
     "profile",
     "propagate",

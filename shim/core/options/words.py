@@ -27,6 +27,7 @@ MAIL_TYPES = (
 )
 RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
+MPI_TYPES = ("none", "openmpi", "pmi2", "pmix")
 _LEVELS = ("block", "cyclic", "fcyclic", "*")
 _PROFILES = ("energy", "task", "lustre", "network")
 _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil", "userspace")
@@ -201,8 +202,26 @@ def _cpu_freq(option: Option, text: Optional[str]) -> str:
     return word
 
 
+def _mpi(option: Option, text: Optional[str]) -> str:
+    word = (text or "").lower()
+    if word == "list":
+        raise Shown("MPI plugin types are...\n\tnone\n")
+    # pmix_v4 and the like name a version of the plugin.
+    if word.partition("_")[0] not in MPI_TYPES:
+        raise ShimError(
+            f"error: Couldn't find the specified plugin name for mpi/{text} looking at all files",
+            f"error: cannot find mpi plugin for mpi/{text}",
+            f"error: MPI: Cannot create context for mpi/{text}",
+            "error: MPI: Unable to load any plugin",
+            f"error: Invalid MPI type '{text}', --mpi=list for acceptable types",
+        )
+    # Open MPI finds its way without help; Slurm has called this plugin none for long.
+    return "none" if word == "openmpi" else word
+
+
 READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "mail": _mail,
+    "mpi": _mpi,
     "distribution": _distribution,
     "exclusive": _exclusive,
     "open-mode": _open_mode,

@@ -1,0 +1,38 @@
+"""The options of srun and salloc: variables, then the command line. What is left is the command to run."""
+
+from __future__ import annotations
+
+from shim.core.options.merge import COMMAND_LINE, Settings, put_environment, put_hostfile, read_line
+from shim.core.options.support import refuse_het, refuse_unsupported
+from shim.core.options.values import Shown
+from shim.core.options.verify import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Mapping, Sequence, Tuple
+
+    from shim.core.options.values import Context
+
+
+def settle(
+    command: str, argv: Sequence[str], environ: Mapping[str, str], context: Context
+) -> Tuple[Settings, List[str], List[str]]:
+    """The verified options of ``command`` (srun, salloc), the words to run, and warnings for stderr.
+
+    Raises ShimError with Slurm's text and code, Unsupported for what cannot be had here, Shown for ``--help`` and the like.
+    """
+    found, words = read_line(command, argv)
+    for option, _ in found:
+        if option.field in ("help", "usage", "version"):
+            from shim.core.options.usage import text_for
+
+            raise Shown(text_for(command, option.field))
+    if ":" in words:
+        raise refuse_het()
+    settings = Settings(command, context)
+    put_environment(settings, environ)
+    settings.put_all(found, COMMAND_LINE)
+    put_hostfile(settings, environ)
+    notes = verify(settings)
+    refuse_unsupported(settings)
+    return settings, words, notes
