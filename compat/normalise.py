@@ -34,6 +34,8 @@ COMMON: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 
+TASK_ENDS = re.compile(r"(?:^srun: error: \S+: tasks? \d[\d,-]*: .*\n)+", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Places:
@@ -60,9 +62,21 @@ def clean(text: str, places: Places, rules: Iterable[tuple[re.Pattern[str], str]
         text = re.sub(rf"{re.escape(places.home)}(?![\w-])", "<home>", text)
     text = _hide_user(text, places.user)
     text = re.sub(rf"(?<![\w/.-]){re.escape(places.host)}(?![\w/-])", "<host>", text)
+    text = TASK_ENDS.sub(_one_line_each, text)
     for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
     return text
+
+
+def _one_line_each(match: re.Match[str]) -> str:
+    """Consecutive lines about the ends of tasks, one for each task in order: how many tasks one line names is luck."""
+    found = []
+    for line in match.group(0).splitlines():
+        head, ranks, end = re.fullmatch(r"(srun: error: \S+): tasks? ([\d,-]+): (.*)", line).groups()  # type: ignore[union-attr]
+        for part in ranks.split(","):
+            first, _, last = part.partition("-")
+            found += [(head, rank, end) for rank in range(int(first), int(last or first) + 1)]
+    return "".join(f"{head}: task {rank}: {end}\n" for head, rank, end in sorted(found))
 
 
 def number_jobs(texts: Iterable[str]) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -84,40 +86,43 @@ class Local:
 
     def run(self, case: Case) -> tuple[Outcome, Places]:
         account = pwd.getpwuid(os.geteuid())
-        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
-            environ = self.environ(Path(outer), account)
-            try:
-                outcome, work = _run(case, Path(outer), environ, None)
-                addresses = self._names_are_addresses(environ, work)
-            finally:
-                self._clean_up(environ)
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer)) as environ:
+            outcome, work = _run(case, Path(outer), environ, None)
+            addresses = _command(environ, "sinfo", "-h", "-N", "-o", "%N").startswith("127.")
         return outcome, Places(work, account.pw_name, account.pw_dir, _host(), addresses)
 
-    def environ(self, folder: Path, account: pwd.struct_passwd) -> dict[str, str]:
-        """A case's environment: our commands first, state and configuration below ``folder``."""
-        (folder / "config.toml").write_text(CONFIG)
-        return {
-            **_person(account),
-            "PATH": f"{ROOT / 'bin'}:/usr/local/bin:/usr/bin:/bin",
-            "SHIM_STATE_DIR": str(folder / "state"),
-            "SHIM_CONFIG": str(folder / "config.toml"),
-            "SHIM_NO_SYSTEM_CONFIG": "1",
-            "XDG_CONFIG_HOME": str(folder / "config"),
-        }
 
-    def _names_are_addresses(self, environ: dict[str, str], work: str) -> bool:
-        shown = _command(environ, "sinfo", "-h", "-N", "-o", "%N")
-        return shown.startswith("127.")
+@contextmanager
+def local_session(folder: Path) -> Iterator[dict[str, str]]:
+    """The environment in which the commands of this checkout use a cluster like the real one, with its state and
+    configuration below ``folder``. Nothing of it runs any more when the block is left."""
+    (folder / "config.toml").write_text(CONFIG)
+    environ = {
+        **_person(pwd.getpwuid(os.geteuid())),
+        "PATH": f"{ROOT / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "SHIM_STATE_DIR": str(folder / "state"),
+        "SHIM_CONFIG": str(folder / "config.toml"),
+        "SHIM_NO_SYSTEM_CONFIG": "1",
+        "XDG_CONFIG_HOME": str(folder / "config"),
+    }
+    # The launchers look for the interpreter that has what the controller needs: a test knows it, a user's shell may not.
+    if sys.prefix != sys.base_prefix:
+        environ["SHIM_PYTHON"] = sys.executable
+    try:
+        yield environ
+    finally:
+        _end_session(environ)
 
-    def _clean_up(self, environ: dict[str, str]) -> None:
-        state = environ["SHIM_STATE_DIR"]
-        if Path(state).exists():
-            _command(environ, "scancel", "-Q", "-u", getpass.getuser())
-            wait_for(lambda: not _command(environ, "squeue", "-h").strip(), 20, 0.2)
-            _command(environ, "shim", "controller", "stop")
-        wait_for(lambda: not any(processes_with({"SHIM_STATE_DIR": state})), 5, 0.1)
-        for pid in list(processes_with({"SHIM_STATE_DIR": state})):
-            end_process(pid, 1)
+
+def _end_session(environ: dict[str, str]) -> None:
+    mine = {"SHIM_STATE_DIR": environ["SHIM_STATE_DIR"]}
+    if Path(environ["SHIM_STATE_DIR"]).exists():
+        _command(environ, "scancel", "-Q", "-u", environ["USER"])
+        wait_for(lambda: not _command(environ, "squeue", "-h").strip(), 20, 0.2)
+        _command(environ, "shim", "controller", "stop")
+    wait_for(lambda: not any(processes_with(mine)), 5, 0.1)
+    for pid in list(processes_with(mine)):
+        end_process(pid, 1)
 
 
 def _command(environ: dict[str, str], *command: str) -> str:
