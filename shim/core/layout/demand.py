@@ -25,6 +25,7 @@ class JobDemand(Value):
     ntasks: int | None = None  # None: one per node, and SLURM_NTASKS is not set
     cpus_per_task: int = 1
     tasks_per_node: int | None = None  # at most
+    each_node: int | None = None  # exactly: --ntasks-per-node without -n gives every node so many
     min_cpus: int = 1  # per node
     cpus: int = 1  # of the job, as shown while pending
     node_gpus: Demand = ()  # per node
@@ -75,16 +76,14 @@ def job_demand(request: JobRequest) -> JobDemand:
         job_gpus = (("", -(-ntasks // request.ntasks_per_gpu)),)
 
     cpus_per_task = request.cpus_per_task or 1
-    per_node = request.ntasks_per_node or None
-    if per_node and ntasks is not None and max_nodes is not None and ntasks > per_node * max_nodes:
-        per_node = None  # srun says "can't honor --ntasks-per-node"; sbatch ignores it silently
     return JobDemand(
         min_nodes=min_nodes,
         max_nodes=max_nodes,
         fixed_nodes=fixed,
         ntasks=ntasks,
         cpus_per_task=cpus_per_task,
-        tasks_per_node=per_node,
+        tasks_per_node=request.ntasks_per_node or None,
+        each_node=request.ntasks_per_node if request.ntasks is None else None,
         min_cpus=max(request.min_cpus or 1, cpus_per_task),
         cpus=_shown_cpus(request, min_nodes, max_nodes, ntasks, cpus_per_task, derived_from_gpus),
         node_gpus=node_gpus,

@@ -6,6 +6,8 @@ entries, so that ``gpu:a100:2,gpu:h100:1`` gives the types ``("a100", "a100", "h
 
 from __future__ import annotations
 
+from shim.core import tres
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,35 +27,15 @@ def gpu_types(node: Node) -> tuple[str, ...]:
 
 
 def gpu_demand(text: str | None) -> Demand:
-    """``--gpus``, ``--gpus-per-node``, ``--gpus-per-task``: ``2``, ``a100:2``, ``a100``, several with commas."""
-    demand = []
-    for item in (text or "").split(","):
-        kind, colon, number = item.rpartition(":")
-        if number.isdigit():
-            demand.append((kind, int(number)))
-        elif item:
-            demand.append((number if not colon else item, 1))
-    return tuple((kind, count) for kind, count in demand if count)
+    """``--gpus``, ``--gpus-per-node``, ``--gpus-per-task``. Raises ValueError for what is no such text."""
+    return tuple((kind, count) for kind, count in tres.parse_gpus(text) if count) if text else ()
 
 
 def gres_demand(text: str | None) -> tuple[Demand, Demand]:
-    """``--gres`` (``gpu:a100:2,shard:1``): the GPUs, and every other resource as ``(name, count)``."""
-    gpus: list[tuple[str, int]] = []
-    others: list[tuple[str, int]] = []
-    for item in (text or "").split(","):
-        words = item.split("(")[0].split(":")
-        if words[0] == "gres":
-            words = words[1:]
-        if not words or not words[0] or words[0].lower() == "none":
-            continue
-        count = int(words.pop()) if len(words) > 1 and words[-1].isdigit() else 1
-        if not count:
-            continue
-        if words[0] == "gpu":
-            gpus.append((words[1] if len(words) > 1 else "", count))
-        else:
-            others.append((words[0], count))
-    return tuple(gpus), tuple(others)
+    """``--gres``: the GPUs, and every other resource as ``(name, count)``. Raises ValueError for what is no such text."""
+    entries = [entry for entry in tres.parse_gres(text or "") if entry[2]]
+    found = tuple((kind, count) for name, kind, count in entries if name == "gpu")
+    return found, tuple((name, count) for name, _, count in entries if name != "gpu")
 
 
 def total(demand: Demand) -> int:

@@ -42,7 +42,7 @@ def needs(request: JobRequest, cluster: Cluster, partition: Partition | None = N
     tasks = wish.ntasks if wish.ntasks is not None else wish.min_nodes
     largest = _largest_node(cluster, partition)
     nodes = max(wish.min_nodes, -(-(tasks * wish.cpus_per_task) // largest))
-    if wish.tasks_per_node:
+    if wish.tasks_per_node and nodes == 1:
         nodes = max(nodes, -(-tasks // wish.tasks_per_node))
     return Needs(
         nodes=nodes,

@@ -110,7 +110,7 @@ class _Placing:
         pool = [*picked, *(one for one in order if one not in picked)]
         least = max(wish.min_nodes, len(picked))
         most = len(pool) if wish.max_nodes is None else min(wish.max_nodes, len(pool))
-        if wish.ntasks is not None and not wish.arbitrary:
+        if wish.ntasks is not None and not wish.arbitrary and not wish.each_node:
             most = min(most, max(wish.ntasks, len(picked)))
         numbers = range(least, most + 1)
         many_first = self.request.spread_job or (wish.max_nodes is not None and not self.request.use_min_nodes)
@@ -144,6 +144,9 @@ class _Placing:
         if wish.arbitrary:
             wanted = [wish.arbitrary.count(one.node.name) for one in nodes]
             return wanted if all(count <= here for count, here in zip(wanted, rooms)) else None
+        if wish.each_node:
+            each = wish.each_node
+            return [each] * len(nodes) if all(here >= each for here in rooms) else None
         left = max(wish.ntasks or 0, len(nodes))
         if sum(rooms) < left:
             return None
@@ -174,6 +177,8 @@ class _Placing:
         rooms = [share.cpus // wish.cpus_per_task for share in shares]
         if wish.arbitrary:
             counts: Sequence[int] = [wish.arbitrary.count(share.name) for share in shares]
+        elif wish.each_node:
+            counts = [wish.each_node] * len(shares)
         else:
             ntasks = sum(rooms) if wish.ntasks is None else wish.ntasks
             counts = task_counts(rooms, ntasks, wish.tasks_per_node)
