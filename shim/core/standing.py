@@ -6,12 +6,14 @@ from shim.core import hostlist
 from shim.core.layout.demand import job_demand
 from shim.core.layout.place import NodeFree, place
 from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.shape_check import Shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from shim.core.model.cluster import Cluster, Node, Partition
+    from shim.core.model.job import NodeShare
     from shim.core.model.request import JobRequest
 
 NODES_NOT_AVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
@@ -29,6 +31,18 @@ def pending_reason(request: JobRequest, cluster: Cluster) -> str | None:
 
 def standing_reason(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
     """As ``pending_reason``, for one partition."""
+    limited = limit_reason(request, cluster, partition)
+    if limited is not None:
+        return limited
+    nodes = usable_nodes(request, cluster, partition)
+    if placed(request, cluster, idle(nodes), partition) is not None:
+        return None
+    anywhere = request.replace(constraint=None, node_list=None, exclude=None, contiguous=False, distribution=None)
+    return "PartitionConfig" if placed(anywhere, cluster, idle(nodes), partition) is None else "BadConstraints"
+
+
+def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
+    """The part of ``standing_reason`` that is the partition's limits and state, and costs little."""
     state = partition.state.upper()
     if state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if state == "DOWN" else "PartitionInactive"
@@ -39,13 +53,17 @@ def standing_reason(request: JobRequest, cluster: Cluster, partition: Partition)
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
     if wish.min_nodes > most or (wish.max_nodes is not None and wish.max_nodes < partition.min_nodes):
         return "PartitionNodeLimit"
-    if _too_much_memory(request, cluster, partition):
-        return "MaxMemPerLimit"
-    nodes = _nodes(cluster, partition)
-    if place(request, cluster, idle(nodes), partition) is not None:
+    return "MaxMemPerLimit" if _too_much_memory(request, cluster, partition) else None
+
+
+def placed(
+    request: JobRequest, cluster: Cluster, free: Sequence[NodeFree], partition: Partition
+) -> tuple[NodeShare, ...] | None:
+    """``layout.place`` within the partition's limit of nodes."""
+    shares = place(request, cluster, free, partition)
+    if shares is not None and partition.max_nodes is not None and len(shares) > partition.max_nodes:
         return None
-    anywhere = request.replace(constraint=None, node_list=None, exclude=None, contiguous=False, distribution=None)
-    return "PartitionConfig" if place(anywhere, cluster, idle(nodes), partition) is None else "BadConstraints"
+    return shares
 
 
 def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
@@ -53,14 +71,13 @@ def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partitio
 
     ``ReqNodeNotAvail, UnavailableNodes:n4`` when it names such a node.
     """
-    nodes = _nodes(cluster, partition)
+    nodes = usable_nodes(request, cluster, partition)
     out = [node.name for node in nodes if not is_up(node)]
     if not out:
         return None
-    asked = set(job_demand(request).required).intersection(out)
-    if asked:
+    if not set(job_demand(request).required).isdisjoint(out):
         return f"ReqNodeNotAvail, UnavailableNodes:{hostlist.fold_sorted(out)}"
-    if place(request, cluster, idle(node for node in nodes if is_up(node)), partition) is None:
+    if placed(request, cluster, idle(node for node in nodes if is_up(node)), partition) is None:
         return NODES_NOT_AVAILABLE
     return None
 
@@ -80,9 +97,10 @@ def idle(nodes: Iterable[Node]) -> list[NodeFree]:
     return [NodeFree(node=node, cpus=node.cpus, memory=node.memory, gpus=tuple(range(node.gpus))) for node in nodes]
 
 
-def _nodes(cluster: Cluster, partition: Partition) -> list[Node]:
-    names = frozenset(partition.nodes)
-    return [node for node in cluster.nodes if node.name in names]
+def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
+    """The nodes of the partition with the disk and the sockets asked for, up or not."""
+    shape = Shape(request, cluster, partition)
+    return [node for node in shape.nodes if shape.has_disk(node) and shape.has_sockets(node)]
 
 
 def _too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:

@@ -1,0 +1,7 @@
+"""Which pending jobs start now, why the others wait, and when they are expected to start. Pure: no state, no I/O."""
+
+from __future__ import annotations
+
+from shim.control.scheduler.plan import Plan, plan
+
+__all__ = ["Plan", "plan"]

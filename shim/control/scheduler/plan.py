@@ -1,0 +1,174 @@
+"""One pass of the scheduler: first come, first served by priority, with conservative backfill.
+
+A job that cannot start gets a reservation at the earliest time that the limits of the running jobs promise; a job behind it
+starts early only if it takes nothing from a reservation. Only the first jobs of the queue get one (Slurm's bf_max_job_test).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shim.control.scheduler.profile import Profile
+from shim.control.scheduler.queue import YEAR, Want, in_order, shape_key
+from shim.core import tres
+from shim.core.arrays import ArraySpec
+from shim.core.model.cluster import Cluster, Partition
+from shim.core.model.job import Job, NodeShare
+from shim.core.standing import placed
+
+RESERVATIONS = 40  # jobs that get a time; a pass costs the more the more there are
+OVERDUE = 30.0  # seconds until a job past its limit is taken to be gone
+_ANY_SIZE = 1 << 30  # of arrays: checked at submission
+
+Shares = Sequence[NodeShare]
+
+
+class Plan:
+    """What a pass found.
+
+    ``starts``: jobs that start now, in order, with their shares. Such a job carries the partition it starts in and, from the
+    rest of an array, the task (``array_task_id``); the rest may occur several times. ``reasons``: why a job waits, by key.
+    ``expected``: when (epoch seconds) and on which nodes it will start, as far as is known, by key.
+    """
+
+    def __init__(self) -> None:
+        self.starts: list[tuple[Job, Shares]] = []
+        self.reasons: dict[int, str] = {}
+        self.expected: dict[int, tuple[float, tuple[str, ...]]] = {}
+
+
+def plan(pending: Sequence[Job], cluster: Cluster, running: Iterable[Job], now: float) -> Plan:
+    """A pass over the ``pending`` jobs of ``cluster``; ``running`` are all that hold shares.
+
+    Held jobs, jobs whose begin time is to come and jobs with a dependency left only get their reason.
+    """
+    one = _Pass(cluster, running, now)
+    for job in in_order(pending, cluster):
+        reason = _not_eligible(job, now) or one.consider(job)
+        if reason is not None:
+            one.plan.reasons[job.key] = reason
+    return one.plan
+
+
+def _not_eligible(job: Job, now: float) -> str | None:
+    """Why the scheduler does not look at the job at all."""
+    if job.held:
+        if "held" in job.reason:
+            return job.reason  # job requeued in held state
+        return "JobHeldAdmin" if job.held == "admin" else "JobHeldUser"
+    if job.request.begin > now:
+        return "BeginTime"
+    if job.dependency:
+        return job.reason if job.reason == "DependencyNeverSatisfied" else "Dependency"
+    return None
+
+
+class _Pass:
+    """What is known in the middle of a pass."""
+
+    def __init__(self, cluster: Cluster, running: Iterable[Job], now: float) -> None:
+        self.cluster = cluster
+        self.now = now
+        self.plan = Plan()
+        self.profile = Profile(cluster, now)
+        self.licenses = {one.name: one.count for one in cluster.licenses}
+        self.tasks: dict[int, int] = {}  # of each array, how many run
+        self.reserved = 0
+        self.wants: dict[tuple[object, ...], Want] = {}
+        self.blocked: dict[
+            tuple[object, ...], float
+        ] = {}  # shapes that cannot start now; before when they cannot at all
+        self.contended: set[str] = set()  # partitions in which some job waits for resources
+        for job in running:
+            self.count(job)
+            self.profile.hold(now, self.end_of(job), job.shares)
+
+    def end_of(self, job: Job) -> float:
+        if not job.end_time:
+            return self.now + YEAR
+        return job.end_time if job.end_time > self.now else self.now + OVERDUE
+
+    def count(self, job: Job) -> None:
+        """A running job uses licences and counts for its array's limit."""
+        for name, number in _licenses(job):
+            self.licenses[name] = self.licenses.get(name, 0) - number
+        if job.array_job_id:
+            self.tasks[job.array_job_id] = self.tasks.get(job.array_job_id, 0) + 1
+
+    def consider(self, job: Job) -> str | None:
+        """Starts the job, or of the rest of an array as many tasks as may; the reason for which (the rest of) it waits."""
+        if job.array_tasks is None:
+            limit = ArraySpec.parse(job.array_spec, _ANY_SIZE).throttle if job.array_spec else 0
+            return self.try_one(job, None, limit)
+        rest: ArraySpec | None = ArraySpec.parse(job.array_tasks, _ANY_SIZE)
+        while rest is not None:
+            reason = self.try_one(job, rest.first, rest.throttle)
+            if reason is not None:
+                return reason
+            rest = rest.without(rest.first)
+        return None
+
+    def try_one(self, job: Job, task: int | None, array_limit: int) -> str | None:
+        """None if the job (of an array's rest: this task) starts."""
+        if array_limit and self.tasks.get(job.array_job_id, 0) >= array_limit:
+            return "JobArrayTaskLimit"
+        key = shape_key(job)
+        want = self.wants.get(key)
+        if want is None:
+            want = self.wants[key] = Want(job, self.cluster)
+        if key not in self.blocked:
+            missing = [name for name, number in _licenses(job) if number > self.licenses.get(name, 0)]
+            if missing:
+                # Jobs behind get none of the licences that this one waits for.
+                self.licenses.update(dict.fromkeys(missing, 0))
+                return want.standing() or "Licenses"
+            for partition, names in want.places:
+                shares = self.fits(want, partition, names, self.now)
+                if shares is not None:
+                    self.start(job, task, partition, shares, want.seconds(partition))
+                    return None
+            self.blocked[key] = self.now
+        return want.standing() or self.wait(job, key, want)
+
+    def fits(self, want: Want, partition: Partition, names: Sequence[str], start: float) -> Shares | None:
+        """Shares for such a job from ``start`` on that take nothing from anybody; None if there are none."""
+        room = self.profile.room(start, start + want.seconds(partition))
+        indexes = [self.profile.index(name) for name in names]
+        free = [cpus for cpus in map(room.cpus, indexes) if cpus >= want.min_cpus]
+        if len(free) < want.min_nodes or sum(free) < want.cpus:
+            return None  # cheaper than placing, and the usual case on a busy cluster
+        shares = placed(want.request, self.cluster, [room.node(index) for index in indexes], partition)
+        return shares if shares is not None and room.holds(shares) else None
+
+    def start(self, job: Job, task: int | None, partition: Partition, shares: Shares, seconds: float) -> None:
+        started = job.replace(partition=partition.name, array_task_id=job.array_task_id if task is None else task)
+        self.plan.starts.append((started, shares))
+        self.profile.hold(self.now, self.now + seconds, shares)
+        self.count(started)
+
+    def wait(self, job: Job, key: tuple[object, ...], want: Want) -> str:
+        """Reserves for a job that must wait: Resources for the first in a partition, Priority for those behind."""
+        if self.reserved < RESERVATIONS:
+            self.reserve(job, key, want)
+        names = {partition.name for partition in want.partitions}
+        first = names.isdisjoint(self.contended)
+        self.contended |= names
+        return "Resources" if first else "Priority"
+
+    def reserve(self, job: Job, key: tuple[object, ...], want: Want) -> None:
+        """Holds the shares that the job can have first. Of equal jobs the later ones look from there on."""
+        for time in self.profile.times[1:]:
+            if time < self.blocked[key]:
+                continue
+            for partition, names in want.places:
+                shares = self.fits(want, partition, names, time)
+                if shares is not None:
+                    self.blocked[key] = time
+                    self.reserved += 1
+                    self.profile.hold(time, time + want.seconds(partition), shares)
+                    self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
+                    return
+
+
+def _licenses(job: Job) -> tuple[tuple[str, int], ...]:
+    return tres.parse_licenses(job.request.licenses) if job.request.licenses else ()
