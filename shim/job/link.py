@@ -33,8 +33,8 @@ class Link:
         """Send bytes of a stream, at most ``wire.CHUNK`` at once; ``b""`` is the stream's end."""
         raise NotImplementedError
 
-    def finish(self) -> None:
-        """Close when everything sent has gone out. ``on_close`` is not called here."""
+    def finish(self, then: Callable[[], None] | None = None) -> None:
+        """Close when everything sent has gone out, then call ``then``. ``on_close`` is not called here."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -57,8 +57,8 @@ class SessionLink(Link):
     def send_data(self, step: int, rank: int, stream: int, data: bytes) -> None:
         self.session.send(DATA, data_payload(step, rank, stream, data))
 
-    def finish(self) -> None:
-        self.session.finish()
+    def finish(self, then: Callable[[], None] | None = None) -> None:
+        self.session.finish(then)
 
     def close(self) -> None:
         self.session.close()
@@ -93,8 +93,10 @@ class LocalLink(Link):
             peer = self._peer
             self._loop.call_soon(lambda: peer.on_data(step, rank, stream, data) if peer._open else None)
 
-    def finish(self) -> None:
+    def finish(self, then: Callable[[], None] | None = None) -> None:
         self.close()  # what was sent is with the loop already
+        if then is not None:
+            self._loop.call_soon(then)
 
     def close(self) -> None:
         if self._open:

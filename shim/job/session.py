@@ -52,6 +52,7 @@ class Session:
         self._out = bytearray()
         self._closed = False
         self._finishing = False
+        self._then: Callable[[], None] = _ignore
         self._patience: Timer | None = loop.call_later(PATIENCE, self._too_late)
         loop.reader(self._fd, self._readable)
 
@@ -75,10 +76,14 @@ class Session:
     def closed(self) -> bool:
         return self._closed
 
-    def finish(self) -> None:
-        """Close once everything is sent and the peer has closed its end, or has had 5 s for that."""
-        if not self._closed and not self._finishing:
+    def finish(self, then: Callable[[], None] | None = None) -> None:
+        """Close once everything is sent and the peer has closed its end, or has had 5 s for that; ``then`` is called after it."""
+        if self._closed:
+            if then is not None:
+                self._loop.call_soon(then)
+        elif not self._finishing:
             self._finishing = True
+            self._then = then or _ignore
             self.on_frame = _ignore
             self.on_close = _ignore
             if self._sealer is None:
@@ -96,6 +101,8 @@ class Session:
         self._socket.close()
         self._out.clear()
         self._waiting.clear()
+        if self._finishing:
+            self._loop.call_soon(self._then)
 
     # The handshake; each side has its own
 

@@ -1,0 +1,174 @@
+"""Starting one task: fork, and everything between fork and execve.
+
+As slurmstepd does: an own session for each task, the submitter's limits and umask, the working directory or /tmp, no signal
+blocked or ignored. What goes wrong in the child is written to the task's own standard error, in slurmstepd's words,
+and the task ends with the error's number: 2 for a command that is not there, 13 for one that may not run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import Mapping, NoReturn, Sequence
+else:
+    import _signal
+
+_TIOCSCTTY = 0x540E
+_NSIG = 65
+_ALL = range(1, _NSIG)
+_ENOENT, _EINVAL = 2, 22
+
+
+class TaskStart:
+    """What a task is started with. ``files``: descriptors for 0, 1, 2. ``first``: of its step on this node (it tells of a missing
+    working directory twice, for the node and for itself). ``pty``: descriptor 0 becomes its controlling terminal.
+    """
+
+    __slots__ = ("argv", "environment", "files", "first", "pty", "rlimits", "umask", "work_dir")
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        work_dir: str,
+        umask: int,
+        rlimits: Mapping[str, Sequence[int]],
+        files: tuple[int, int, int],
+        first: bool,
+        pty: bool = False,
+    ) -> None:
+        self.argv = list(argv)
+        self.environment = dict(environment)
+        self.work_dir = work_dir
+        self.umask = umask
+        self.rlimits = rlimits
+        self.files = files
+        self.first = first
+        self.pty = pty
+
+
+def start(task: TaskStart) -> int:
+    """Fork the task; its pid. OSError: no process could be made."""
+    # Blocked over the fork: a signal that came to the child now would run the agent's handler, into the agent's wake-up pipe.
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _ALL)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _become(task)
+            finally:
+                os._exit(1)
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+    return pid
+
+
+def find_command(name: str, path: str, work_dir: str) -> str:
+    """The file that a command stands for, as srun finds it: along ``path``; a name with a slash is below ``work_dir``.
+
+    A command that is nowhere comes back as it is: execve then says so.
+    """
+    if name.startswith("/"):
+        return name
+    if "/" in name:
+        return work_dir + "/" + name
+    for folder in path.split(":"):
+        candidate = os.path.join(work_dir, folder, name) if folder else ""
+        if candidate and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return name
+
+
+def _become(task: TaskStart) -> None:
+    """In the child: turn into the task. Does not return."""
+    _default_signals()
+    os.setsid()
+    if task.pty:
+        fcntl.ioctl(task.files[0], _TIOCSCTTY, 0)
+    _place_files(task.files)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    os.umask(task.umask)
+    work_dir = _enter(task.work_dir, 2 if task.first else 1)
+    _limit(task.rlimits)
+    environment = dict(task.environment, SLURM_TASK_PID=str(os.getpid()))
+    if not task.argv:
+        _fail("No executable program specified for this task", _ENOENT)
+    command = find_command(task.argv[0], environment.get("PATH", ""), work_dir)
+    try:
+        os.execve(command, [command, *task.argv[1:]], environment)
+    except OSError as error:
+        number = error.errno or 1
+        _fail(f"execve(): {_culprit(command, number)}: {os.strerror(number)}", number)
+    except ValueError:  # a NUL inside a word, or a name with "=": there is no such command line
+        _fail(f"execve(): {command}: {os.strerror(_EINVAL)}", _EINVAL)
+
+
+def _default_signals() -> None:
+    _signal.set_wakeup_fd(-1)
+    for number in _ALL:
+        try:
+            _signal.signal(number, _signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue  # KILL, STOP, and those of the C library
+
+
+def _place_files(files: tuple[int, int, int]) -> None:
+    # Out of the way first: one of them may be where another must go.
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in files]
+    for target, fd in enumerate(high):
+        os.dup2(fd, target, inheritable=True)
+
+
+def _enter(work_dir: str, times: int) -> str:
+    try:
+        os.chdir(work_dir)
+    except (OSError, ValueError) as error:
+        text = os.strerror(getattr(error, "errno", None) or _EINVAL)
+        for _ in range(times):
+            _tell(f"couldn't chdir to `{work_dir}': {text}: going to /tmp instead")
+        os.chdir("/tmp")
+        return "/tmp"
+    return work_dir
+
+
+def _limit(rlimits: Mapping[str, Sequence[int]]) -> None:
+    import resource
+
+    for name, (soft, hard) in rlimits.items():
+        number = getattr(resource, name, None)
+        if number is None:
+            continue
+        try:
+            resource.setrlimit(number, (soft, hard))
+        except (OSError, ValueError):
+            # A hard limit cannot be raised again; as on a node of Slurm, the soft one then goes as far as it may.
+            most = resource.getrlimit(number)[1]
+            if most != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > most):
+                soft = most
+            resource.setrlimit(number, (soft, most))
+
+
+def _culprit(command: str, number: int) -> str:
+    """What execve did not find: the command, or the interpreter that the script's first line names."""
+    if number == _ENOENT:
+        try:
+            with open(command, "rb") as script:
+                first = script.read(255)
+        except OSError:
+            return command
+        if first.startswith(b"#!"):
+            return "bad interpreter(" + os.fsdecode(first[2:].split(b"\n")[0]) + ")"
+    return command
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    _tell(text)
+    os._exit(code)
+
+
+def _tell(text: str) -> None:
+    os.write(2, os.fsencode(f"slurmstepd: error: {text}\n"))

@@ -1,0 +1,67 @@
+"""The kernel calls that Python has no name for: by ctypes, with the errno of the failure.
+
+ctypes is dear to import; the agents' fork server does it once. Where an interpreter has none, every call here raises OSError
+(ENOSYS), and callers do without.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWUSER = 0x10000000
+MS_BIND = 4096
+MS_REC = 16384
+MS_SLAVE = 1 << 19
+_PR_SET_CHILD_SUBREAPER = 36
+
+_libc: Any = None
+
+
+def _call(name: str, *arguments: object) -> None:
+    global _libc
+    if _libc is None:
+        try:
+            import ctypes
+        except ImportError:
+            raise OSError(errno.ENOSYS, f"{name}: this Python has no ctypes") from None
+        _libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(_libc, name)(*arguments) != 0:
+        import ctypes
+
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def become_subreaper() -> bool:
+    """Processes below this one whose parents end become its children. False: the kernel or the interpreter cannot."""
+    try:
+        _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except OSError:
+        return False
+    return True
+
+
+def unshare(flags: int) -> None:
+    """Leave namespaces. OSError."""
+    _call("unshare", flags)
+
+
+def mount(source: str, target: str, flags: int) -> None:
+    """Mount (bind, or change propagation). OSError that names the target."""
+    try:
+        _call("mount", os.fsencode(source), os.fsencode(target), None, flags, None)
+    except OSError as error:
+        raise OSError(error.errno, f"mount on {target}: {os.strerror(error.errno or 0)}") from None
+
+
+def sethostname(name: str) -> None:
+    """Set the host name of this UTS namespace. OSError."""
+    encoded = name.encode("ascii", "replace")
+    _call("sethostname", encoded, len(encoded))

@@ -1,0 +1,181 @@
+"""A node's part in a run: it obeys the leader (docs/agent-protocol.md), starts tasks, reports, and leaves nothing behind.
+
+The leader's own node is the same object at the other end of a link inside the process.
+"""
+
+from __future__ import annotations
+
+import os
+
+from shim.job.agent.cleaning import send
+from shim.job.agent.memory import MemoryWatch
+from shim.job.agent.nodestep import NodeStep
+from shim.job.wire import BATCH, STDIN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import Any, Callable
+
+    from shim.job.agent.cleaning import Belongings
+    from shim.job.link import Link
+    from shim.job.loop import Loop, Timer
+    from shim.job.spec import RunSpec
+else:
+    import _signal
+
+_LOOK_AGAIN = 0.25  # seconds; only while processes of a job that ends are dying
+_LAST_OUTPUT = 5.0  # seconds that the end of a job waits for a leader (a stopped srun) to take the last output
+
+
+class Node:
+    """Node ``index`` of a run at its end of ``link``. ``on_lost(reason)``: the leader is gone; everything has been sent KILL, and
+    ``on_clear()`` follows when nothing is left. ``on_clear`` also comes after an ordered stop. ``before_stopped()``: what else to clean.
+    """
+
+    def __init__(self, spec: RunSpec, index: int, run_dir: str, loop: Loop, link: Link, belongings: Belongings) -> None:
+        self.on_lost: Callable[[str], None] = _ignore
+        self.on_clear: Callable[[], None] = _ignore
+        self.before_stopped: Callable[[], None] = _ignore
+        self._spec = spec
+        self._index = index
+        self._run_dir = run_dir
+        self._loop = loop
+        self._link = link
+        self._belongings = belongings
+        self._steps: dict[int, NodeStep] = {}
+        self._started = False
+        self._stopping = False
+        self._clear = False
+        self._killed_at: float | None = None
+        self._timer: Timer | None = None
+        memory = spec.memory[index] if index < len(spec.memory) else 0
+        self._memory = MemoryWatch(memory, belongings, loop, self._over_memory)
+        self._obeys: dict[str, Callable[[dict[str, Any]], None]] = {
+            "start": self._start,
+            "launch": self._launch,
+            "signal": self._signal,
+            "window": self._window,
+            "credit": self._credit,
+            "stop": lambda message: self.stop(message["grace"]),
+        }
+        link.on_message = self._message
+        link.on_data = self._data
+        link.on_close = self._lost
+
+    def check_in(self) -> None:
+        """Tell the leader that the node is there."""
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": boot})
+
+    # The leader's words
+
+    def _message(self, message: dict[str, Any]) -> None:
+        self._obeys[message["do"]](message)
+
+    def _data(self, step: int, rank: int, stream: int, data: bytes) -> None:
+        if stream == STDIN and step in self._steps:
+            self._steps[step].feed.data(rank, data)
+
+    def _start(self, _message: dict[str, Any]) -> None:
+        self._started = True
+
+    def _launch(self, message: dict[str, Any]) -> None:
+        number = message["step"]
+        if not self._started or self._stopping or number in self._steps:
+            return
+        step = NodeStep(number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._drained)
+        self._steps[number] = step
+        self._memory.start()
+        step.launch(message, self._spec.rlimits, self._run_dir)
+
+    def _signal(self, message: dict[str, Any]) -> None:
+        number, scope = message["signal"], message.get("scope", "steps")
+        if message["step"] is None and scope == "all":
+            send(self._belongings.all(), number)
+            return
+        for step in list(self._steps.values()):
+            if message["step"] == step.number or (message["step"] is None and step.number != BATCH):
+                step.signal(number, message.get("ranks"), scope == "batch")
+
+    def _window(self, message: dict[str, Any]) -> None:
+        if message["step"] in self._steps:
+            self._steps[message["step"]].window(message["rows"], message["columns"])
+
+    def _credit(self, message: dict[str, Any]) -> None:
+        if message["step"] in self._steps:
+            self._steps[message["step"]].output.credit(message["bytes"])
+
+    def _lost(self, reason: str) -> None:
+        self.stop(0)
+        self.on_lost(reason)
+
+    # Steps
+
+    def _drained(self, step: NodeStep) -> None:
+        del self._steps[step.number]
+        if not self._steps:
+            self._memory.stop()
+        self.look()
+
+    def _over_memory(self, pid: int) -> None:
+        for step in self._steps.values():
+            if pid in self._belongings.of_step(step.pids, step.id):
+                step.killed_for_memory()
+                self._link.send({"do": "memory", "step": step.number, "pid": pid})
+                break
+        else:
+            self._link.send({"do": "memory", "step": None, "pid": pid})
+        send((pid,), _signal.SIGKILL)
+
+    # The end
+
+    def stop(self, grace: float) -> None:
+        """End everything of the job here: TERM and CONT, KILL after ``grace`` seconds; at once when that is 0. Then ``stopped`` goes to
+        the leader. Asked again, the shorter grace counts.
+        """
+        if self._clear or self._killed_at is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        if grace > 0:
+            if not self._stopping and not self._empty():
+                send(self._belongings.all(), _signal.SIGTERM, _signal.SIGCONT)
+            self._timer = self._loop.call_later(grace, self._kill)
+            self._stopping = True
+            self._loop.call_soon(self.look)
+        else:
+            self._stopping = True
+            self._kill()
+
+    def look(self) -> None:
+        """Whether the stop is complete; called whenever a process below the agent has ended."""
+        if not self._stopping or self._clear or self._steps:
+            return
+        if not self._empty():
+            return  # the timer of the stop looks again
+        self._clear = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.before_stopped()
+        self._link.send({"do": "stopped"})
+        self.on_clear()
+
+    def _kill(self) -> None:
+        if self._killed_at is None:
+            self._killed_at = self._loop.now()
+        if not self._empty():
+            send(self._belongings.all(), _signal.SIGKILL)
+        elif self._loop.now() > self._killed_at + _LAST_OUTPUT:
+            for step in list(self._steps.values()):
+                step.abandon()
+        self._timer = None if self._clear else self._loop.call_later(_LOOK_AGAIN, self._kill)
+        self._loop.call_soon(self.look)
+
+    def _empty(self) -> bool:
+        return not self._belongings.tasks and (self._belongings.nothing_but_tasks() or not self._belongings.all())
+
+
+def _ignore(*_event: object) -> None:
+    """The handler of an event that nobody asked for."""

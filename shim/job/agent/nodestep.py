@@ -1,0 +1,243 @@
+"""One step's tasks on one node: started, fed, listened to, signalled, and cleaned up after.
+
+When the last task has ended, what the tasks left running is killed, as slurmstepd does; then the output ends, and the step
+is ``drained`` here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from shim.job.agent.cleaning import send
+from shim.job.agent.feed import Feed
+from shim.job.agent.files import Files, OpenError, pipe, resize, terminal
+from shim.job.agent.launch import TaskStart, start
+from shim.job.agent.output import Output
+from shim.job.wire import BATCH, STDERR, STDIN, STDOUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import Any, Callable, Mapping, Sequence
+
+    from shim.job.agent.cleaning import Belongings
+    from shim.job.link import Link
+    from shim.job.loop import Loop
+else:
+    import _signal
+
+_STREAMS = ((STDOUT, "stdout"), (STDERR, "stderr"))
+_LAUNCH_FAILED = 53  # Slurm's "signal" of a batch script that could not be started: ExitCode 0:53
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds between two rounds of killing what is left
+
+
+class NodeStep:
+    """``on_drained(step)`` is called when nothing of it is left on the node. ``job_id`` is for texts."""
+
+    def __init__(
+        self,
+        number: int,
+        job_id: int,
+        link: Link,
+        loop: Loop,
+        belongings: Belongings,
+        on_drained: Callable[[NodeStep], None],
+    ) -> None:
+        self.number = number
+        self.id = None if number == BATCH else str(number).encode()  # SLURM_STEP_ID of its tasks
+        self.name = f"{job_id}.{'batch' if number == BATCH else number}"
+        self.running: dict[int, int] = {}  # rank -> pid, of tasks that have not ended
+        self.pids: list[int] = []  # of all its tasks
+        self.output = Output(number, link, loop, self._maybe_drained)
+        self.feed = Feed(number, link, loop)
+        self._link = link
+        self._loop = loop
+        self._belongings = belongings
+        self._on_drained = on_drained
+        self._oom_kills = 0
+        self._clean = False
+        self._drained = False
+        self._terminals: list[int] = []
+        self._error_file: int | None = None  # a file that its standard error goes to, for our own lines
+        self._first_rank = 0
+
+    # Starting
+
+    def launch(self, message: dict[str, Any], rlimits: Mapping[str, Sequence[int]], run_dir: str) -> None:
+        """Start its tasks as the leader's ``launch`` says; each that cannot be started is reported as ended."""
+        files = Files(message["work_dir"], message["umask"])
+        environment = dict(message["environment"], SHIM_RUN_DIR=run_dir)
+        self._first_rank = message["tasks"][0]["rank"]
+        try:
+            for place, task in enumerate(message["tasks"]):
+                self._start(message, task, dict(environment, **task["environment"]), files, rlimits, place == 0)
+        finally:
+            files.close()
+        if not self.running:
+            self._tasks_over()
+
+    def _start(
+        self,
+        message: dict[str, Any],
+        task: dict[str, Any],
+        environment: dict[str, str],
+        files: Files,
+        rlimits: Mapping[str, Sequence[int]],
+        first: bool,
+    ) -> None:
+        rank = task["rank"]
+        theirs: list[int] = []  # ends that only the task keeps
+        pty = bool(message.get("pty")) and rank == 0
+        try:
+            fds = self._terminal(message, rank, theirs) if pty else self._streams(message, task, files, theirs)
+            pid = start(
+                TaskStart(
+                    task["argv"], environment, message["work_dir"], message["umask"], rlimits, fds, first, pty=pty
+                )
+            )
+        except OpenError as error:
+            status = _LAUNCH_FAILED if self.number == BATCH else 1 << 8
+            self._not_started(rank, status, f"error: {error}", "open")
+            return
+        except OSError as error:
+            self._not_started(rank, 1 << 8, f"slurmstepd: error: fork: {error.strerror}", "fork")
+            return
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        self.running[rank] = pid
+        self.pids.append(pid)
+        self._belongings.tasks.add(pid)
+        self._link.send({"do": "task", "step": self.number, "rank": rank, "pid": pid})
+        self._loop.on_exit(pid, lambda status: self._ended(rank, status))
+
+    def _terminal(self, message: dict[str, Any], rank: int, theirs: list[int]) -> tuple[int, int, int]:
+        window = message.get("window")
+        ours, its = terminal((window[0], window[1]) if window else None)
+        theirs.append(its)
+        self._terminals.append(os.dup(ours))
+        self.feed.add(rank, os.dup(ours), terminal=True)
+        self.output.add(ours, rank, STDOUT)
+        return its, its, its
+
+    def _streams(
+        self, message: dict[str, Any], task: dict[str, Any], files: Files, theirs: list[int]
+    ) -> tuple[int, int, int]:
+        rank = task["rank"]
+        fds = []
+        where = task.get("stdin") or message["stdin"]
+        if where["to"] == "leader":
+            its, ours = pipe()
+            theirs.append(its)
+            self.feed.add(rank, ours)
+            fds.append(its)
+        else:
+            fds.append(files.input(where))
+        for stream, name in _STREAMS:
+            where = task.get(name) or message[name]
+            if where["to"] == "leader":
+                ours, its = pipe()
+                theirs.append(its)
+                self.output.add(ours, rank, stream)
+                fds.append(its)
+            else:
+                fds.append(files.output(where, stream))
+                if stream == STDERR and where["to"] == "file" and self._error_file is None:
+                    self._error_file = os.dup(fds[-1])
+        return fds[STDIN], fds[STDOUT], fds[STDERR]
+
+    def _not_started(self, rank: int, status: int, text: str, failed: str) -> None:
+        self.feed.remove(rank)
+        self._report(rank, status, text, failed)
+
+    # Signals and terminals
+
+    def signal(self, number: int, ranks: Sequence[int] | None, only_tasks: bool) -> None:
+        """Signal its tasks (``ranks`` None: all) with everything below them, or (``only_tasks``) the tasks' first processes."""
+        tasks = [pid for rank, pid in self.running.items() if ranks is None or rank in ranks]
+        send(tasks if only_tasks else self._belongings.of_step(tasks, self.id if ranks is None else b""), number)
+
+    def window(self, rows: int, columns: int) -> None:
+        """Its terminal has another size."""
+        for fd in self._terminals:
+            resize(fd, rows, columns)
+
+    def killed_for_memory(self) -> None:
+        """One of its processes was killed for the node's memory limit."""
+        self._oom_kills += 1
+
+    # Ends
+
+    def _ended(self, rank: int, status: int) -> None:
+        self._belongings.tasks.discard(self.running.pop(rank))
+        self.feed.remove(rank)
+        self._report(rank, status, "", "")
+        if not self.running:
+            self._tasks_over()
+
+    def _report(self, rank: int, status: int, text: str, failed: str) -> None:
+        self._link.send(
+            {
+                "do": "exit",
+                "step": self.number,
+                "rank": rank,
+                "status": status,
+                "oom": self._oom_kills > 0,
+                "text": text,
+                "failed": failed,
+            }
+        )
+
+    def _tasks_over(self) -> None:
+        if self._oom_kills:
+            self._say(
+                f"slurmstepd: error: Detected {self._oom_kills} oom-kill event(s) in StepId={self.name}. "
+                "Some of your processes may have been killed by the cgroup out-of-memory handler.\n"
+            )
+        self._kill_rest(_FIRST_PAUSE)
+
+    def _kill_rest(self, pause: float) -> None:
+        rest = self._belongings.of_step(self.pids, self.id) if self._something_left() else []
+        if rest:
+            send(rest, _signal.SIGKILL)
+            # A process can take long to die (in a file system that hangs): looked at again, ever more seldom.
+            self._loop.call_later(pause, lambda: self._kill_rest(min(2 * pause, _LONGEST_PAUSE)))
+            return
+        self._clean = True
+        self.output.give_up()
+        self._maybe_drained()
+
+    def _something_left(self) -> bool:
+        return bool(self.pids) and not self._belongings.nothing_but_tasks()
+
+    def _maybe_drained(self) -> None:
+        if self._clean and self.output.idle and not self._drained:
+            self._drained = True
+            self.close()
+            self._link.send({"do": "drained", "step": self.number})
+            self._on_drained(self)
+
+    def abandon(self) -> None:
+        """Nobody takes its last output, and none of its processes is left: drop the output."""
+        self.output.close()
+        self._maybe_drained()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self.output.close()
+        self.feed.close()
+        for fd in self._terminals:
+            os.close(fd)
+        self._terminals.clear()
+        if self._error_file is not None:
+            os.close(self._error_file)
+            self._error_file = None
+
+    def _say(self, text: str) -> None:
+        if self._error_file is None:
+            self.output.say(self._first_rank, STDERR, text)
+            return
+        try:
+            os.write(self._error_file, os.fsencode(text))
+        except OSError:
+            return  # a full disk: the job's state tells it too
