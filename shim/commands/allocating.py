@@ -1,0 +1,205 @@
+"""How srun and salloc get an allocation: asking, waiting with Slurm's words, and what ends the wait."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.commands.funnel import say
+from shim.core.errors import ShimError
+from shim.job.loop import Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import Any, Callable, Dict, List, Optional, Sequence
+
+    from shim.control.client import Allocation
+    from shim.core.model.request import JobRequest
+    from shim.core.options.merge import Settings
+
+    Event = Dict[str, Any]
+else:
+    import _signal
+
+_INTERRUPTS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
+_RLIMITS = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS")
+_FAILED = {"srun": "Unable to allocate resources", "salloc": "Job submit/allocate failed"}
+
+
+class Interrupted(Exception):
+    """A signal ended the wait; the allocation is closed."""
+
+    def __init__(self, job_id: Optional[int]) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+
+
+def fields_of(program: str, argv: Sequence[str], settings: Settings, request: JobRequest) -> Dict[str, Any]:
+    """What the controller is asked for."""
+    return {
+        "request": request.to_dict(),
+        "environment": dict(os.environ),
+        "script": None,
+        "token": os.urandom(16).hex(),
+        "submit_line": " ".join([program, *argv]),
+        "submit_host": os.uname().nodename,
+        "sid": os.getsid(0),
+        "rlimits": rlimits(settings.get("propagate") or "ALL"),
+        "test_only": bool(settings.get("test-only")),
+        "cluster": settings.get("clusters") or None,
+        "keep": bool(settings.get("no-shell")),
+    }
+
+
+def rlimits(propagate: str) -> Dict[str, List[int]]:
+    """The limits to set for the job: those of this process that --propagate names."""
+    if propagate == "NONE":
+        return {}
+    import resource
+
+    limits = {}
+    for name in _RLIMITS if propagate == "ALL" else propagate.split(","):
+        number = getattr(resource, f"RLIMIT_{name}", None)
+        if number is not None:
+            limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
+    return limits
+
+
+class Waiter:
+    """Waits for an allocation's grant. ``granted`` holds the event; ``ended`` the state once the allocation is over."""
+
+    def __init__(self, program: str, allocation: Allocation, quiet: bool, immediate: Optional[int]) -> None:
+        self.loop = Loop()
+        self._program = program
+        self._allocation = allocation
+        self._quiet = quiet
+        self._immediate = immediate
+        self._queued = False
+        self._granted: Optional[Event] = None
+        self._error: Optional[Exception] = None
+
+    def wait(self) -> Event:
+        """The ``granted`` event. ShimError: refused, cancelled, or not within --immediate; Interrupted: a signal came."""
+        loop = self.loop
+        for number in _INTERRUPTS:
+            loop.on_signal(number, self._interrupted)
+        if self._immediate:
+            loop.call_later(self._immediate, self._too_late)
+        try:
+            self._readable()
+            while self._granted is None and self._error is None:
+                fd = self._allocation.fileno()
+                loop.reader(fd, self._readable)
+                loop.run_once()
+                loop.reader(fd, None)
+        finally:
+            loop.close()
+        if self._error is not None:
+            self._allocation.close()
+            raise self._error
+        assert self._granted is not None
+        return self._granted
+
+    def _readable(self) -> None:
+        try:
+            while self._granted is None and self._error is None:
+                event = self._allocation.next_event(False)
+                if event is None:
+                    return
+                self._happened(event)
+        except ShimError as error:
+            self._error = error
+
+    def _happened(self, event: Event) -> None:
+        kind = event.get("event")
+        program = self._program
+        if kind == "queued":
+            self._queued = True
+            self._tell(*event.get("lines", ()))
+            if program == "salloc":
+                self._tell(f"Pending job allocation {event['job_id']}")
+            self._tell(f"job {event['job_id']} queued and waiting for resources")
+        elif kind == "granted":
+            if self._queued:
+                self._tell(f"job {event['job']['job_id']} has been allocated resources")
+            self._granted = event
+        elif kind in ("revoked", "ended"):
+            self._tell("Job has been cancelled")
+            if program == "salloc":
+                self._tell(f"Job allocation {self._allocation.job_id} has been revoked.")
+            self._error = ShimError(f"error: {_FAILED[program]}: Job/step already completing or completed")
+        elif event.get("lines"):
+            self._tell(*event["lines"])
+
+    def _tell(self, *lines: str) -> None:
+        if not self._quiet and lines:
+            say(self._program, *lines)
+
+    def _too_late(self) -> None:
+        self._error = ShimError("error: Unable to allocate resources: Requested nodes are busy")
+
+    def _interrupted(self) -> None:
+        self._error = Interrupted(self._allocation.job_id)
+
+
+class Attending:
+    """Watches an allocation while something runs in it. ``revoked(event)`` is called once, when the controller ends it."""
+
+    def __init__(self, allocation: Allocation, revoked: Callable[[Event], None]) -> None:
+        self.over = False
+        self._allocation = allocation
+        self._revoked = revoked
+        self._loop: Optional[Loop] = None
+        self._fd = -1
+
+    def watch(self, loop: Loop) -> None:
+        """Begins; what has come already is handled at once."""
+        self._loop = loop
+        self._fd = self._allocation.fileno()
+        loop.reader(self._fd, self._readable)
+        self._readable()
+
+    def stop(self) -> None:
+        """Watches no more."""
+        if self._loop is not None:
+            self._loop.reader(self._fd, None)
+            self._loop = None
+
+    def _readable(self) -> None:
+        # The connection may be another one afterwards: the controller's end is met by attaching to the next.
+        loop = self._loop
+        if loop is None:
+            return
+        loop.reader(self._fd, None)
+        try:
+            event = self._allocation.next_event(False)
+            while event is not None and not self.over:
+                if event.get("event") in ("revoked", "ended"):
+                    self.over = True
+                    self._revoked(event)
+                else:
+                    event = self._allocation.next_event(False)
+        except ShimError as error:
+            self.over = True
+            self._revoked({"event": "revoked", "state": "", "reason": str(error)})
+        if not self.over and self._loop is not None:
+            self._fd = self._allocation.fileno()
+            loop.reader(self._fd, self._readable)
+
+
+def release(job_id: int, status: int) -> None:
+    """Ends the allocation; ``status``: the raw wait status of what it was for."""
+    from shim.control import client
+
+    try:
+        client.call("release", {"job_id": job_id, "status": status})
+    except ShimError:
+        return  # it has ended meanwhile
+
+
+def flush_output() -> None:
+    """Writes out what this process has printed: a child, or a descriptor, is about to write beside it."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()

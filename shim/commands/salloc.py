@@ -1,0 +1,250 @@
+"""salloc: gets an allocation, runs a command (or the login shell) on this machine in it, and releases it at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
+from shim.core.errors import ShimError
+from shim.core.options import values
+from shim.core.options.merge import COMMAND_LINE, Settings, put_environment, read_line
+from shim.core.options.request import job_request
+from shim.core.options.support import refuse_het, refuse_unsupported
+from shim.core.options.verify import verify
+from shim.job.loop import Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import Any, Dict, List, Sequence
+
+    from shim.control.client import Allocation
+else:
+    import _signal
+
+PROGRAM = "salloc"
+_NAME = "interactive"  # the name of every salloc job that has none
+
+
+def main(argv: List[str]) -> int:
+    """Runs salloc with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
+    found, words = read_line(PROGRAM, argv)
+    early = {option.field: text for option, text in found}
+    for name in ("help", "usage", "version"):
+        if name in early:
+            from shim.core.options.usage import text_for
+
+            sys.stdout.write(text_for(PROGRAM, name))
+            return 0
+    from time import time
+
+    settings = Settings(PROGRAM, values.Context(time(), os.getuid(), _read))
+    try:
+        put_environment(settings, os.environ)
+        settings.put_all(found, COMMAND_LINE)
+    except values.Shown as shown:
+        sys.stdout.write(shown.text)
+        return 0
+    notes = verify(settings)
+    if ":" in words:
+        raise refuse_het()
+    refuse_unsupported(settings)
+    directory = os.getcwd()
+    if settings.get("verbose"):
+        from shim.core.options.dump import defined_options
+
+        _say(*defined_options(settings, directory))
+    _say(*notes)
+    return _allocate(argv, settings, words, directory)
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], directory: str) -> int:
+    from shim.control import client
+
+    mask = os.umask(0)
+    os.umask(mask)
+    request = job_request(
+        settings,
+        directory=directory,
+        umask=mask,
+        name=_NAME,
+        command=words[0] if words else None,
+        arguments=words[1:],
+    )
+    chdir = settings.get("chdir")
+    if chdir:
+        try:
+            os.chdir(chdir)
+        except OSError as error:
+            raise ShimError(f"error: chdir({chdir}): {error.strerror}") from None
+    quiet = bool(settings.get("quiet"))
+    try:
+        allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, request))
+        granted = Waiter(PROGRAM, allocation, quiet, request.immediate).wait()
+    except Interrupted as interrupted:
+        _say(f"Job allocation {interrupted.job_id} has been revoked.", "Job aborted due to signal")
+        return 1
+    job_id = int(granted["job"]["job_id"])
+    if not quiet:
+        _say(f"Granted job allocation {job_id}")
+    if settings.get("no-shell"):
+        allocation.close()
+        return 0
+    kill = settings.get("kill-command") if "kill-command" in settings else None
+    return _Child(allocation, job_id, quiet, kill).run(words, _environment(granted))
+
+
+def _environment(granted: Dict[str, Any]) -> Dict[str, str]:
+    """The command's environment: this one, with what the allocation adds."""
+    return {**os.environ, **granted["environment"], "SHIM_RUN_DIR": str(granted["run_dir"])}
+
+
+class _Child:
+    """The command that runs in the allocation. ``kill``: the signal it gets when the allocation is revoked (None: none)."""
+
+    def __init__(self, allocation: Allocation, job_id: int, quiet: bool, kill: Any) -> None:
+        self._loop = Loop()
+        self._allocation = allocation
+        self._attending = Attending(allocation, self._revoked)
+        self._job_id = job_id
+        self._quiet = quiet
+        self._kill = kill
+        self._pid = 0
+        self._status = 0
+        self._released = False
+        self._killed = False
+        self._hung_up = False
+
+    def run(self, words: Sequence[str], environment: Dict[str, str]) -> int:
+        """Runs the command to its end and gives the allocation back; salloc's exit code."""
+        loop = self._loop
+        terminal = not words and os.isatty(0)
+        try:
+            argv = list(words) or [_shell()]
+            command = _found(argv[0], environment.get("PATH", ""))
+            if command is None:
+                _say(f'error: _fork_command: Unable to find command "{argv[0]}"')
+                self._status = 1 << 8
+            else:
+                for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGQUIT):
+                    loop.on_signal(number, self._interrupted)
+                loop.on_signal(_signal.SIGHUP, self._hang_up)
+                flush_output()
+                self._pid = _start(command, argv, environment, terminal)
+                loop.on_exit(self._pid, self._ended)
+                self._attending.watch(loop)
+                loop.run()
+        finally:
+            self._attending.stop()
+            if terminal:
+                _foreground(os.getpgrp())
+            loop.close()
+            self._give_back()
+        if self._hung_up or self._killed:
+            return 1
+        # A command that a signal ended leaves no code.
+        return os.WEXITSTATUS(self._status) if os.WIFEXITED(self._status) else 0
+
+    def _ended(self, status: int) -> None:
+        self._status = status
+        self._loop.stop()
+
+    def _revoked(self, event: Dict[str, Any]) -> None:
+        if self._released:
+            return
+        self._released = True
+        if event.get("state") == "TIMEOUT":
+            self._tell(f"Job {self._job_id} has exceeded its time limit and its allocation has been revoked.")
+        else:
+            self._tell(f"Job allocation {self._job_id} has been revoked.")
+        if self._kill is not None:
+            self._killed = True
+            os.kill(self._pid, self._kill or _signal.SIGTERM)
+
+    def _interrupted(self) -> None:
+        """INT or TERM: the allocation goes, the command is waited for."""
+        if not self._released:
+            self._released = True
+            self._attending.stop()
+            release(self._job_id, 0)
+            self._tell(f"Job allocation {self._job_id} has been revoked.")
+
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        self._loop.stop()
+
+    def _give_back(self) -> None:
+        if not self._released:
+            self._released = True
+            self._tell(f"Relinquishing job allocation {self._job_id}")
+            release(self._job_id, self._status)
+        self._allocation.close()
+
+    def _tell(self, line: str) -> None:
+        if not self._quiet:
+            _say(line)
+
+
+def _shell() -> str:
+    """The user's login shell by the password database, not by $SHELL."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
+
+
+def _found(name: str, path: str) -> Any:
+    if "/" in name:
+        return name if os.access(name, os.X_OK) and not os.path.isdir(name) else None
+    for folder in path.split(":"):
+        candidate = os.path.join(folder or ".", name)
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return None
+
+
+def _start(command: str, argv: Sequence[str], environment: Dict[str, str], terminal: bool) -> int:
+    """Forks the command. ``terminal``: it gets a process group of its own in the foreground, for its job control."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        _signal.set_wakeup_fd(-1)
+        if terminal:
+            os.setpgid(0, 0)
+            _foreground(os.getpgrp())
+        for number in range(1, 32):
+            if number not in (_signal.SIGKILL, _signal.SIGSTOP):
+                _signal.signal(number, _signal.SIG_DFL)
+        os.execve(command, list(argv), environment)
+    except OSError as error:
+        os.write(2, f"{PROGRAM}: error: {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+    finally:
+        os._exit(1)
+    return pid
+
+
+def _foreground(group: int) -> None:
+    """Gives the terminal to a process group; from the background that needs SIGTTOU out of the way."""
+    before = _signal.signal(_signal.SIGTTOU, _signal.SIG_IGN)
+    try:
+        os.tcsetpgrp(0, group)
+    except OSError:
+        return  # the terminal is gone
+    finally:
+        _signal.signal(_signal.SIGTTOU, before)
+
+
+def _say(*lines: str) -> None:
+    from shim.commands.funnel import say
+
+    if lines:
+        say(PROGRAM, *lines)

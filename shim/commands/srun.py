@@ -1,0 +1,277 @@
+"""srun: runs tasks on the nodes of an allocation: of the job it is in, of ``--jobid``, or of its own.
+
+In a job everything goes through the job's leader (``SHIM_RUN_DIR``): no controller is needed, and none is started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.core.errors import ShimError
+from shim.core.options import values
+from shim.core.options.merge import COMMAND_LINE, Settings, put_environment, read_line
+from shim.core.options.request import step_request
+from shim.core.options.support import refuse_het, refuse_unsupported
+from shim.core.options.verify import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+    from shim.core.model.request import StepRequest
+    from shim.job.loop import Loop
+    from shim.job.steps.client import StepClient
+
+PROGRAM = "srun"
+_MPI_LIST = "MPI plugin types are...\n\tnone\n"
+
+
+def main(argv: List[str]) -> int:
+    """Runs srun with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
+    try:
+        return _main(argv)
+    except ShimError as error:
+        code = os.environ.get("SLURM_EXIT_ERROR", "")
+        if error.code == 1 and code.isdigit():
+            error.code = int(code) & 0xFF
+        raise
+
+
+def _main(argv: List[str]) -> int:
+    found, words = read_line(PROGRAM, argv)
+    early = {option.field: text for option, text in found}
+    for name in ("help", "usage", "version"):
+        if name in early:
+            from shim.core.options.usage import text_for
+
+            sys.stdout.write(text_for(PROGRAM, name))
+            return 0
+    if early.get("mpi") == "list":
+        sys.stdout.write(_MPI_LIST)
+        return 0
+    from time import time
+
+    settings = Settings(PROGRAM, values.Context(time(), os.getuid(), _read))
+    try:
+        put_environment(settings, os.environ)
+        settings.put_all(found, COMMAND_LINE)
+    except values.Shown as shown:
+        sys.stdout.write(shown.text)
+        return 0
+    notes = verify(settings)
+    if ":" in words:
+        raise refuse_het()
+    refuse_unsupported(settings)
+    _check_mpi(settings.get("mpi"))
+    if not words and not settings.get("test-only"):
+        raise ShimError("fatal: No command given to execute.")
+    directory = os.getcwd()
+    if settings.get("verbose"):
+        from shim.core.options.dump import defined_options
+
+        _say(*defined_options(settings, directory))
+    _say(*notes)
+    jobid = settings.get("jobid")
+    run_dir = os.environ.get("SHIM_RUN_DIR", "")
+    if jobid and not settings.get("test-only"):
+        step = _step(settings, words, directory)
+        if not (run_dir and _job_of(run_dir) == jobid):
+            run_dir = _reached(jobid)
+        return _client(settings, run_dir, jobid, step, _exported(settings)).run()
+    return _allocate(argv, settings, words, directory)
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def _job_of(run_dir: str) -> int:
+    """The job whose run folder that is: its name is JOB.RESTARTS."""
+    digits = os.path.basename(run_dir).partition(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def _check_mpi(kind: Optional[str]) -> None:
+    if kind in (None, "none"):
+        return
+    raise ShimError(
+        f"error: Couldn't find the specified plugin name for mpi/{kind} looking at all files",
+        f"error: cannot find mpi plugin for mpi/{kind}",
+        f"error: MPI: Cannot create context for mpi/{kind}",
+        "error: MPI: Unable to load any plugin",
+        f"error: Invalid MPI type '{kind}', --mpi=list for acceptable types",
+    )
+
+
+# The step
+
+
+def _step(settings: Settings, words: Sequence[str], directory: str) -> StepRequest:
+    """The step asked for, with what only this process knows."""
+    step = step_request(settings, words)
+    mask = os.umask(0)
+    os.umask(mask)
+    changes: Dict[str, Any] = {
+        "work_dir": os.path.join(directory, step.work_dir) if step.work_dir else directory,
+        "umask": mask,
+    }
+    if not settings.given("job-name"):
+        changes["name"] = None  # a step is named by its command, not by the job's SLURM_JOB_NAME
+    if settings.get("multi-prog"):
+        changes["multi_prog"] = _programs(words, step.ntasks)
+    if step.pty:
+        window = _window()
+        changes["pty"] = window is not None
+        changes["window"] = window
+    return step.replace(**changes)
+
+
+def _programs(words: Sequence[str], ntasks: Optional[int]) -> Tuple[Tuple[str, Tuple[str, ...]], ...]:
+    from shim.job.steps import multiprog
+
+    try:
+        text = _read(words[0])
+    except OSError:
+        raise ShimError(f"error: Could not open multi_prog config file {words[0]}") from None
+    programs = multiprog.parse(text, words[0], words[1:])
+    if ntasks is not None:
+        multiprog.programs_of(programs, ntasks, words[0])
+    return programs
+
+
+def _window() -> Optional[Tuple[int, int]]:
+    """The size of the terminal that --pty passes on; None, with srun's words, when there is none."""
+    from shim.job.steps.terminal import window_of
+
+    try:
+        return window_of(0)
+    except OSError as error:
+        _say(
+            f"error: ioctl(TIOCGWINSZ): {error.strerror}",
+            "error: Not using a pseudo-terminal, disregarding --pty option",
+        )
+        return None
+
+
+def _exported(settings: Settings) -> Dict[str, str]:
+    """The environment that the tasks get from here, by --export."""
+    from shim.core.environ.export import step_export
+
+    return step_export(os.environ, settings.get("export"))
+
+
+def _client(
+    settings: Settings,
+    run_dir: str,
+    job_id: int,
+    step: StepRequest,
+    environment: Dict[str, str],
+    attend: Optional[Callable[[Loop], None]] = None,
+) -> StepClient:
+    from shim.job.steps.client import StepClient
+
+    return StepClient(
+        run_dir,
+        job_id,
+        step,
+        environment,
+        disable_status=bool(settings.get("disable-status")),
+        quit_on_interrupt=bool(settings.get("quit-on-interrupt")),
+        attend=attend,
+    )
+
+
+# Allocations
+
+
+def _reached(jobid: int) -> str:
+    """The run folder of another job of the user."""
+    from shim.control import client
+
+    try:
+        reply = client.call("reach", {"job_id": jobid})
+    except ShimError as error:
+        why = error.lines[-1].rpartition(": ")[2] if error.lines else "Invalid job id specified"
+        raise ShimError(
+            f"error: Unable to confirm allocation for job {jobid}: {why}",
+            f"Check SLURM_JOB_ID environment variable. Expired or invalid job {jobid}",
+        ) from None
+    return str(reply["run_dir"])
+
+
+def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], directory: str) -> int:
+    """srun outside of a job: an allocation of its own, one step in it, release."""
+    from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
+    from shim.control import client
+    from shim.core.options.request import job_request
+
+    if settings.get("relative") is not None:
+        raise ShimError("fatal: --relative option invalid for job allocation request")
+    step = _step(settings, words, directory)
+    name = os.path.basename(words[0]) if words else None
+    request = job_request(
+        settings,
+        directory=directory,
+        umask=step.umask or 0,
+        name=name,
+        command=words[0] if words else None,
+        arguments=words[1:],
+    )
+    fields = fields_of(PROGRAM, argv, settings, request)
+    if settings.get("test-only"):
+        return _test_only(fields)
+    allocation = client.open_allocation(fields)
+    quiet = bool(settings.get("quiet"))
+    try:
+        granted = Waiter(PROGRAM, allocation, quiet, request.immediate).wait()
+    except Interrupted as interrupted:
+        _say(f"Job allocation {interrupted.job_id} has been revoked", f"Force Terminated JobId={interrupted.job_id}")
+        return 1
+    job_id = int(granted["job"]["job_id"])
+    attending = Attending(allocation, lambda _event: None)
+    code = 1
+    try:
+        flush_output()
+        runner = _client(settings, granted["run_dir"], job_id, _plain(step), _exported(settings), attending.watch)
+        code = runner.run()
+    finally:
+        attending.stop()
+        if not attending.over:
+            release(job_id, code << 8)
+        allocation.close()
+    return code
+
+
+def _plain(step: StepRequest) -> StepRequest:
+    """The step of an allocation made for it: what the allocation was chosen by needs no second choice."""
+    return step.replace(exclude=None, min_nodes=None, max_nodes=None, immediate=None, time_limit=None)
+
+
+def _test_only(fields: Dict[str, Any]) -> int:
+    """--test-only: says when and where the job would start."""
+    from shim.control import client
+    from shim.core.errors import plain
+    from shim.core.times import stamp
+
+    try:
+        reply = client.call("submit", fields)
+    except ShimError as error:
+        *before, last = error.lines
+        failed = "error: Unable to allocate resources: "
+        if not last.startswith(failed):
+            raise
+        raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
+    _say(
+        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors"
+        f" on nodes {reply['nodes']} in partition {reply['partition']}"
+    )
+    return 0
+
+
+def _say(*lines: str) -> None:
+    from shim.commands.funnel import say
+
+    if lines:
+        say(PROGRAM, *lines)

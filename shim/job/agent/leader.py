@@ -1,0 +1,296 @@
+"""The leader: the agent of a run's first node, which the other nodes, srun and the controller talk to.
+
+It opens the barrier when all nodes have checked in, starts the batch script, keeps the time limit, obeys the controller's
+orders, leads the steps (``stepman``), and ends the run: every node stopped and clean, the end in the journal, a controller
+told. Nothing of the user's runs before the barrier is open, and ``started`` is in the journal before that.
+"""
+
+from __future__ import annotations
+
+import os
+from time import time
+
+from shim.core.jsonlite import loads
+from shim.core.model.states import NODE_FAIL, TIMEOUT
+from shim.job.address import listen, write_address
+from shim.job.agent import journal
+from shim.job.agent.leader_batch import BatchScript
+from shim.job.agent.leader_herald import Herald
+from shim.job.agent.leader_limit import TimeLimit
+from shim.job.agent.leader_orders import obey
+from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
+from shim.job.agent.leader_record import Record
+from shim.job.agent.stepman import StepManager
+from shim.job.link import SessionLink
+from shim.job.session import Listener
+from shim.job.wire import BATCH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from shim.job.link import Link
+    from shim.job.loop import Loop
+    from shim.job.session import Session
+    from shim.job.spec import RunSpec
+
+    Message = dict[str, Any]
+
+BARRIER_LIMIT = 60.0  # seconds in which the nodes of a run on one machine must check in
+
+
+class Leader:
+    """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left.
+
+    ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        run_dir: str,
+        key: bytes,
+        loop: Loop,
+        *,
+        wall: Callable[[], float] = time,
+        herald: Herald | None = None,
+    ) -> None:
+        self.on_done: Callable[[], None] = _nothing
+        self.spec = spec
+        self.outcome: Outcome | None = None  # set when the run is ending
+        self.ended_by_uid: int | None = None
+        self.orders_done: set[int] = set()
+        self._run_dir = run_dir
+        self._key = key
+        self._loop = loop
+        self._herald = herald
+        journal_file = journal.Journal(os.path.join(run_dir, journal.NAME), wall)
+        self.record = Record(journal_file, loop, herald.ring if herald is not None else None)
+        self.record.on_unheard = self._unheard
+        self.steps = StepManager(spec, self.record, loop, wall)
+        self.batch = BatchScript(spec, run_dir, wall)
+        lead = spec.job.request.signal
+        self.limit = TimeLimit(
+            loop, spec.limit, lead.lead if lead is not None else None, self._signal_before_limit, self._limit_reached
+        )
+        self.started = False
+        self._nodes: dict[int, Link] = {}
+        self._stopped: set[int] = set()
+        self._stopping = False
+        self._over = False  # the end is on disk
+        self._listener: Listener | None = None
+        self._links: set[Link] = set()
+
+    # Connections
+
+    def start(self) -> None:
+        """Begins to listen and tells where in the run folder. OSError when that cannot be done."""
+        word, _, port = self.spec.listen.partition(":")
+        if word == "unix":
+            address: Message = {"unix": os.path.join(self._run_dir, "leader.sock")}
+            self._loop.call_later(BARRIER_LIMIT, self._barrier_late)
+        else:
+            address = {"tcp": ["0.0.0.0", int(port)]}
+        server, address = listen(address)
+        self._listener = Listener(self._loop, server, self._key, self._connected)
+        write_address(self._run_dir, address)
+
+    def close(self) -> None:
+        """Ends the connections, after what was sent to them, and the journal."""
+        if self._listener is not None:
+            self._listener.close()
+        for link in self._links:
+            link.finish()
+        self.record.close()
+        if self._herald is not None:
+            self._herald.close()
+
+    def add_node(self, link: Link) -> None:
+        """A node's link: it is to check in."""
+        link.on_message = lambda message: self._node_first(link, message)
+        link.on_close = lambda _reason: self._links.discard(link)
+
+    def _connected(self, session: Session, hello: Message) -> None:
+        link = SessionLink(session)
+        self._links.add(link)
+        role = hello["role"]
+        if role == "node":
+            self.add_node(link)
+        elif role == "srun":
+            link.on_message = self._guarded(link, lambda message: self.steps.srun_message(link, message))
+            link.on_data = lambda _step, rank, _stream, data: self.steps.srun_data(link, rank, data)
+            link.on_close = lambda _reason: self._srun_gone(link)
+        else:
+            link.on_message = self._guarded(link, lambda message: self._controller_message(link, message))
+            link.on_close = lambda _reason: self._controller_gone(link)
+
+    def _guarded(self, link: Link, handle: Callable[[Message], None]) -> Callable[[Message], None]:
+        """Ends the connection of a peer whose messages make no sense, as if it were lost."""
+
+        def guarded(message: Message) -> None:
+            try:
+                handle(message)
+            except (KeyError, TypeError, ValueError):
+                link.close()
+                link.on_close("a message that makes no sense")
+
+        return guarded
+
+    def _srun_gone(self, link: Link) -> None:
+        self._links.discard(link)
+        self.steps.srun_gone(link)
+
+    def _controller_gone(self, link: Link) -> None:
+        self._links.discard(link)
+        self.record.unwatch(link)
+        if self._over:
+            self.record.ask()
+
+    def _controller_message(self, link: Link, message: Message) -> None:
+        do = message["do"]
+        if do == "watch":
+            self.record.watch(link, int(message["after"]))
+        elif do == "order":
+            number = int(message["order"]["number"])
+            if number not in self.orders_done:
+                obey(self, message["order"])
+                self.orders_done.add(number)
+            link.send({"do": "done", "number": number})
+        elif do == "forget":
+            if self._over:
+                self.on_done()
+        else:
+            raise ValueError(f"no such message of a controller: {do}")
+
+    # Nodes and the barrier
+
+    def _node_first(self, link: Link, message: Message) -> None:
+        index = message.get("index")
+        known = isinstance(index, int) and 0 <= index < len(self.spec.nodes) and index not in self._nodes
+        if message["do"] != "check-in" or not known or self.started:
+            link.close()
+            return
+        assert isinstance(index, int)
+        self._nodes[index] = link
+        self.steps.nodes[index] = link
+        link.on_message = lambda message: self._node_message(index, message)
+        link.on_data = lambda step, rank, stream, data: self.steps.node_data(index, step, rank, stream, data)
+        link.on_close = lambda _reason: self._node_lost(index, link)
+        if self._stopping:
+            link.send({"do": "stop", "grace": 0})
+        elif len(self._nodes) == len(self.spec.nodes) and self.outcome is None:
+            hosts = [node.host for node in self.spec.nodes]
+            self.record.write("started", hosts=hosts, then=self._open_barrier)
+
+    def _barrier_late(self) -> None:
+        if not self.started and self.outcome is None:
+            self.end(ended_by(NODE_FAIL))
+
+    def _open_barrier(self) -> None:
+        self.started = True
+        if self.outcome is not None:
+            return  # it was ended while the disk was full
+        for link in self._nodes.values():
+            link.send({"do": "start"})
+        self.limit.begin()
+        self.steps.open()
+        if self.spec.script:
+            with open(os.path.join(self._run_dir, "environment.json"), "rb") as file:
+                environment = loads(file.read())
+            self._nodes[0].send(self.batch.launch(environment))
+
+    def _node_message(self, index: int, message: Message) -> None:
+        do = message["do"]
+        if do == "stopped":
+            self._node_stopped(index)
+        elif message.get("step") == BATCH:
+            if do == "exit":
+                self._batch_ended(message)
+        elif "step" in message:
+            self.steps.node_message(index, message)
+
+    def _node_lost(self, index: int, link: Link) -> None:
+        self._links.discard(link)
+        if self._nodes.pop(index, None) is None:
+            return
+        self.steps.node_lost(index)
+        if index in self._stopped or self._over:
+            return
+        if not self._stopping:
+            self.end(ended_by(NODE_FAIL))
+        self._node_stopped(index)
+
+    # Ends
+
+    def _batch_ended(self, message: Message) -> None:
+        self.batch.running = False
+        self.end(own_end(int(message["status"]), bool(message.get("oom"))), said=False)
+
+    def _limit_reached(self) -> None:
+        self.end(ended_by(TIMEOUT))
+
+    def _signal_before_limit(self) -> None:
+        signal = self.spec.job.request.signal
+        assert signal is not None
+        if signal.batch:
+            self.signal_batch(signal.number)
+        else:
+            self.steps.signal(signal.number)
+
+    def signal_batch(self, signal: int, scope: str = "batch") -> None:
+        """Signals the batch shell (scope "batch"), or it and all its processes ("all")."""
+        if self.batch.running:
+            self._nodes[0].send({"do": "signal", "step": BATCH, "signal": signal, "scope": scope, "ranks": None})
+
+    def signal_everything(self, signal: int) -> None:
+        """Signals every process of the job on every node."""
+        for link in self._nodes.values():
+            link.send({"do": "signal", "step": None, "signal": signal, "scope": "all", "ranks": None})
+
+    def end(self, outcome: Outcome, uid: int | None = None, said: bool = True) -> None:
+        """Ends the run into ``outcome``; the first end counts. ``said``: the outputs are told why (not at an own end)."""
+        if self.outcome is not None:
+            return
+        self.outcome = outcome
+        self.ended_by_uid = uid
+        self.limit.stop()
+        self.record.write("ending", state=outcome.state, then=lambda: self._stop_nodes(said))
+
+    def _stop_nodes(self, said: bool) -> None:
+        assert self.outcome is not None
+        self._stopping = True
+        self.steps.job_ends(self.outcome.state, said)
+        if said:
+            self.batch.say_cancelled(self.outcome.state)
+        for link in self._nodes.values():
+            link.send({"do": "stop", "grace": self.spec.cluster.kill_wait})
+        self._maybe_over()
+
+    def _node_stopped(self, index: int) -> None:
+        self._stopped.add(index)
+        self._maybe_over()
+
+    def _maybe_over(self) -> None:
+        if self._stopping and not self._over and self._stopped.issuperset(self._nodes):
+            self._over = True
+            self.steps.job_gone(self._write_end)
+
+    def _write_end(self) -> None:
+        assert self.outcome is not None
+        self.record.write(
+            "ended",
+            state=self.outcome.state,
+            status=self.outcome.status,
+            derived=self.steps.derived,
+            reason=self.outcome.reason,
+            uid=self.ended_by_uid,
+            then=self.record.ask,
+        )
+
+    def _unheard(self) -> None:
+        if self._over:
+            self.on_done()
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""

@@ -1,0 +1,77 @@
+"""The batch script of a run: how node 0 is told to launch it, and the lines that its output gets when the job is ended."""
+
+from __future__ import annotations
+
+import os
+
+from shim.core.times import stamp
+from shim.job.agent.leader_outcome import job_line
+from shim.job.agent.stepman_launch import with_commands
+from shim.job.wire import BATCH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from shim.job.spec import RunSpec
+
+
+class BatchScript:
+    """``running`` from the launch until the script's exit was reported."""
+
+    def __init__(self, spec: RunSpec, run_dir: str, wall: Callable[[], float]) -> None:
+        self.running = False
+        self._spec = spec
+        self._run_dir = run_dir
+        self._wall = wall
+
+    def launch(self, environment: dict[str, str]) -> dict[str, Any]:
+        """The launch message for node 0. ``environment``: the batch environment, complete but for our own variables."""
+        self.running = True
+        job = self._spec.job
+        request = job.request
+        append = request.open_mode == "a"
+        out = _file(job.stdout, append)
+        return {
+            "do": "launch",
+            "step": BATCH,
+            "name": "batch",
+            "tasks": [
+                {
+                    "rank": 0,
+                    "local": 0,
+                    "argv": [os.path.join(self._run_dir, "script"), *request.arguments],
+                    "environment": {},
+                }
+            ],
+            "environment": with_commands(environment, self._spec.commands),
+            "work_dir": request.work_dir,
+            "umask": request.umask,
+            "stdin": _file(job.stdin, False),
+            "stdout": out,
+            "stderr": out if job.stderr in ("", job.stdout) else _file(job.stderr, append),
+            "ntasks": 1,
+        }
+
+    def say_cancelled(self, state: str) -> None:
+        """Adds the line of a job that is being ended to the script's standard error."""
+        if not self.running:
+            return
+        job = self._spec.job
+        line = job_line(job.job_id, self._spec.nodes[0].name, stamp(self._wall()), state)
+        try:
+            file = os.open(job.stderr or job.stdout or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError:
+            return  # the file, or its folder, was removed meanwhile: nobody is there to read the line
+        try:
+            os.write(file, line.encode() + b"\n")
+        except OSError:
+            return  # a full disk: the state tells
+        finally:
+            os.close(file)
+
+
+def _file(path: str, append: bool) -> dict[str, Any]:
+    if path in ("", os.devnull):
+        return {"to": "null"}
+    return {"to": "file", "path": path, "append": append}

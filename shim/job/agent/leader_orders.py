@@ -1,0 +1,61 @@
+"""What the leader does for each order of the controller (``control.backends.base.Order`` as JSON data)."""
+
+from __future__ import annotations
+
+from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.job.agent.leader import Leader
+
+_SIGSTOP, _SIGCONT = 19, 18
+
+
+def obey(leader: Leader, order: dict[str, Any]) -> None:
+    """Carries the order out. KeyError, TypeError or ValueError: it is none."""
+    kind = order["kind"]
+    if kind == "signal":
+        _signal(leader, order)
+    elif kind == "end":
+        _end(leader, order)
+    elif kind == "limit":
+        seconds = order.get("seconds")
+        leader.limit.change(None if seconds is None else int(seconds))
+    elif kind == "suspend":
+        leader.limit.pause()
+        leader.signal_everything(_SIGSTOP)
+    elif kind == "resume":
+        if leader.started and leader.outcome is None:
+            leader.limit.begin()
+        leader.signal_everything(_SIGCONT)
+    elif kind == "release":
+        leader.end(own_end(int(order.get("status", 0))), order.get("uid"), said=False)
+    else:
+        raise ValueError(f"no such order: {kind}")
+
+
+def _signal(leader: Leader, order: dict[str, Any]) -> None:
+    signal = int(order["signal"])
+    step = order.get("step")
+    if step == "batch":
+        leader.signal_batch(signal)
+    elif step is not None:
+        leader.steps.signal(signal, int(step))
+    else:
+        scope = order.get("scope", "all")
+        if scope in ("steps", "all"):
+            leader.steps.signal(signal)
+        if scope in ("batch", "all"):
+            leader.signal_batch(signal, scope)
+
+
+def _end(leader: Leader, order: dict[str, Any]) -> None:
+    step = order.get("step")
+    uid = order.get("uid")
+    if step is not None and step != "batch":
+        leader.steps.cancel(int(step), uid)
+        return
+    outcome = ended_by(str(order["state"]))
+    leader.end(Outcome(outcome.state, outcome.status, order.get("why") or outcome.reason), uid)

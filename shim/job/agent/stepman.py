@@ -1,0 +1,408 @@
+"""The steps of a run: numbers, resources, the order in which they wait, their tasks and their ends.
+
+srun asks for a step (``step``), gets ``created`` when its resources are free (``busy`` first when not), opens its files and
+says ``launch``. Tasks' exits and output go to srun as they come. A step is over when all its nodes have said ``drained``
+and everything has been passed on; its resources are then given to those that wait, in the order in which they came,
+skipping those that still do not fit.
+"""
+
+from __future__ import annotations
+
+from os import WIFSIGNALED
+from time import time
+
+from shim.core.errors import ShimError
+from shim.core.layout.step import StepError, in_use, step_layout
+from shim.core.model.request import StepRequest
+from shim.core.model.states import CANCELLED, TIMEOUT
+from shim.core.times import stamp
+from shim.job.agent.leader_outcome import step_line
+from shim.job.agent.stepman_launch import Launcher, command_lines
+from shim.job.agent.stepman_relay import Relay
+from shim.job.agent.stepman_step import StepRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable
+
+    from shim.core.layout.step import StepLayout
+    from shim.job.agent.leader_record import Record
+    from shim.job.link import Link
+    from shim.job.loop import Loop
+    from shim.job.spec import RunSpec
+
+    Message = dict[str, Any]
+
+SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
+LAST_WORDS = 5.0  # seconds
+_OVER = "Job/step already completing or completed"
+
+
+class _Waiting:
+    """A step that waits for resources."""
+
+    __slots__ = ("message", "request", "srun")
+
+    def __init__(self, srun: Link, request: StepRequest, message: Message) -> None:
+        self.srun = srun
+        self.request = request
+        self.message = message
+
+
+class StepManager:
+    """``nodes``: the links of the run's nodes by index, filled by the leader. ``wall``: the clock of texts, epoch seconds."""
+
+    def __init__(self, spec: RunSpec, record: Record, loop: Loop, wall: Callable[[], float] = time) -> None:
+        self.nodes: dict[int, Link] = {}
+        self.steps: dict[int, StepRun] = {}
+        self.derived = 0  # highest status of a step, raw
+        self._spec = spec
+        self._record = record
+        self._loop = loop
+        self._wall = wall
+        self._launcher = Launcher(spec)
+        self._next = 0
+        self._waiting: list[_Waiting] = []
+        self._opened = False
+        self._closing = False
+        self._on_empty: Callable[[], None] | None = None
+
+    # srun's side
+
+    def srun_message(self, srun: Link, message: Message) -> None:
+        """A message of an srun. KeyError, TypeError or ValueError: it is none."""
+        do = message["do"]
+        if do == "step":
+            self._asked(srun, message)
+            return
+        step = self._step_of(srun)
+        if step is None:
+            return
+        if do == "launch":
+            self._launch(step, message)
+        elif do == "credit":
+            step.relay.srun_credit(int(message["bytes"]))
+        elif do == "signal":
+            self._send_nodes(
+                step, {"do": "signal", "step": step.number, "signal": int(message["signal"]), "ranks": None}
+            )
+        elif do == "window":
+            self._send_nodes(step, {**message, "step": step.number})
+        elif do in ("abort", "terminate"):
+            self._end_tasks(step, at_once=do == "abort")
+        else:
+            raise ValueError(f"no such message of srun: {do}")
+
+    def srun_data(self, srun: Link, rank: int, data: bytes) -> None:
+        """Input for the tasks of an srun's step."""
+        step = self._step_of(srun)
+        if step is not None and step.launched:
+            step.relay.input(rank, data)
+
+    def srun_gone(self, srun: Link) -> None:
+        """An srun's connection is lost: its tasks are killed."""
+        self._waiting = [waiting for waiting in self._waiting if waiting.srun is not srun]
+        step = self._step_of(srun)
+        if step is None:
+            return
+        step.srun = None
+        step.relay.srun_gone()
+        if step.launched:
+            self._kill(step)
+        else:
+            step.nodes.clear()
+        self._maybe_over(step)
+
+    # The nodes' side
+
+    def node_message(self, index: int, message: Message) -> None:
+        """A message about a step from node ``index``."""
+        step = self.steps.get(message["step"])
+        if step is None:
+            return
+        do = message["do"]
+        if do == "exit":
+            self._task_ended(step, index, message)
+        elif do == "drained":
+            self._drained(step, index)
+        elif do == "credit":
+            step.relay.node_credit(index, int(message["bytes"]))
+        elif do == "task":
+            self._tell(step, {"do": "task", "rank": message["rank"], "node": self._name(index), "pid": message["pid"]})
+
+    def node_data(self, index: int, number: int, rank: int, stream: int, data: bytes) -> None:
+        """Output of a task on node ``index``."""
+        step = self.steps.get(number)
+        if step is not None:
+            step.relay.output(index, rank, stream, data)
+
+    def node_lost(self, index: int) -> None:
+        """A node is gone with its tasks; the job is about to end."""
+        self.nodes.pop(index, None)
+        for step in list(self.steps.values()):
+            if index not in step.nodes:
+                continue
+            self._tell(step, {"do": "note", "line": f"error: Node failure on {self._name(index)}"})
+            for rank, place in step.place.items():
+                if place == index and rank not in step.statuses:
+                    self._task_ended(step, index, {"rank": rank, "status": SIGKILL, "text": "", "oom": False})
+            self._drained(step, index)
+
+    # The leader's orders
+
+    def open(self) -> None:
+        """The barrier is open: steps may start."""
+        self._opened = True
+        self._retry()
+
+    def signal(self, signal: int, number: int | None = None) -> None:
+        """Signals the tasks of one step, or of all. TERM and KILL are said as what they are: a cancelled step."""
+        for step in self._chosen(number):
+            if signal in (SIGKILL, SIGTERM):
+                self._say_cancelled(step, CANCELLED, abort=signal == SIGKILL)
+            self._send_nodes(step, {"do": "signal", "step": step.number, "signal": signal, "ranks": None})
+
+    def cancel(self, number: int, uid: int | None) -> None:
+        """Ends one step (``scancel 7.0``)."""
+        for step in self._chosen(number):
+            step.cancelled = True
+            step.fell(uid)
+            self._say_cancelled(step, CANCELLED, abort=True)
+            self._kill(step)
+
+    def job_ends(self, state: str, said: bool) -> None:
+        """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told."""
+        self._closing = True
+        for waiting in self._waiting:
+            self._refuse(waiting.srun, [f"error: Unable to create step for job {self._spec.job.job_id}: {_OVER}"])
+        self._waiting.clear()
+        for step in list(self.steps.values()):
+            if not step.launched:
+                step.nodes.clear()
+                self._maybe_over(step)
+            elif step.running:
+                step.cancelled = True
+                step.fell()
+                self._say_cancelled(step, state if said else CANCELLED, abort=True)
+
+    def job_gone(self, then: Callable[[], None]) -> None:
+        """Nothing of the job is left on any node: what did not report its end has ended. ``then``: all steps are over.
+
+        An srun that does not read gets ``LAST_WORDS`` seconds for the output that is left.
+        """
+        self._on_empty = then
+        for step in list(self.steps.values()):
+            for rank, index in step.place.items():
+                if step.launched and rank not in step.statuses:
+                    self._task_ended(step, index, {"rank": rank, "status": SIGKILL, "text": "", "oom": False})
+            step.nodes.clear()
+            self._maybe_over(step)
+        if self.steps:
+            self._loop.call_later(LAST_WORDS, self._drop_output)
+        else:
+            then()
+
+    def _drop_output(self) -> None:
+        for step in list(self.steps.values()):
+            step.relay.srun_gone()
+
+    # Creation
+
+    def _asked(self, srun: Link, message: Message) -> None:
+        if self._step_of(srun) is not None or any(waiting.srun is srun for waiting in self._waiting):
+            raise ValueError("one step for one srun")
+        request = StepRequest.from_dict(message["request"])
+        if not isinstance(message["environment"], dict):
+            raise TypeError("an environment is a JSON object")
+        if self._closing:
+            self._refuse(srun, [f"error: Unable to create step for job {self._spec.job.job_id}: {_OVER}"])
+            return
+        if not self._opened:
+            self._waiting.append(_Waiting(srun, request, message))
+            return
+        try:
+            layout = self._place(request)
+        except ShimError as refused:
+            if not isinstance(refused, StepError) or not refused.retry or request.immediate is not None:
+                self._refuse(srun, refused.lines)
+                return
+            self._waiting.append(_Waiting(srun, request, message))
+            srun.send({"do": "busy", "job_id": self._spec.job.job_id, "why": refused.why})
+            return
+        self._create(srun, request, layout, message)
+
+    def _create(self, srun: Link, request: StepRequest, layout: StepLayout, message: Message) -> None:
+        number = self._next
+        self._next += 1
+        name = request.name or (request.argv[0].rpartition("/")[2] if request.argv else "")
+        step = StepRun(number, name, request, layout, srun)
+        step.environment = message["environment"]
+        step.nodes = set(layout.nodes)
+        links = {index: self.nodes[index] for index in layout.nodes if index in self.nodes}
+        step.relay = Relay(number, srun, links, step.place)
+        step.relay.on_idle = lambda: self._maybe_over(step)
+        self.steps[number] = step
+        names = [self._name(index) for index in layout.nodes]
+        created = {
+            "do": "created",
+            "job_id": self._spec.job.job_id,
+            "step": number,
+            "name": name,
+            "ntasks": step.ntasks,
+            "nodes": names,
+            "ranks": layout.ranks,
+            "kill_wait": self._spec.cluster.kill_wait,
+            "files": self._launcher.shared_files(step),
+            "notes": layout.warnings,
+        }
+        self._record.write(
+            "step",
+            step=str(number),
+            name=name,
+            nodes=names,
+            tasks=step.ntasks,
+            cpus=sum(layout.cpus),
+            then=lambda: srun.send(created),
+        )
+
+    def _launch(self, step: StepRun, message: Message) -> None:
+        if step.launched or step.over or self._closing:
+            return
+        step.launched = True
+        for index, launch in self._launcher.messages(step, message):
+            if index in self.nodes:  # else the job is ending: it has lost a node
+                self.nodes[index].send(launch)
+        minutes = step.request.time_limit
+        if minutes is not None and minutes > 0:
+            step.limit_timer = self._loop.call_later(60 * minutes, lambda: self._time_out(step))
+
+    def _retry(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            try:
+                layout = self._place(one.request)
+            except ShimError as refused:
+                if isinstance(refused, StepError) and refused.retry:
+                    self._waiting.append(one)
+                else:
+                    self._refuse(one.srun, refused.lines)
+                continue
+            self._create(one.srun, one.request, layout, one.message)
+
+    # Ends
+
+    def _task_ended(self, step: StepRun, index: int, message: Message) -> None:
+        rank = int(message["rank"])
+        if rank in step.statuses or rank not in step.place:
+            return
+        status = int(message["status"])
+        step.statuses[rank] = status
+        step.oom = step.oom or bool(message.get("oom"))
+        if not WIFSIGNALED(status):
+            step.felled.discard(rank)  # it ended by itself after all
+        self._tell(
+            step,
+            {
+                "do": "exit",
+                "rank": rank,
+                "node": self._name(index),
+                "status": status,
+                "text": message.get("text", ""),
+                "oom": bool(message.get("oom")),
+            },
+        )
+
+    def _drained(self, step: StepRun, index: int) -> None:
+        step.nodes.discard(index)
+        step.relay.node_gone(index)
+        self._maybe_over(step)
+
+    def _maybe_over(self, step: StepRun) -> None:
+        if step.over or step.nodes or not step.relay.idle:
+            return  # the relay tells when it is idle
+        step.over = True
+        for timer in (step.kill_timer, step.limit_timer):
+            if timer is not None:
+                timer.cancel()
+        result = step.result()
+        self.derived = max(self.derived, result["status"])
+        self._record.write("step-end", then=lambda: self._ended(step, result["status"]), **result)
+
+    def _ended(self, step: StepRun, status: int) -> None:
+        self._tell(step, {"do": "ended", "status": status})
+        if step.srun is not None:
+            step.srun.finish()
+        del self.steps[step.number]
+        if not self._closing:
+            self._retry()
+        elif not self.steps and self._on_empty is not None:
+            self._on_empty()
+
+    def _end_tasks(self, step: StepRun, at_once: bool) -> None:
+        """srun gives its step up: KILL, or TERM and KILL after KillWait."""
+        if self._closing or not step.running:
+            return  # the job's own end goes on, with its own pauses
+        step.fell()
+        self._say_cancelled(step, CANCELLED, abort=False)
+        if at_once:
+            self._kill(step)
+        else:
+            self._term_then_kill(step)
+
+    def _time_out(self, step: StepRun) -> None:
+        """The step's own limit (``srun -t``) is reached."""
+        if step.running and not self._closing:
+            step.cancelled = True
+            step.fell()
+            self._say_cancelled(step, TIMEOUT, abort=True)
+            self._term_then_kill(step)
+
+    def _term_then_kill(self, step: StepRun) -> None:
+        for signal in (SIGCONT, SIGTERM):  # a stopped task takes no TERM
+            self._send_nodes(step, {"do": "signal", "step": step.number, "signal": signal, "ranks": None})
+        step.kill_timer = self._loop.call_later(self._spec.cluster.kill_wait, lambda: self._kill(step))
+
+    def _kill(self, step: StepRun) -> None:
+        self._send_nodes(step, {"do": "signal", "step": step.number, "signal": SIGKILL, "ranks": None})
+
+    # Small things
+
+    def _say_cancelled(self, step: StepRun, state: str, abort: bool) -> None:
+        host = self._name(step.layout.nodes[0])
+        line = step_line(f"{self._spec.job.job_id}.{step.number}", host, stamp(self._wall()), state)
+        self._tell(step, {"do": "cancelled", "line": line, "abort": abort})
+
+    def _chosen(self, number: int | None) -> list[StepRun]:
+        return [
+            step for step in self.steps.values() if step.launched and step.running and number in (None, step.number)
+        ]
+
+    def _step_of(self, srun: Link) -> StepRun | None:
+        for step in self.steps.values():
+            if step.srun is srun:
+                return step
+        return None
+
+    def _send_nodes(self, step: StepRun, message: Message) -> None:
+        for index in sorted(step.nodes):
+            link = self.nodes.get(index)
+            if link is not None:
+                link.send(message)
+
+    def _tell(self, step: StepRun, message: Message) -> None:
+        if step.srun is not None:
+            step.srun.send(message)
+
+    def _place(self, request: StepRequest) -> StepLayout:
+        used = in_use([step.layout for step in self.steps.values()], len(self._spec.nodes))
+        layout = step_layout(request, self._spec.job, used)
+        command_lines(request, layout)  # refused now rather than after the step was made
+        return layout
+
+    def _refuse(self, srun: Link, lines: Sequence[str]) -> None:
+        srun.send({"do": "refused", "lines": list(lines), "code": 1})
+        srun.finish()
+
+    def _name(self, index: int) -> str:
+        return self._spec.nodes[index].name

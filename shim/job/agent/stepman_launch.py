@@ -1,0 +1,97 @@
+"""How the nodes are told to launch a step: each task's command line, environment and files."""
+
+from __future__ import annotations
+
+from shim.core.environ.export import prepend_path
+from shim.core.environ.patterns import expand, job_names
+from shim.core.environ.step import step_environment, task_environment
+from shim.job.steps.multiprog import programs_of
+from shim.job.steps.streams import streams_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from shim.core.layout.step import StepLayout
+    from shim.core.model.request import StepRequest
+    from shim.job.agent.stepman_step import StepRun
+    from shim.job.spec import RunSpec
+
+    Message = dict[str, Any]
+
+_STREAMS = ("stdin", "stdout", "stderr")
+
+
+def with_commands(environment: Mapping[str, str], folder: str) -> dict[str, str]:
+    """The environment with our command folder first on PATH. A task that is to have no PATH gets none."""
+    return prepend_path(environment, folder) if "PATH" in environment else dict(environment)
+
+
+def command_lines(request: StepRequest, layout: StepLayout) -> list[Sequence[str]]:
+    """The command line of each rank. Raises ShimError when a --multi-prog file has none for a task."""
+    if request.multi_prog:
+        return [*programs_of(request.multi_prog, layout.ntasks, request.argv[0] if request.argv else "")]
+    return [request.argv] * layout.ntasks
+
+
+class Launcher:
+    """Builds the ``launch`` messages of a run's steps."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+
+    def shared_files(self, step: StepRun) -> dict[str, str]:
+        """The names of the files that srun itself opens, by stream."""
+        request = step.request
+        names = job_names(self._spec.job).replace(step=str(step.number), host=step.layout.names[0])
+        streams = zip(_STREAMS, streams_of(request.stdin, request.stdout, request.stderr))
+        return {name: expand(stream.pattern, names) for name, stream in streams if stream.kind == "shared"}
+
+    def messages(self, step: StepRun, ends: Message) -> Iterator[tuple[int, Message]]:
+        """The message for each node of the step. ``ends``: srun's ``launch``, with patterns for files of tasks."""
+        job, cluster = self._spec.job, self._spec.cluster
+        request, layout = step.request, step.layout
+        environment = step_environment(step.environment, job, cluster, request, layout, step.number)
+        environment = with_commands(environment, self._spec.commands)
+        lines = command_lines(request, layout)
+        for position, index in enumerate(layout.nodes):
+            tasks = [
+                {
+                    "rank": rank,
+                    "local": local,
+                    "argv": lines[rank],
+                    "environment": task_environment(job, cluster, request, layout, position, local),
+                    **self._own_files(step, ends, position, rank),
+                }
+                for local, rank in enumerate(layout.ranks[position])
+            ]
+            yield (
+                index,
+                {
+                    "do": "launch",
+                    "step": step.number,
+                    "name": step.name,
+                    "tasks": tasks,
+                    "environment": environment,
+                    "work_dir": request.work_dir or job.request.work_dir,
+                    "umask": job.request.umask if request.umask is None else request.umask,
+                    **{name: ends[name] for name in _STREAMS},
+                    "pty": request.pty,
+                    "window": request.window,
+                    "label": request.label,
+                    "ntasks": step.ntasks,
+                },
+            )
+
+    def _own_files(self, step: StepRun, ends: Message, position: int, rank: int) -> Message:
+        """The streams of one task that are files of its own."""
+        own = {}
+        for name in _STREAMS:
+            end = ends[name]
+            if end["to"] == "file":
+                names = job_names(self._spec.job).replace(
+                    step=str(step.number), host=step.layout.names[position], node=position, task=rank
+                )
+                own[name] = {**end, "path": expand(str(end["path"]), names)}
+        return own

@@ -1,0 +1,264 @@
+"""srun's side of one step: asks the leader for it, carries its streams and signals, and says how its tasks ended."""
+
+from __future__ import annotations
+
+import os
+from signal import SIGWINCH
+
+from shim.core.errors import ShimError
+from shim.job.address import read_address
+from shim.job.link import SessionLink
+from shim.job.loop import Loop
+from shim.job.session import open_session
+from shim.job.steps.exits import Exits, status_lines
+from shim.job.steps.interrupts import Interrupts
+from shim.job.steps.plumbing import Plumbing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from shim.core.model.request import StepRequest
+
+    Message = dict[str, Any]
+
+GATHER = 0.2  # seconds in which tasks that end share a line
+SLACK = 2  # seconds srun gives beyond KillWait, as its message says
+SIGKILL = 9
+
+
+class StepClient:
+    """One step from its request to its end.
+
+    ``run`` returns srun's exit code. ``request.work_dir`` and ``request.umask`` are filled in, and ``request.window`` where the
+    task gets a terminal. ``attend(loop)`` lets the caller watch something of its own meanwhile.
+    """
+
+    def __init__(
+        self,
+        run_dir: str,
+        job_id: int,
+        request: StepRequest,
+        environment: dict[str, str],
+        *,
+        disable_status: bool = False,
+        quit_on_interrupt: bool = False,
+        attend: Callable[[Loop], None] | None = None,
+    ) -> None:
+        self.loop = Loop()
+        self.job_id = job_id
+        self.request = request
+        self.created: Message | None = None
+        self.exits = Exits(f"{job_id}.0")
+        self.aborted = False  # "Job step aborted" was said
+        self._run_dir = run_dir
+        self._environment = environment
+        self._attend = attend
+        self._busy = False
+        self._failed: ShimError | None = None
+        self._gathering = False
+        self._killed_on_exit = False
+        self._waiting_others = False
+        self._over = False
+        self._plumbing = Plumbing(self.loop, request, self._send, self._send_data, self._broken)
+        self._interrupts = Interrupts(self, disable_status, quit_on_interrupt)
+        self._link = self._connect()
+
+    def run(self) -> int:
+        """Runs the step. Raises ShimError when there is none to be had."""
+        try:
+            self._interrupts.install()
+            if self._attend is not None:
+                self._attend(self.loop)
+            asked = {
+                "do": "step",
+                "request": self.request.to_dict(),
+                "environment": self._environment,
+                "sid": os.getsid(0),
+            }
+            self._link.send(asked)
+            self.loop.run()
+        finally:
+            self._plumbing.close()
+            self._link.close()
+            self.loop.close()
+        if self._failed is not None:
+            raise self._failed
+        return self.exits.code
+
+    # For the signals
+
+    @property
+    def step_id(self) -> str:
+        """``7.0``; the step must be there."""
+        return f"{self.job_id}.{self.created['step'] if self.created else 0}"
+
+    def say(self, *lines: str) -> None:
+        """Prints lines as srun's own."""
+        self._plumbing.say("".join(f"srun: {line}\n" for line in lines))
+
+    def send_signal(self, number: int) -> None:
+        """Signals all tasks."""
+        self._link.send({"do": "signal", "signal": number})
+
+    def say_status(self) -> None:
+        """Which tasks run, which have ended."""
+        if self.created is not None:
+            self.say(*status_lines(self.step_id, range(self.created["ntasks"]), self.exits.ended))
+
+    def resumed(self) -> None:
+        """srun was continued."""
+        self._plumbing.resumed()
+
+    def abort(self) -> None:
+        """Ends the step by force."""
+        self._say_aborted()
+        self._link.send({"do": "abort"})
+
+    def give_up(self, *lines: str, code: int = 1) -> None:
+        """Ends srun without a step."""
+        self._failed = ShimError(*lines, code=code)
+        self._finish()
+
+    # The leader
+
+    def _connect(self) -> SessionLink:
+        try:
+            address = read_address(self._run_dir)
+            with open(os.path.join(self._run_dir, "key"), encoding="ascii") as file:
+                key = bytes.fromhex(file.read())
+            link = SessionLink(open_session(self.loop, address, key, "srun"))
+        except (OSError, ValueError):
+            raise self._no_step("Job/step already completing or completed") from None
+        link.on_message = self._message
+        link.on_data = lambda _step, rank, stream, data: self._plumbing.output(rank, stream, data)
+        link.on_close = self._lost
+        return link
+
+    def _no_step(self, why: str) -> ShimError:
+        return ShimError(f"error: Unable to create step for job {self.job_id}: {why}")
+
+    def _lost(self, reason: str) -> None:
+        if self._over:
+            return
+        if self.created is None:
+            self._failed = self._no_step("Job/step already completing or completed")
+        else:
+            self.say(*self.exits.take_lines(), f"error: the connection to the job's first node is lost: {reason}")
+            self.exits.code = max(self.exits.code, 1)
+        self._finish()
+
+    def _message(self, message: Message) -> None:
+        do = message["do"]
+        if do == "exit":
+            self._task_ended(message)
+        elif do == "credit":
+            self._plumbing.credit(int(message["bytes"]))
+        elif do == "created":
+            self._begin(message)
+        elif do == "ended":
+            self._end()
+        elif do == "cancelled":
+            if message["abort"]:
+                self._say_aborted()
+            self._plumbing.say(message["line"] + "\n")
+        elif do == "busy":
+            self._busy = True
+            if not self.request.quiet:
+                why = message["why"]
+                self.say(f"Job {self.job_id} step creation temporarily disabled, retrying ({why})")
+        elif do == "note":
+            self.say(message["line"])
+        elif do == "refused":
+            self.give_up(*message["lines"], code=int(message["code"]))
+        elif do == "task" and self.request.verbose:
+            self.say(f"launch/slurm: _task_start: Node {message['node']}, task {message['rank']} started")
+
+    def _begin(self, created: Message) -> None:
+        self.created = created
+        self.exits = Exits(self.step_id)
+        self.say(*created["notes"])
+        if self._busy and not self.request.quiet:
+            self.say(f"Step created for job {self.job_id}")
+        try:
+            launch = self._plumbing.open(created)
+        except ShimError as error:
+            self._failed = error
+            self._finish()
+            return
+        self._link.send({"do": "launch", **launch})
+        self._plumbing.start()
+        if self.request.window is not None:
+            self.loop.on_signal(SIGWINCH, self._resized)
+
+    def _resized(self) -> None:
+        window = self._plumbing.window()
+        if window is not None:
+            self._link.send({"do": "window", "rows": window[0], "columns": window[1]})
+
+    def _send(self, message: Message) -> None:
+        self._link.send(message)
+
+    def _send_data(self, rank: int, data: bytes) -> None:
+        if self.created is not None:
+            self._link.send_data(self.created["step"], rank, 0, data)
+
+    def _broken(self) -> None:
+        """Nobody reads srun's output any more: the tasks end, as srun does on SIGPIPE."""
+        if self.created is not None:
+            self.send_signal(SIGKILL)
+
+    # Ends
+
+    def _task_ended(self, message: Message) -> None:
+        assert self.created is not None
+        status = int(message["status"])
+        first = not self.exits.ended
+        text = message["text"]
+        if text.startswith("error: "):
+            self.say(text)
+        elif text:
+            self._plumbing.say(text + "\n")
+        self.exits.add(message["node"], int(message["rank"]), status, bool(message["oom"]))
+        left = self.created["ntasks"] - len(self.exits.ended)
+        if not left:
+            self._say_exits()
+            return
+        if self.exits.pending and not self._gathering:
+            self._gathering = True
+            self.loop.call_later(GATHER, self._say_exits)
+        if status and self.request.kill_on_bad_exit and not self._killed_on_exit and not self.aborted:
+            self._killed_on_exit = True
+            self._say_exits()
+            self.say(f"launch/slurm: _step_signal: Terminating StepId={self.step_id}")
+            self._link.send({"do": "terminate"})
+        if first and self.request.wait:
+            self.loop.call_later(self.request.wait, self._waited)
+
+    def _waited(self) -> None:
+        assert self.created is not None
+        if self._over or self.aborted or len(self.exits.ended) == self.created["ntasks"]:
+            return
+        self._say_exits()
+        self.say(f"First task exited {self.request.wait}s ago")
+        self.say_status()
+        self.say(f"launch/slurm: _step_signal: Terminating StepId={self.step_id}")
+        self.abort()
+
+    def _say_exits(self) -> None:
+        self._gathering = False
+        self.say(*self._interrupts.shown(self.exits.take_lines()))
+
+    def _say_aborted(self) -> None:
+        if not self.aborted and self.created is not None:
+            self.aborted = True
+            seconds = int(self.created["kill_wait"]) + SLACK
+            self.say(f"Job step aborted: Waiting up to {seconds} seconds for job step to finish.")
+
+    def _end(self) -> None:
+        self.say(*self._interrupts.shown(self.exits.last_lines(self.aborted or self._interrupts.forced)))
+        self._finish()
+
+    def _finish(self) -> None:
+        self._over = True
+        self._plumbing.when_empty(self.loop.stop)

@@ -1,0 +1,87 @@
+"""What srun does with the signals it gets: Ctrl-C once and twice, termination, and those it passes on."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+
+    from shim.job.steps.client import StepClient
+else:
+    import _signal
+
+AGAIN = 1.0  # seconds in which a second Ctrl-C ends the step
+_FORWARDED = (_signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGALRM)
+_ENDING = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
+
+
+class Interrupts:
+    """The signals of one srun.
+
+    SIGINT shows the tasks' state; a second one within a second sends Ctrl-C to the tasks and ends the step. With
+    ``disable_status`` the first is sent to the tasks at once, with ``quit_on_interrupt`` it ends the step. SIGTERM, SIGHUP and
+    SIGQUIT end the step. SIGUSR1, SIGUSR2 and SIGALRM are passed on to the tasks.
+    """
+
+    def __init__(self, client: StepClient, disable_status: bool, quit_on_interrupt: bool) -> None:
+        self.forced = False
+        self._client = client
+        self._disable_status = disable_status
+        self._quit = quit_on_interrupt
+        self._last: float | None = None
+        self._ctrl_c = False
+
+    def install(self) -> None:
+        """From now on the loop gets the signals."""
+        loop = self._client.loop
+        _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
+        _signal.signal(_signal.SIGTTIN, _signal.SIG_IGN)  # reading in the background fails instead of stopping srun
+        loop.on_signal(_signal.SIGINT, self._interrupted)
+        loop.on_signal(_signal.SIGCONT, self._continued)
+        for number in _ENDING:
+            loop.on_signal(number, lambda number=number: self._terminated(number))  # type: ignore[misc]
+        for number in _FORWARDED:
+            loop.on_signal(number, lambda number=number: self._client.send_signal(number))  # type: ignore[misc]
+
+    def shown(self, lines: list[str]) -> list[str]:
+        """The exit lines that are printed: tasks that our own Ctrl-C ended are not news."""
+        if not self._ctrl_c:
+            return lines
+        return [line for line in lines if not line.endswith(": Interrupt")]
+
+    def _interrupted(self) -> None:
+        client = self._client
+        if client.created is None:
+            client.give_up(f"Cancelled pending job step with signal {int(_signal.SIGINT)}")
+            return
+        now = client.loop.now()
+        if self._disable_status and not self._ctrl_c:
+            client.say(f"sending Ctrl-C to StepId={client.step_id}")
+            client.send_signal(_signal.SIGINT)
+            return
+        if self._quit or (self._last is not None and now - self._last <= AGAIN):
+            self._ctrl_c = True
+            client.say(f"sending Ctrl-C to StepId={client.step_id}")
+            client.send_signal(_signal.SIGINT)
+            self._force()
+            return
+        self._last = now
+        client.say("interrupt (one more within 1 sec to abort)")
+        client.say_status()
+
+    def _terminated(self, number: int) -> None:
+        if self._client.created is None:
+            self._client.give_up(f"Cancelled pending job step with signal {int(number)}")
+        else:
+            self._force()
+
+    def _force(self) -> None:
+        if not self.forced:
+            self.forced = True
+            self._client.say("forcing job termination")
+            self._client.abort()
+
+    def _continued(self) -> None:
+        if self._client.created is not None:
+            self._client.say("got SIGCONT")
+        self._client.resumed()
