@@ -1,1 +1,1 @@
-"""The controller: the one process per user and host that moves jobs; the only writer of the index."""
+"""The controller: one process per user and host that moves jobs through their lives. It can be killed at any instruction."""

@@ -1,1 +1,1 @@
-"""What may become of a job: pure transitions over the model, with the clock as an argument."""
+"""What becomes of jobs: pure functions from (job, event, now) to jobs. The controller commits and acts on what they say."""

@@ -1,0 +1,219 @@
+"""The jobs that matter now, in memory and in the index. Nothing changes in memory before it is committed.
+
+with book.change() as change:
+    change.put(job)               # a job as it is to be from now on
+    change.order(job, Order(…))   # what is wanted of its run
+# committed: memory has it, and those who follow the job are told
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from shim.control.backends.base import Order
+from shim.control.controller import crash
+from shim.control.index.query import JobQuery
+from shim.control.index.store import Store
+from shim.control.lifecycle.tasks import pending_tasks
+from shim.core.model import states
+from shim.core.model.job import Job, Step
+
+Follower = Callable[[Job | None, Job], None]
+
+
+class Change:
+    """One transaction under way."""
+
+    def __init__(self, book: Book, store: Store) -> None:
+        self._book = book
+        self._store = store
+        self.jobs: dict[int, tuple[Job | None, Job]] = {}  # key -> (as it was committed, as it will be)
+        self.orders: list[tuple[int, int, int, Order]] = []
+        self.over: list[int] = []  # keys of jobs whose run is over
+
+    def get(self, key: int) -> Job | None:
+        """The job as this transaction has it so far."""
+        return self.jobs[key][1] if key in self.jobs else self._book.jobs.get(key)
+
+    def next_id(self, cluster: str, first: int, count: int = 1) -> int:
+        """The first of ``count`` job ids that nobody had before."""
+        return self._store.next_job_id(cluster, first, count)
+
+    def add(self, job: Job, now: float, token: str = "") -> Job:
+        """A new record; the job with its key."""
+        job = self._store.add_job(job, token)
+        self.jobs[job.key] = (None, job)
+        self._store.transition(job, "", now)
+        return job
+
+    def put(self, job: Job, now: float) -> Job:
+        """The job as it is from now on. A change of state, and a restart, are recorded for accounting."""
+        old = self.get(job.key)
+        if old == job:
+            return job
+        self._store.save_job(job)
+        if old is None or old.restarts != job.restarts:
+            self._ran_before(old, job, now)
+        elif old.state != job.state:
+            self._store.transition(job, old.state, now)
+        before = self.jobs[job.key][0] if job.key in self.jobs else old
+        self.jobs[job.key] = (before, job)
+        return job
+
+    def _ran_before(self, old: Job | None, job: Job, now: float) -> None:
+        if old is not None and old.state not in states.TERMINAL:
+            self._store.transition(old.replace(state=states.REQUEUED), old.state, now)
+        self._store.transition(job, states.REQUEUED, now)
+
+    def step(self, job: Job, step: Step) -> None:
+        """A step as it is from now on."""
+        self._store.save_step(job.key, step)
+
+    def order(self, job: Job, order: Order) -> Order:
+        """Keeps an order until it is obeyed; the order with its number."""
+        record = order.replace(number=0).to_dict()  # the row has the number
+        numbered = order.replace(number=self._store.add_order(job, record))
+        self.orders.append((numbered.number, job.key, job.restarts, numbered))
+        return numbered
+
+    def drop_orders(self, job: Job) -> None:
+        """The run of this job is over."""
+        self._store.drop_orders(job.key)
+        self.over.append(job.key)
+        self.orders = [entry for entry in self.orders if entry[1] != job.key]
+
+
+class Book:
+    """All jobs that have not ended and those that ended lately; older ones are looked up in the index."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self.store = store
+        self.clock = clock
+        self.jobs: dict[int, Job] = {}
+        self.orders: dict[int, tuple[int, int, Order]] = {}  # number -> (job key, restart, order)
+        self._ids: dict[tuple[str, int], int] = {}
+        self._arrays: dict[tuple[str, int], list[int]] = {}
+        self._whole: set[tuple[str, int]] = set()  # arrays of which memory has every record
+        self._active: dict[int, None] = {}
+        self.followers: list[Follower] = []
+
+    def load(self, lately: float) -> None:
+        """Reads what is active and what ended less than ``lately`` seconds ago."""
+        for job in self.store.jobs(JobQuery(active=False, ended_since=self.clock() - lately)):
+            self._remember(job)
+        for number, key, restart, record in self.store.orders():
+            self.orders[number] = (key, restart, Order.from_dict({**record, "number": number}))
+
+    @contextmanager
+    def change(self) -> Iterator[Change]:
+        """A transaction: all of it is committed and taken over, or nothing. Raises IndexFault when it cannot be written."""
+        change = Change(self, self.store)
+        with self.store.transaction():
+            yield change
+            crash.point("commit")
+        crash.point("committed")
+        for key in change.over:
+            self.orders = {number: entry for number, entry in self.orders.items() if entry[0] != key}
+        for old, job in change.jobs.values():
+            self._remember(job)
+            if old is None and job.array_tasks is not None:
+                self._whole.add((job.cluster, job.job_id))
+        for number, key, restart, order in change.orders:
+            self.orders[number] = (key, restart, order)
+        for old, job in change.jobs.values():
+            for follower in self.followers:
+                follower(old, job)
+
+    def _remember(self, job: Job) -> None:
+        self.jobs[job.key] = job
+        self._ids[job.cluster, job.job_id] = job.key
+        if job.array_job_id:
+            keys = self._arrays.setdefault((job.cluster, job.array_job_id), [])
+            if job.key not in keys:
+                keys.append(job.key)
+        if job.state in states.ACTIVE:
+            self._active[job.key] = None
+        else:
+            self._active.pop(job.key, None)
+
+    def orders_of(self, job: Job) -> list[Order]:
+        """What is still wanted of the present run of this job, oldest first."""
+        return [order for key, restart, order in self.orders.values() if key == job.key and restart == job.restarts]
+
+    def active(self, cluster: str | None = None) -> list[Job]:
+        """The jobs that have not ended, in the order of their records."""
+        found = [self.jobs[key] for key in self._active]
+        return found if cluster is None else [job for job in found if job.cluster == cluster]
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job is left that could do anything."""
+        return not self._active
+
+    def find(self, job_id: int, cluster: str | None = None) -> Job | None:
+        """The record with exactly this id, ended ones too."""
+        for name in self._clusters(cluster):
+            key = self._ids.get((name, job_id))
+            job = self.jobs[key] if key is not None else self.store.job(name, job_id)
+            if job is not None:
+                return job
+        return None
+
+    def array(self, job_id: int, cluster: str | None = None) -> list[Job]:
+        """All records of the array with this id, ended ones too; empty if there is no such array."""
+        for name in self._clusters(cluster):
+            found = {job.key: job for job in self.store.array(name, job_id)}
+            found.update({key: self.jobs[key] for key in self._arrays.get((name, job_id), ())})
+            if found:
+                return [found[key] for key in sorted(found)]
+        return []
+
+    def known(self, cluster: str, job_id: int, task: int | None) -> list[Job]:
+        """What a dependency on this job looks at: its record, or those of the array or of the one task."""
+        records = self._records(cluster, job_id)
+        if task is None:
+            return records
+        return [job for job in records if job.array_task_id == task] or [job for job in records if _waits(job, task)]
+
+    def _records(self, cluster: str, job_id: int) -> list[Job]:
+        """The job's record, or all records of the array."""
+        if (cluster, job_id) not in self._whole:
+            job = self.find(job_id, cluster)
+            if job is None or job.array_job_id != job_id:
+                return [job] if job is not None else []
+            for record in self.store.array(cluster, job_id):
+                if record.key not in self.jobs:
+                    self._remember(record)
+            self._whole.add((cluster, job_id))
+        return [self.jobs[key] for key in self._arrays[cluster, job_id]]
+
+    def _clusters(self, cluster: str | None) -> Iterable[str]:
+        if cluster is not None:
+            return (cluster,)
+        return dict.fromkeys(name for name, _ in self._ids) or ("local",)
+
+    def spool_key(self, job: Job) -> int:
+        """The key under which the job's script and environment are kept: an array's tasks share those of the array."""
+        if not job.array_job_id or job.job_id == job.array_job_id:
+            return job.key
+        master = self.find(job.array_job_id, job.cluster)
+        return master.key if master is not None else job.key
+
+    def forget_before(self, moment: float) -> None:
+        """Drops from memory what ended before ``moment``; the index keeps it. An array goes as a whole."""
+        busy = {self.jobs[key].array_job_id for key in self._active}
+        kept = {job.array_job_id for job in self.jobs.values() if job.end_time >= moment} | busy
+        for key, job in list(self.jobs.items()):
+            if key in self._active or job.end_time >= moment or (job.array_job_id and job.array_job_id in kept):
+                continue
+            del self.jobs[key]
+            self._ids.pop((job.cluster, job.job_id), None)
+            self._arrays.pop((job.cluster, job.array_job_id), None)
+            self._whole.discard((job.cluster, job.array_job_id))
+
+
+def _waits(job: Job, task: int) -> bool:
+    """Whether the task is in this record, the pending rest of its array."""
+    spec = pending_tasks(job)
+    return spec is not None and task in spec

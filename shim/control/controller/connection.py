@@ -1,0 +1,59 @@
+"""One client's connection as an operation sees it: who asks, events on the way, and whether the client is still there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from shim.control import channel
+from shim.control.channel import ChannelClosed
+from shim.control.protocol import MAX_MESSAGE
+
+
+class Connection:
+    """A client. ``uid`` and ``gid`` are the kernel's word, not the client's."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, uid: int, gid: int) -> None:
+        self.uid = uid
+        self.gid = gid
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def admin(self) -> bool:
+        """Whether the client may do what Slurm leaves to operators."""
+        return self.uid == 0
+
+    async def request(self) -> dict[str, Any]:
+        """The client's request. Raises ChannelClosed if it does not come or is none."""
+        try:
+            size = int.from_bytes(await self._reader.readexactly(4), "big")
+            if size > MAX_MESSAGE:
+                raise ChannelClosed("message too long")
+            return channel.unpack(await self._reader.readexactly(size))
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise ChannelClosed(str(error)) from None
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """An event or the reply. Raises ChannelClosed if the client is gone."""
+        try:
+            self._writer.write(channel.pack(message))
+            await self._writer.drain()
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+
+    async def gone(self) -> None:
+        """Returns when the client has closed its end: after its request it has nothing more to say."""
+        try:
+            while await self._reader.read(4096):
+                pass
+        except OSError:
+            return
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            pass  # it was gone before

@@ -1,0 +1,136 @@
+"""The controller put together: recover, serve, and leave when there is nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import shim
+from shim.control.backends.base import Backend
+from shim.control.controller import crash
+from shim.control.controller.book import Book
+from shim.control.controller.connection import Connection
+from shim.control.controller.dispatching import Dispatcher
+from shim.control.controller.observing import Observing, recover
+from shim.control.controller.operations import cancelling, ends, queueing, submitting
+from shim.control.controller.operations.allocating import Allocations
+from shim.control.controller.server import Operation, Server
+from shim.control.controller.world import World, log
+from shim.control.index.store import Store
+from shim.core.model.cluster import Cluster
+
+FORGET_EVERY = 600.0  # seconds between looks at what has ended long ago
+
+
+class Controller:
+    """One controller's life. ``make`` gives the backend of a cluster."""
+
+    def __init__(
+        self,
+        store: Store,
+        clusters: tuple[Cluster, ...],
+        make: Callable[[Cluster], Backend],
+        clock: Callable[[], float],
+        idle_after: float,
+    ) -> None:
+        self._store = store
+        self._clusters = clusters
+        self._make = make
+        self._clock = clock
+        self._idle_after = idle_after
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._stop = asyncio.Event()
+        self._started = clock()
+        self.world = World(Book(store, clock), clock)
+        self.dispatcher = Dispatcher(self.world)
+        self.allocations = Allocations(self.world, self.dispatcher)
+        self.observing = Observing(self.world, self._cluster_changed)
+        self.server = Server(self._operations(), self._look_idle)
+        self.world.book.followers.append(lambda _old, _job: self._look_idle())
+
+    async def run(self, sock: socket.socket) -> None:
+        """Serves until told to stop, or idle for long enough."""
+        await self.open()
+        await self.server.open(sock)
+        self._look_idle()
+        await self._stop.wait()
+        await self.close()
+
+    async def open(self) -> None:
+        """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""
+        longest = max((cluster.min_job_age for cluster in self._clusters), default=0)
+        self.world.book.load(longest)
+        for cluster in self._clusters:
+            backend = self._make(cluster)
+            self.world.backends[cluster.name] = backend
+            self.world.clusters[cluster.name] = await backend.open(self.observing)
+            self._store.save_cluster(self.world.clusters[cluster.name])
+        await recover(self.world, self.dispatcher.launcher.launch, self.dispatcher.launcher.order)
+        self.observing.flush()
+        self._store.caught_up()
+        crash.point("recovered")
+        self.allocations.expect()
+        self.dispatcher.kick()
+
+    async def close(self) -> None:
+        """Ends everything but the runs."""
+        self.dispatcher.alarm.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        await self.server.close()
+        await self.world.finish()
+        for backend in self.world.backends.values():
+            await backend.close()
+
+    def stop(self) -> None:
+        """Ends the controller soon; running jobs go on."""
+        self._stop.set()
+
+    def _look_idle(self) -> None:
+        """Starts the time after which an idle controller leaves; stops it while there is something to do."""
+        idle = self.world.book.idle and not self.server.busy
+        if not idle and self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        elif idle and self._idle_timer is None:
+            self._idle_timer = asyncio.get_running_loop().call_later(self._idle_after, self._leave)
+
+    def _leave(self) -> None:
+        self._idle_timer = None
+        if self.world.book.idle and not self.server.busy:
+            log.info("idle for %s s: leaving", self._idle_after)
+            self.stop()
+
+    def _cluster_changed(self, name: str) -> None:
+        self.dispatcher.kick()
+
+    def _operations(self) -> dict[str, Operation]:
+        world = self.world
+
+        def order(job: Any) -> None:
+            self.dispatcher.launcher.order(job)
+
+        return {
+            "ping": self._ping,
+            "shutdown": self._shutdown,
+            "submit": partial(submitting.submit, world),
+            "cancel": partial(cancelling.cancel, world, order),
+            "wait": partial(ends.wait, world),
+            "reach": partial(ends.reach, world),
+            "script": partial(ends.script, world),
+            "allocate": self.allocations.allocate,
+            "attach": self.allocations.attach,
+            "release": self.allocations.release,
+            **{op: partial(queueing.ask, op, world, order) for op in queueing.OPERATIONS},
+        }
+
+    async def _ping(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        return {"pid": os.getpid(), "started": self._started, "version": shim.__version__}
+
+    async def _shutdown(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        asyncio.get_running_loop().call_soon(self.stop)
+        return {}

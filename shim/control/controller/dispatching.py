@@ -1,0 +1,133 @@
+"""Passes of the scheduler: when something changed or a time has come, one pass for all that happened since the last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from shim.control.controller import crash
+from shim.control.controller.alarm import Alarm
+from shim.control.controller.book import Change
+from shim.control.controller.judging import Judge, split
+from shim.control.controller.launching import Launcher
+from shim.control.controller.world import World, log
+from shim.control.index.errors import IndexFault
+from shim.control.lifecycle import running, waiting
+from shim.control.scheduler import plan
+from shim.core.model import states
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job, NodeShare
+
+NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
+RETRY = 1.0  # seconds until a pass that could not be written is tried again
+
+
+class Dispatcher:
+    """Moves pending jobs on: dependencies, begin times, deadlines, starts."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._judge = Judge(world.book)
+        self._loop = asyncio.get_running_loop()
+        self._scheduled = False
+        self._passing = False
+        self.launcher = Launcher(world, self.kick)
+        self.alarm = Alarm(self._loop, world.clock, self.kick)
+        world.book.followers.append(self._changed)
+
+    def _changed(self, old: Job | None, job: Job) -> None:
+        if not self._passing:
+            self.kick()
+
+    def kick(self) -> None:
+        """A pass will follow once what is happening now is over; many kicks make one pass."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.run)
+
+    def run(self) -> None:
+        """One pass over all clusters."""
+        self._scheduled = False
+        now = self._world.clock()
+        started: list[Job] = []
+        self._passing = True
+        judging = self._judge.begin(now)
+        try:
+            with self._world.book.change() as change:
+                for cluster in self._world.clusters.values():
+                    if judging:
+                        self._judge.pass_over(change, cluster, now)
+                    self._times(change, cluster, now)
+                    started.extend(self._plan(change, cluster, now))
+        except IndexFault as fault:
+            log.error("%s", fault)
+            self._judge.again()
+            self.alarm.set(now + RETRY)
+            return
+        finally:
+            self._passing = False
+        crash.point("started")
+        for job in started:
+            self.launcher.launch(job)
+        self.alarm.set(self._next(now))
+        if self._judge.wanted:
+            self.kick()  # a start may be what another job waits for
+
+    def _times(self, change: Change, cluster: Cluster, now: float) -> None:
+        for job in self._world.book.active(cluster.name):
+            job = change.get(job.key) or job
+            if job.state != states.PENDING:
+                continue
+            if job.request.deadline and job.request.deadline <= now:
+                change.put(waiting.missed(job, now), now)
+            elif job.reason == "BeginTime" and job.request.begin <= now:
+                change.put(waiting.looked_at(job, now), now)
+
+    def _plan(self, change: Change, cluster: Cluster, now: float) -> list[Job]:
+        jobs = [change.get(job.key) or job for job in self._world.book.active(cluster.name)]
+        jobs.extend(job for old, job in change.jobs.values() if old is None and job.cluster == cluster.name)
+        pending = [job for job in jobs if job.state == states.PENDING]
+        if not pending:
+            return []
+        made = plan(pending, cluster, [job for job in jobs if job.state in states.ALLOCATED], now)
+        started = [self._start(change, job, shares, cluster, now) for job, shares in made.starts]
+        for job in pending:
+            current = change.get(job.key) or job
+            if current.state == states.PENDING:
+                self._waits(change, current, made.reasons.get(job.key), made.expected.get(job.key), now)
+        return started
+
+    def _start(self, change: Change, job: Job, shares: Sequence[NodeShare], cluster: Cluster, now: float) -> Job:
+        partition = job.partition
+        current = change.get(job.key) or job
+        if current.array_tasks is not None:
+            # The scheduler names the task in its copy of the rest's record.
+            task = job.array_task_id
+            assert task is not None
+            current, _rest = split(change, current, task, cluster, now)
+        hosts = self._world.backends[cluster.name].hosts(shares, current)
+        return change.put(running.starting(current, hosts, cluster, partition, now), now)
+
+    def _waits(
+        self, change: Change, job: Job, reason: str | None, expected: tuple[float, Sequence[str]] | None, now: float
+    ) -> None:
+        if not waiting.eligible(job, now):
+            return
+        changes: dict[str, object] = {}
+        if reason is not None and reason != job.reason:
+            changes["reason"] = reason
+        start = float(int(expected[0])) if expected is not None else 0.0
+        if abs(start - job.start_time) >= NEWS or changes:
+            changes["start_time"] = start
+        if changes:
+            change.put(job.replace(**changes), now)
+
+    def _next(self, now: float) -> float | None:
+        """When time alone will change something."""
+        times = [self._judge.due] if self._judge.due is not None else []
+        for job in self._world.book.active():
+            if job.state == states.PENDING:
+                wake = waiting.wakes_at(job, now)
+                if wake is not None:
+                    times.append(wake)
+        return min(times, default=None)

@@ -1,0 +1,122 @@
+"""Starting a run that is committed: everything its agents need, handed to the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shim.control import launchers, starter
+from shim.control.backends.base import Backend, BackendError
+from shim.control.controller import crash, spool
+from shim.control.controller.login import login_environment
+from shim.control.controller.world import World, log, run_of
+from shim.control.index.errors import IndexFault
+from shim.control.lifecycle import running
+from shim.core.environ import export
+from shim.core.environ.job import batch_environment
+from shim.core.model import states
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+from shim.job.spec import RunNode, RunSpec
+
+
+class Launcher:
+    """Starts runs, one task each; afterwards their orders can be passed on."""
+
+    def __init__(self, world: World, changed: Callable[[], None]) -> None:
+        self._world = world
+        self._changed = changed
+        self._under_way: set[int] = set()
+
+    def launch(self, job: Job) -> None:
+        """Starts the job's run in the background. The job is committed as CONFIGURING, or was before a restart."""
+        if job.key not in self._under_way:
+            self._under_way.add(job.key)
+            self._world.task(self._start(job))
+
+    async def _start(self, job: Job) -> None:
+        world = self._world
+        try:
+            await self._ask(job)
+        except BackendError as error:
+            log.warning("job %s was not started: %s", job.job_id, error)
+            self._failed(job, error.reason, error.transient)
+        except (OSError, ValueError) as error:
+            log.warning("job %s cannot be started: %s", job.job_id, error)
+            self._failed(job, "JobLaunchFailure", False)
+        finally:
+            self._under_way.discard(job.key)
+        for order in world.book.orders_of(job):
+            await world.backends[job.cluster].order(run_of(job), order)
+
+    async def _ask(self, job: Job) -> None:
+        world = self._world
+        key = world.book.spool_key(job)
+        submission = spool.read(key)
+        script = spool.script(key) if submission.has_script else None
+        backend = world.backends[job.cluster]
+        spec, environment = run_spec(job, world.cluster_of(job), backend, submission)
+        crash.point("start")
+        await backend.start(spec, environment, script)
+        crash.point("start-asked")
+
+    def _failed(self, job: Job, reason: str, transient: bool) -> None:
+        world = self._world
+        now = world.clock()
+        current = world.book.jobs.get(job.key)
+        if current is None or current.restarts != job.restarts or current.state not in states.ALLOCATED:
+            return
+        cluster = world.cluster_of(job)
+        ended = [order.state for order in world.book.orders_of(job) if order.kind == "end" and order.step is None]
+        try:
+            with world.book.change() as change:
+                if ended:
+                    change.put(running.lost(current, ended[-1], cluster, now), now)
+                else:
+                    change.put(running.not_started(current, reason, transient, cluster, now), now)
+                change.drop_orders(current)
+        except IndexFault as fault:
+            # The row still says CONFIGURING: the next controller starts it again.
+            log.error("%s", fault)
+        self._changed()
+
+    def order(self, job: Job) -> None:
+        """Passes on what is wanted of the job's run; while it is being started that happens right afterwards."""
+        if job.key not in self._under_way:
+            self._world.task(self._pass_on(job))
+
+    async def _pass_on(self, job: Job) -> None:
+        backend = self._world.backends.get(job.cluster)
+        if backend is not None:
+            for order in self._world.book.orders_of(job):
+                crash.point("order")
+                await backend.order(run_of(job), order)
+
+
+def run_spec(
+    job: Job, cluster: Cluster, backend: Backend, submission: spool.Submission
+) -> tuple[RunSpec, dict[str, str]]:
+    """The spec of a job's run, and the complete environment of its batch script."""
+    commands = launchers.folder()
+    nodes = []
+    for share in job.shares:
+        node = cluster.node(share.name)
+        nodes.append(
+            RunNode(name=share.name, host=share.host or share.name, address=node.address if node is not None else "")
+        )
+    spec = RunSpec(
+        job=job,
+        cluster=cluster,
+        nodes=tuple(nodes),
+        script=submission.has_script,
+        limit=running.limit_seconds(job, cluster),
+        isolate=cluster.settings.get("isolation", "none"),
+        commands=commands,
+        news=tuple(starter.argv()),
+        memory=tuple(share.memory for share in job.shares),
+        rlimits=submission.rlimits,
+    )
+    user = export.apply_export(
+        submission.environment, job.request.export, login_environment(job), job.request.get_user_env
+    )
+    variables = batch_environment(job, cluster)
+    return spec, export.prepend_path(export.completed(user, variables), commands)

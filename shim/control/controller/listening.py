@@ -1,0 +1,27 @@
+"""The controller's socket. Apart from the server, so that it listens before asyncio is imported."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from shim.control.channel import Address
+
+_BACKLOG = 128
+
+
+def listen(path: str) -> socket.socket:
+    """A listening socket at ``path`` that only its owner can connect to. The caller holds the controller's lock."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    old = os.umask(0o177)
+    try:
+        with Address(path) as address:
+            sock.bind(address)
+    finally:
+        os.umask(old)
+    sock.listen(_BACKLOG)
+    return sock

@@ -1,0 +1,124 @@
+"""The controller's process: one for each state folder, started by whoever needs it (starter.py).
+
+Listens before it imports anything dear, so that the command that started it can already connect. Its standard output and
+error are the log.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from shim.control import alive, paths
+from shim.core.errors import ShimError
+
+if TYPE_CHECKING:
+    import socket
+
+    from shim.control.controller.controller import Controller
+
+IDLE = 60.0  # seconds without jobs and connections after which it leaves; SHIM_CONTROLLER_IDLE
+_LOCK_PATIENCE = 5.0  # seconds for one that is just leaving to give up the lock
+_REFUSALS = 2.0  # seconds in which a controller that cannot work tells why
+_LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one kept beside it
+
+
+def main() -> int:
+    """Runs the controller; the process's exit code."""
+    lock = _lock(paths.state_dir() + "/controller.lock")
+    if lock is None:
+        return 0  # another one is there
+    _fold_log(paths.log_path())
+    from shim.control.controller.listening import listen
+
+    path = paths.socket_path()
+    sock = listen(path)
+    try:
+        return _work(sock)
+    finally:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        sock.close()
+        os.close(lock)
+
+
+def _lock(path: str) -> int | None:
+    """The lock that makes this the only controller; None if there is one that listens."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    end = time.monotonic() + _LOCK_PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except OSError:
+            if alive.alive() or time.monotonic() > end:
+                os.close(lock)
+                return None
+            time.sleep(0.01)
+
+
+def _fold_log(path: str) -> None:
+    try:
+        if os.path.getsize(path) > _LOG_LIMIT:
+            os.replace(path, path + ".old")
+    except OSError:
+        return  # there is none yet
+
+
+def _work(sock: socket.socket) -> int:
+    import asyncio
+    import logging
+
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(process)d %(levelname)s %(message)s"
+    )
+    return asyncio.run(_serve(sock))
+
+
+async def _serve(sock: socket.socket) -> int:
+    import asyncio
+    import signal
+
+    from shim.control.controller.server import refuse_all
+    from shim.control.controller.world import log
+
+    try:
+        controller = _made()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, controller.stop)
+        log.info("controller %s begins", os.getpid())
+        await controller.run(sock)
+    except ShimError as error:
+        log.error("%s", error)
+        await refuse_all(sock, error.lines, _REFUSALS)
+        return 1
+    log.info("controller %s ends", os.getpid())
+    return 0
+
+
+def _made() -> Controller:
+    """The controller over this host's index and configuration. Raises ShimError where one of them cannot be used."""
+    if sys.flags.no_site:
+        # Started with -S: what the index's migrations and the backends need is in site-packages.
+        import site
+
+        site.main()
+    from shim.control import site as configured
+    from shim.control.backends import make
+    from shim.control.controller.controller import Controller
+    from shim.control.index.store import open_store
+
+    return Controller(open_store(paths.index_path()), configured.clusters(), make, time.time, _idle_seconds())
+
+
+def _idle_seconds() -> float:
+    try:
+        return float(os.environ["SHIM_CONTROLLER_IDLE"])
+    except (KeyError, ValueError):
+        return IDLE

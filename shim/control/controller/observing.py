@@ -1,0 +1,173 @@
+"""What backends report, taken into the index: journal lines become transitions, steps and ends.
+
+Every line has a number and a job remembers the last one it took in, so that reading a journal again changes nothing. Lines that
+arrive together are committed together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shim.control.backends.base import Run
+from shim.control.controller import crash
+from shim.control.controller.book import Change
+from shim.control.controller.world import World, log, run_of
+from shim.control.index.errors import IndexFault
+from shim.control.lifecycle import running
+from shim.core.model import states
+from shim.core.model.job import Job, Step
+
+RETRY = 1.0  # seconds until lines that could not be written are tried again
+
+
+class Observing:
+    """The observer that all backends are given."""
+
+    def __init__(self, world: World, cluster_changed: Callable[[str], None]) -> None:
+        self._world = world
+        self._loop = asyncio.get_running_loop()
+        self._lines: list[tuple[Run, Mapping[str, Any]]] = []
+        self._scheduled = False
+        self._cluster_changed = cluster_changed
+
+    def happened(self, run: Run, event: Mapping[str, Any]) -> None:
+        """One line of a journal; taken in soon, together with those that come at the same time."""
+        self._lines.append((run, event))
+        self._soon()
+
+    def lost(self, run: Run, reason: str) -> None:
+        """The run ended without saying so."""
+        log.warning("job %s, run %s is lost: %s", run.job_id, run.restart, reason)
+        self._lines.append((run, {"kind": "lost", "at": self._world.clock()}))
+        self._soon()
+
+    def cluster_changed(self, cluster: str) -> None:
+        """Nodes changed."""
+        self._cluster_changed(cluster)
+
+    def _soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Commits all lines that came; then, and only then, runs that have ended are let go."""
+        self._scheduled = False
+        lines, over = self._lines, list[Run]()
+        try:
+            with self._world.book.change() as change:
+                for run, event in lines:
+                    if self._take(change, run, event):
+                        over.append(run)
+        except IndexFault as fault:
+            log.error("%s", fault)
+            self._scheduled = True
+            self._loop.call_later(RETRY, self.flush)
+            return
+        self._lines = self._lines[len(lines) :]
+        crash.point("observed")
+        for run in over:
+            self._world.task(self._forget(run))
+
+    async def _forget(self, run: Run) -> None:
+        crash.point("forget")
+        await self._world.backends[run.cluster].forget(run)
+
+    def _take(self, change: Change, run: Run, event: Mapping[str, Any]) -> bool:
+        """Takes one line in; whether the run is over and can be forgotten."""
+        found = self._world.book.find(run.job_id, run.cluster)
+        job = change.get(found.key) if found is not None else None
+        if job is None or job.restarts != run.restart or job.state not in states.ALLOCATED:
+            # A line of a run whose end is committed: it may go.
+            return event["kind"] in ("ended", "lost") and job is not None
+        number = int(event.get("n", 0))
+        if number and number <= job.journal:
+            return False
+        handler = _HANDLERS.get(str(event["kind"]))
+        if handler is None:
+            log.warning("job %s: unknown line %r", run.job_id, event)
+            return False
+        if number:
+            job = job.replace(journal=number)
+        now = float(event.get("at") or self._world.clock())
+        after = handler(self, change, job, event)
+        if after.restarts == job.restarts and after.journal != job.journal:
+            after = after.replace(journal=job.journal)
+        change.put(after, now)
+        over = after.restarts != run.restart or after.state in states.TERMINAL
+        if over:
+            change.drop_orders(after)
+        return over
+
+    def _started(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return running.started(job, float(event["at"]))
+
+    def _step(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        change.step(
+            job,
+            Step(
+                job_id=job.job_id,
+                restart=job.restarts,
+                step_id=str(event["step"]),
+                name=str(event.get("name") or ""),
+                nodes=tuple(event.get("nodes") or ()),
+                tasks=int(event.get("tasks") or 1),
+                cpus=int(event.get("cpus") or 1),
+                start_time=float(event["at"]),
+            ),
+        )
+        return job
+
+    def _step_end(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        wanted = str(event["step"])
+        before = [step for step in self._world.book.store.steps([job]) if step.step_id == wanted]
+        step = before[0] if before else Step(job_id=job.job_id, restart=job.restarts, step_id=wanted)
+        uid = event.get("cancelled_by")
+        change.step(
+            job,
+            step.replace(
+                state=str(event.get("state") or states.COMPLETED),
+                exit_status=int(event.get("status") or 0),
+                cancelled_by=int(uid) if uid is not None else None,
+                end_time=float(event["at"]),
+            ),
+        )
+        return job
+
+    def _ending(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return running.ending(job)
+
+    def _ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return running.ended(job, event, self._world.cluster_of(job))
+
+    def _lost(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        ends = [order for order in self._world.book.orders_of(job) if order.kind == "end" and order.step is None]
+        ordered = ends[-1].state if ends else ""
+        return running.lost(job, ordered, self._world.cluster_of(job), float(event["at"]))
+
+
+_HANDLERS: dict[str, Callable[[Observing, Change, Job, Mapping[str, Any]], Job]] = {
+    "started": Observing._started,
+    "step": Observing._step,
+    "step-end": Observing._step_end,
+    "ending": Observing._ending,
+    "ended": Observing._ended,
+    "lost": Observing._lost,
+}
+
+
+async def recover(world: World, launch: Callable[[Job], None], order: Callable[[Job], None]) -> None:
+    """After a start: tells every backend what the index believes to run, and asks again for what may not have been asked.
+
+    A run of whose journal nothing was taken in may never have reached its backend: starting it again is harmless.
+    """
+    for name, backend in world.backends.items():
+        runs = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
+        await backend.recover([(run_of(job), job.journal) for job in runs])
+        for job in runs:
+            if not job.journal:
+                launch(job)
+            else:
+                order(job)

@@ -1,0 +1,178 @@
+"""``allocate``, ``attach`` and ``release``: jobs of salloc and srun, whose life is their client's connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from shim.control.backends.base import Order
+from shim.control.channel import ChannelClosed
+from shim.control.controller import spool
+from shim.control.controller.connection import Connection
+from shim.control.controller.dispatching import Dispatcher
+from shim.control.controller.operations import cancelling
+from shim.control.controller.operations.submitting import cluster_named, submitted
+from shim.control.controller.operations.targets import DENIED, INVALID_ID
+from shim.control.controller.world import World, run_of
+from shim.control.lifecycle import running
+from shim.core.environ.job import allocation_environment
+from shim.core.errors import RequestError, ShimError
+from shim.core.model import states
+from shim.core.model.job import Job
+
+GRACE = 30.0  # seconds a client has to attach to a controller that was started anew
+
+
+class Allocations:
+    """Who is attached to which job."""
+
+    def __init__(self, world: World, dispatcher: Dispatcher) -> None:
+        self._world = world
+        self._dispatcher = dispatcher
+        self._attached: Counter[int] = Counter()
+        self._released: set[int] = set()
+
+    async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """Submits, tells what happens to the job, answers at its end."""
+        cluster = cluster_named(self._world, message.get("cluster"))
+        job = submitted(self._world, connection, message, cluster)
+        await connection.send({"event": "submitted", "job_id": job.job_id})
+        self._dispatcher.run()
+        return await self._follow(job.key, connection)
+
+    async def attach(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """The same for a job that was submitted before, from its present state on."""
+        job = self._world.book.find(int(message["job_id"]))
+        if job is None:
+            raise ShimError(f"error: {INVALID_ID}")
+        if job.uid != connection.uid:
+            raise ShimError(f"error: {DENIED}")
+        return await self._follow(job.key, connection)
+
+    async def release(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """The client's command has ended with ``status``: so has the job."""
+        job = self._world.book.find(int(message["job_id"]))
+        if job is None:
+            raise ShimError(f"error: {INVALID_ID}")
+        if job.uid != connection.uid and not connection.admin:
+            raise ShimError(f"error: {DENIED}")
+        self._released.add(job.key)
+        self._end(job, Order(number=0, kind="release", status=int(message.get("status") or 0)))
+        return {}
+
+    async def _follow(self, key: int, connection: Connection) -> dict[str, Any]:
+        job = self._world.book.jobs[key]
+        keep = self._submission(job).keep
+        self._attached[key] += 1
+        gone = asyncio.ensure_future(connection.gone())
+        try:
+            return await self._tell_all(key, connection, gone)
+        except ChannelClosed:
+            return {}
+        finally:
+            gone.cancel()
+            self._attached[key] -= 1
+            self._left(key, keep)
+
+    async def _tell_all(self, key: int, connection: Connection, gone: asyncio.Future[None]) -> dict[str, Any]:
+        told: set[str] = set()
+        patience = self._patience(self._world.book.jobs[key])
+        while True:
+            job = self._world.book.jobs[key]
+            if patience is not None and job.state == states.PENDING and self._world.clock() >= patience:
+                raise self._impatient(job)
+            event = self._event(job)
+            if event is not None and event["event"] not in told:
+                told.add(event["event"])
+                await connection.send(event)
+                continue  # it may have changed meanwhile
+            if job.state in states.TERMINAL:
+                return {"state": job.state, "exit_status": job.exit_status}
+            changed = asyncio.ensure_future(self._world.changed([key]))
+            pause = None if patience is None or job.state != states.PENDING else patience - self._world.clock()
+            await asyncio.wait({changed, gone}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+            if gone.done():
+                raise ChannelClosed("the client is gone")
+
+    def _event(self, job: Job) -> dict[str, Any] | None:
+        """What the client must know about the job as it is."""
+        if job.state == states.PENDING:
+            return {"event": "queued", "job_id": job.job_id, "reason": job.reason}
+        if job.state == states.RUNNING:
+            run_dir = self._world.backends[job.cluster].reach(run_of(job))
+            return {
+                "event": "granted",
+                "job": job.to_dict(),
+                "environment": allocation_environment(job, self._world.cluster_of(job)),
+                "run_dir": run_dir,
+                "reach": {"run_dir": run_dir},
+            }
+        if job.state == states.CONFIGURING or job.key in self._released:
+            return None
+        if job.state == states.COMPLETING:
+            state = states.TIMEOUT if job.reason == "TimeLimit" else states.CANCELLED
+            return {"event": "revoked", "state": state, "reason": job.reason}
+        if job.state in states.TERMINAL:
+            return {"event": "revoked", "state": job.state, "reason": job.reason}
+        return None
+
+    def _patience(self, job: Job) -> float | None:
+        """``--immediate``: until when the job must have started."""
+        if job.request.immediate is None:
+            return None
+        return job.submit_time + job.request.immediate
+
+    def _impatient(self, job: Job) -> RequestError:
+        self._end(job, Order(number=0, kind="release"))
+        self._released.add(job.key)
+        if job.request.immediate:
+            return RequestError("error: Unable to allocate resources: Requested nodes are busy")
+        return RequestError(
+            "error: Unable to allocate resources: Immediate execution impossible, insufficient priority"
+        )
+
+    def _left(self, key: int, keep: bool) -> None:
+        """A client is gone: the job ends with its last one, unless it was asked to stay."""
+        job = self._world.book.jobs.get(key)
+        if job is None or self._attached[key] or job.state not in states.ACTIVE:
+            return
+        if job.state == states.PENDING or not keep:
+            self._end(job, None)
+
+    def _end(self, job: Job, order: Order | None) -> None:
+        """Ends the job: by ``order`` if it runs, as cancelled by its user if there is none."""
+        now = self._world.clock()
+        with self._world.book.change() as change:
+            if job.state == states.PENDING:
+                change.put(running.cancelled(job, job.uid, now), now)
+                return
+            if job.state not in states.ALLOCATED or job.state == states.COMPLETING:
+                return
+            if order is None:
+                cancelling.end(change, job, states.CANCELLED, job.uid, now)
+            else:
+                change.order(job, order)
+                change.put(running.ending(job), now)
+        self._dispatcher.launcher.order(job)
+
+    def expect(self) -> None:
+        """After a start: jobs whose clients do not attach in time are ended."""
+        waiting = [
+            job
+            for job in self._world.book.active()
+            if job.request.kind != "batch" and not self._submission(job).keep and job.state != states.COMPLETING
+        ]
+        if waiting:
+            asyncio.get_running_loop().call_later(GRACE, self._give_up, [job.key for job in waiting])
+
+    def _give_up(self, keys: list[int]) -> None:
+        for key in keys:
+            self._left(key, False)
+
+    def _submission(self, job: Job) -> spool.Submission:
+        try:
+            return spool.read(self._world.book.spool_key(job))
+        except (OSError, ValueError):
+            return spool.Submission()

@@ -1,0 +1,118 @@
+"""``cancel``: scancel's part. What is pending ends at once; what runs is told, and ends when its leader says so."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Callable
+from typing import Any
+
+from shim.control.backends.base import Order
+from shim.control.controller import crash
+from shim.control.controller.book import Change
+from shim.control.controller.connection import Connection
+from shim.control.controller.operations.targets import (
+    DENIED,
+    FINISHED,
+    INVALID_ID,
+    Target,
+    is_rest_with,
+    records,
+    targets_of,
+)
+from shim.control.controller.world import World
+from shim.control.lifecycle import running, tasks
+from shim.core.model import states
+from shim.core.model.job import Job
+
+_NO_UPDATE = "Job can not be altered now, try again later"
+# scancel's ways of signalling -> an order's scope: plain = steps only, -b = the batch shell, -f = everything.
+_SCOPES = {"default": "steps", "batch": "batch", "full": "all"}
+
+
+async def cancel(
+    world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
+) -> dict[str, Any]:
+    """The operation: one result for each target, with Slurm's text where it could not be done."""
+    number = message.get("signal")
+    scope = str(message.get("scope") or "default")
+    results: list[dict[str, Any]] = []
+    ordered: list[Job] = []
+    with world.book.change() as change:
+        for target in targets_of(message):
+            error = None
+            found = records(world.book, target)
+            current = [change.get(job.key) or job for job in found]
+            if not current:
+                error = INVALID_ID
+            elif any(job.uid != connection.uid for job in current) and not connection.admin:
+                error = DENIED
+            else:
+                error = _one(change, target, current, number, scope, connection.uid, world.clock(), ordered)
+            results.append({"target": target.to_dict(), "error": error})
+    crash.point("cancelled")
+    for job in ordered:
+        order(job)
+    return {"results": results}
+
+
+def _one(
+    change: Change,
+    target: Target,
+    found: list[Job],
+    number: int | None,
+    scope: str,
+    uid: int,
+    now: float,
+    ordered: list[Job],
+) -> str | None:
+    alive = [job for job in found if job.state in states.ACTIVE]
+    if not alive:
+        return FINISHED
+    error = None
+    for job in alive:
+        if job.state == states.PENDING:
+            error = _pending(change, target, job, number, uid, now)
+        elif target.step is not None:
+            wish = _step_order(target.step, number, uid)
+            change.order(job, wish)
+            ordered.append(job)
+        elif job.state == states.COMPLETING and number is None:
+            error = FINISHED if len(alive) == 1 else None
+        else:
+            ordered.append(_running(change, job, number, scope, uid, now))
+    return error
+
+
+def _pending(change: Change, target: Target, job: Job, number: int | None, uid: int, now: float) -> str | None:
+    if target.step is not None:
+        return FINISHED
+    if number not in (None, signals.SIGKILL):
+        return _NO_UPDATE
+    if target.task is not None and is_rest_with(job, target.task):
+        change.put(tasks.cancelled_tasks(job, [target.task], uid, now), now)
+    else:
+        change.put(running.cancelled(job, uid, now), now)
+    return None
+
+
+def _step_order(step: str, number: int | None, uid: int) -> Order:
+    if number is None:
+        return Order(number=0, kind="end", step=step, state=states.CANCELLED, uid=uid)
+    return Order(number=0, kind="signal", signal=number, step=step, uid=uid)
+
+
+def _running(change: Change, job: Job, number: int | None, scope: str, uid: int, now: float) -> Job:
+    if number is None or (number == signals.SIGKILL and scope == "default"):
+        return end(change, job, states.CANCELLED, uid, now, signal=number or 0)
+    change.order(job, Order(number=0, kind="signal", signal=number, scope=_SCOPES[scope], uid=uid))
+    if number == signals.SIGSTOP and job.state == states.RUNNING:
+        return change.put(job.replace(state=states.STOPPED), now)
+    if number == signals.SIGCONT and job.state == states.STOPPED:
+        return change.put(job.replace(state=states.RUNNING), now)
+    return job
+
+
+def end(change: Change, job: Job, state: str, uid: int, now: float, *, signal: int = 0, why: str = "") -> Job:
+    """Orders the end of a job's run in ``state``; the job is COMPLETING from now on. ``signal`` KILL: without TERM first."""
+    change.order(job, Order(number=0, kind="end", state=state, uid=uid, signal=signal, why=why))
+    return change.put(running.ending(job), now)

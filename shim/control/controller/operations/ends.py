@@ -1,0 +1,61 @@
+"""``wait``, ``reach`` and ``script``: what a client wants to know of one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shim.control.controller import spool
+from shim.control.controller.book import Book
+from shim.control.controller.connection import Connection
+from shim.control.controller.operations.targets import FINISHED, INVALID_ID, Target, records
+from shim.control.controller.world import World, run_of
+from shim.core.errors import ShimError
+from shim.core.model import states
+from shim.core.model.job import Job
+
+
+def _found(book: Book, message: dict[str, Any]) -> list[Job]:
+    found = records(book, Target(job_id=int(message["job_id"]), task=message.get("task")))
+    if not found:
+        raise ShimError(f"error: {INVALID_ID}")
+    return found
+
+
+async def wait(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    """Answers when the job has ended; of an array, when all its tasks have: with the worst of their ends."""
+    while True:
+        found = _found(world.book, message)
+        if all(job.state in states.TERMINAL for job in found):
+            worst = max(found, key=_badness)
+            return {"state": worst.state, "exit_status": worst.exit_status, "restarts": worst.restarts}
+        await world.changed([job.key for job in found])
+
+
+def _badness(job: Job) -> tuple[int, int]:
+    """By exit code, a signal above none: what sbatch --wait makes its own code of."""
+    signalled = job.exit_status & 0x7F
+    return (1 if signalled else job.exit_status >> 8, signalled)
+
+
+async def reach(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    """Where the leader of a running job is. Waits for a job that is being configured."""
+    while True:
+        job = _found(world.book, message)[-1]
+        if job.state == states.CONFIGURING:
+            await world.changed([job.key])
+            continue
+        if job.state == states.PENDING:
+            raise ShimError("error: Job is pending execution")
+        if job.state not in states.ALLOCATED or job.state == states.COMPLETING:
+            raise ShimError(f"error: {FINISHED}")
+        run_dir = world.backends[job.cluster].reach(run_of(job))
+        return {"job": job.to_dict(), "run_dir": run_dir, "cluster": job.cluster}
+
+
+async def script(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    """The batch script as it was submitted."""
+    job = _found(world.book, message)[0]
+    text = spool.script(world.book.spool_key(job))
+    if text is None:
+        raise ShimError(f"error: {INVALID_ID}")
+    return {"script": text.decode("utf-8", "surrogateescape")}

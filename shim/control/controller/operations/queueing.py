@@ -1,0 +1,178 @@
+"""scontrol's ``hold``, ``release``, ``requeue``, ``requeuehold``, ``suspend``, ``resume``, ``top`` and ``update``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shim.control.backends.base import Order
+from shim.control.controller.book import Change
+from shim.control.controller.connection import Connection
+from shim.control.controller.judging import split
+from shim.control.controller.operations import cancelling
+from shim.control.controller.operations.targets import DENIED, INVALID_ID, is_rest_with, records, targets_of
+from shim.control.controller.world import World
+from shim.control.lifecycle import files, running, tasks, updating, waiting
+from shim.control.lifecycle.updating import UpdateRefused
+from shim.core.model import states
+from shim.core.model.job import Job
+
+NOT_YOURS = "Invalid user id"
+IS_PENDING = "Job is pending execution"
+NOT_SUSPENDED = "Job is not suspended"
+NO_REQUEUE = "Requested operation is presently disabled"
+BATCH_ONLY = "Only batch jobs are accepted or processed"
+UNEXPECTED = "Unexpected message received"
+
+
+class Asking:
+    """One request under way: what the handlers of single jobs need."""
+
+    def __init__(self, world: World, change: Change, connection: Connection, message: dict[str, Any]) -> None:
+        self.world = world
+        self.change = change
+        self.connection = connection
+        self.message = message
+        self.now = world.clock()
+        self.ordered: list[Job] = []
+
+
+class Refused(Exception):
+    """Slurm's text for what cannot be done to a job."""
+
+
+Handler = Callable[[Asking, Job], None]
+
+
+async def ask(
+    op: str, world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
+) -> dict[str, Any]:
+    """The operation ``op``: one result for each target. Orders are passed on once everything is committed."""
+    results: list[dict[str, Any]] = []
+    with world.book.change() as change:
+        asking = Asking(world, change, connection, message)
+        for target in targets_of(message):
+            error = None
+            found = records(world.book, target)
+            if not found:
+                error = UNEXPECTED if op in ("suspend", "resume") else DENIED if op == "top" else INVALID_ID
+            for job in found:
+                try:
+                    _one(op, asking, change.get(job.key) or job, target.task)
+                except (Refused, UpdateRefused) as refused:
+                    # Of an array with parts in several states, what cannot be changed does not hinder the rest.
+                    error = str(refused) if len(found) == 1 else error
+            results.append({"target": target.to_dict(), "error": error})
+    for job in asking.ordered:
+        order(job)
+    return {"results": results}
+
+
+def _one(op: str, asking: Asking, job: Job, task: int | None) -> None:
+    if job.uid != asking.connection.uid and not asking.connection.admin:
+        raise Refused(NOT_YOURS if op == "update" else DENIED)
+    if task is not None and is_rest_with(job, task):
+        cluster = asking.world.cluster_of(job)
+        job, rest = split(asking.change, job, task, cluster, asking.now)
+        if rest is not None:
+            asking.change.put(tasks.settled(rest), asking.now)
+    _HANDLERS[op](asking, job)
+
+
+def _hold(asking: Asking, job: Job) -> None:
+    asking.change.put(waiting.hold(job, asking.now), asking.now)
+
+
+def _release(asking: Asking, job: Job) -> None:
+    if job.held == "admin" and not asking.connection.admin:
+        raise Refused(DENIED)
+    asking.change.put(waiting.release(job, asking.now), asking.now)
+
+
+def _requeue(asking: Asking, job: Job) -> None:
+    _back(asking, job, hold=False)
+
+
+def _requeuehold(asking: Asking, job: Job) -> None:
+    _back(asking, job, hold=True)
+
+
+def _back(asking: Asking, job: Job, *, hold: bool) -> None:
+    cluster = asking.world.cluster_of(job)
+    if job.state == states.PENDING or _going_back(asking, job):
+        raise Refused(IS_PENDING)
+    if job.request.kind != "batch":
+        raise Refused(BATCH_ONLY)
+    if not running.may_requeue(job, cluster):
+        raise Refused(NO_REQUEUE)
+    if hold:
+        job = asking.change.put(job.replace(held="user"), asking.now)
+    if job.state in states.TERMINAL:
+        asking.change.put(running.requeued(job, cluster, asking.now), asking.now)
+        return
+    uid = asking.connection.uid
+    why = "DUE TO JOB REQUEUE"
+    asking.ordered.append(cancelling.end(asking.change, job, states.REQUEUED, uid, asking.now, why=why))
+
+
+def _going_back(asking: Asking, job: Job) -> bool:
+    return any(order.state == states.REQUEUED for order in asking.world.book.orders_of(job))
+
+
+def _suspend(asking: Asking, job: Job) -> None:
+    _operator(asking)
+    if job.state == states.PENDING:
+        raise Refused(IS_PENDING)
+    if job.state not in (states.RUNNING, states.STOPPED, states.SUSPENDED):
+        raise Refused(updating.FINISHED)
+    after = asking.change.put(running.suspended(job, asking.now), asking.now)
+    if after != job:
+        asking.change.order(job, Order(number=0, kind="suspend"))
+        asking.ordered.append(after)
+
+
+def _resume(asking: Asking, job: Job) -> None:
+    _operator(asking)
+    if job.state != states.SUSPENDED:
+        raise Refused(NOT_SUSPENDED)
+    asking.change.order(job, Order(number=0, kind="resume"))
+    asking.ordered.append(asking.change.put(running.resumed(job, asking.now), asking.now))
+
+
+def _top(asking: Asking, job: Job) -> None:
+    _operator(asking)
+    if job.state != states.PENDING:
+        raise Refused(updating.NOT_PENDING)
+    others = asking.world.book.active(job.cluster)
+    highest = max((other.priority for other in others if other.state == states.PENDING), default=job.priority)
+    asking.change.put(job.replace(priority=highest + 1), asking.now)
+
+
+def _operator(asking: Asking) -> None:
+    if not asking.connection.admin:
+        raise Refused(DENIED)
+
+
+def _update(asking: Asking, job: Job) -> None:
+    fields = {str(name): str(text) for name, text in (asking.message.get("fields") or {}).items()}
+    cluster = asking.world.cluster_of(job)
+    after = updating.updated(job, fields, cluster, admin=asking.connection.admin, now=asking.now)
+    if after.state == states.PENDING:
+        after = files.named(after)
+    elif after.time_limit != job.time_limit:
+        asking.change.order(job, Order(number=0, kind="limit", seconds=running.limit_seconds(after, cluster)))
+        asking.ordered.append(job)
+    asking.change.put(after, asking.now)
+
+
+_HANDLERS: dict[str, Handler] = {
+    "hold": _hold,
+    "release_job": _release,
+    "requeue": _requeue,
+    "requeuehold": _requeuehold,
+    "suspend": _suspend,
+    "resume": _resume,
+    "top": _top,
+    "update": _update,
+}
+OPERATIONS = tuple(_HANDLERS)

@@ -1,0 +1,48 @@
+"""Which records a target means: ``12``, ``12_3``, an array as a whole, a task by its own id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shim.control.controller.book import Book
+from shim.control.lifecycle import tasks
+from shim.core.model.job import Job
+from shim.core.value import Value
+
+INVALID_ID = "Invalid job id specified"
+FINISHED = "Job/step already completing or completed"
+DENIED = "Access/permission denied"
+
+
+class Target(Value):
+    """A job, the task of an array, or (``step``) a step of either."""
+
+    job_id: int
+    task: int | None = None
+    step: str | None = None
+
+
+def targets_of(message: dict[str, Any]) -> list[Target]:
+    """The targets of a request, in its order."""
+    return [Target.from_dict(target) for target in message.get("targets") or ()]
+
+
+def records(book: Book, target: Target) -> list[Job]:
+    """The records that a target means: those of an array when its id is given, else one; empty if there is none.
+
+    A task that is pending in its array's rest is meant by that rest.
+    """
+    if target.task is None:
+        job = book.find(target.job_id)
+        if job is None:
+            return []
+        return book.array(target.job_id, job.cluster) if job.array_job_id == target.job_id else [job]
+    array = book.array(target.job_id)
+    own = [job for job in array if job.array_task_id == target.task]
+    return own or [job for job in array if is_rest_with(job, target.task)]
+
+
+def is_rest_with(job: Job, task: int | None) -> bool:
+    """Whether the job is the pending rest of an array and has this task in it."""
+    spec = tasks.pending_tasks(job)
+    return spec is not None and task is not None and task in spec

@@ -1,0 +1,114 @@
+"""The socket: who may connect, which protocol is spoken, which operation answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from shim.control.channel import ChannelClosed
+from shim.control.controller.connection import Connection
+from shim.control.controller.world import log
+from shim.control.lifecycle.transitions import IllegalTransition
+from shim.control.protocol import PROTOCOL
+from shim.core.errors import ShimError
+
+Operation = Callable[[Connection, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+class Server:
+    """Answers clients. ``idle`` is told whenever the last connection is gone."""
+
+    def __init__(self, operations: dict[str, Operation], idle: Callable[[], None]) -> None:
+        self._operations = operations
+        self._idle = idle
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def open(self, sock: socket.socket) -> None:
+        """Begins to accept on a listening socket."""
+        self._server = await asyncio.start_unix_server(self._accepted, sock=sock)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a client is connected."""
+        return bool(self._clients)
+
+    async def close(self) -> None:
+        """Accepts nobody any more and ends all connections: their clients ask the next controller."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._clients):
+            task.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            pass  # the controller ends
+        finally:
+            self._clients.discard(task)
+            writer.close()
+            if not self._clients:
+                self._idle()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sock: socket.socket = writer.get_extra_info("socket")
+        _pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        if uid not in (os.getuid(), 0):
+            return
+        connection = Connection(reader, writer, uid, gid)
+        try:
+            message = await connection.request()
+            await connection.send(await self._answer(connection, message))
+        except ChannelClosed:
+            return  # who does not wait for an answer gets none
+
+    async def _answer(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        if message.get("protocol") != PROTOCOL:
+            return refused(
+                f"error: the controller speaks protocol {PROTOCOL}, this command {message.get('protocol')}: they are of "
+                "different versions",
+                "error: end the running controller with: shim controller stop",
+            )
+        operation = self._operations.get(str(message.get("op")))
+        if operation is None:
+            return refused(f"error: the controller does not know {message.get('op')!r}")
+        try:
+            return {"ok": True, **await operation(connection, message)}
+        except ShimError as error:
+            return {"ok": False, "lines": list(error.lines), "code": error.code}
+        except (KeyError, TypeError, ValueError, AttributeError, IllegalTransition) as error:
+            log.exception("%s", message.get("op"))
+            return refused(f"error: internal error in the controller: {type(error).__name__}: {error}")
+
+
+def refused(*lines: str) -> dict[str, Any]:
+    """The reply of a refusal."""
+    return {"ok": False, "lines": list(lines), "code": 1}
+
+
+async def refuse_all(sock: socket.socket, lines: tuple[str, ...], seconds: float) -> None:
+    """Answers everybody with ``lines`` for a while: a controller that cannot work says so on the terminals it was started for."""
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer, os.getuid(), os.getgid())
+        try:
+            await connection.request()
+            await connection.send(refused(*lines))
+        except ChannelClosed:
+            pass
+        await connection.close()
+
+    server = await asyncio.start_unix_server(accepted, sock=sock)
+    await asyncio.sleep(seconds)
+    server.close()

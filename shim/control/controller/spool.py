@@ -1,0 +1,59 @@
+"""What was handed in with a job, in files beside the index: script, environment, and what only its start needs.
+
+Written before the row is committed: a row that is there has its files. Lost power may take them, ``kill -9`` may not.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from shim.control import paths
+from shim.core import jsonlite
+from shim.core.value import Value
+
+
+class Submission(Value):
+    """``environment`` as it was handed in; ``keep``: an allocation that outlives its connection; ``rlimits`` of the shell."""
+
+    environment: dict[str, str] = {}
+    rlimits: dict[str, tuple[int, int]] = {}
+    keep: bool = False
+    token: str = ""
+    has_script: bool = False
+
+
+def write(key: int, submission: Submission, script: bytes | None) -> None:
+    """Keeps both for the job with this key. OSError if they cannot be written."""
+    folder = paths.job_spool(key)
+    paths.ensure(paths.spool_dir())
+    paths.ensure(folder)
+    if script is not None:
+        _write(f"{folder}/script", script)
+    _write(f"{folder}/submission.json", jsonlite.dumps(submission.to_dict()).encode("ascii"))
+
+
+def read(key: int) -> Submission:
+    """What was handed in. OSError or ValueError if it is gone or damaged."""
+    with open(f"{paths.job_spool(key)}/submission.json", "rb") as file:
+        data: dict[str, Any] = jsonlite.loads(file.read().decode("ascii"))
+    return Submission.from_dict(data)
+
+
+def script(key: int) -> bytes | None:
+    """The batch script's copy; None for a job without one."""
+    try:
+        with open(f"{paths.job_spool(key)}/script", "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: str, content: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)

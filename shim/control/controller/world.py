@@ -1,0 +1,73 @@
+"""What the parts of the controller share: the clock, the book, the clusters and their backends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from shim.control.backends.base import Backend, Run
+from shim.control.controller.book import Book
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+
+log = logging.getLogger("shim.controller")
+
+
+class World:
+    """One controller's surroundings. ``clock``: seconds since the epoch; tests inject their own."""
+
+    def __init__(self, book: Book, clock: Callable[[], float]) -> None:
+        self.book = book
+        self.clock = clock
+        self.clusters: dict[str, Cluster] = {}
+        self.backends: dict[str, Backend] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Who waits for a change of one job: woken and forgotten when it changes.
+        self._waiting: dict[int, list[asyncio.Future[None]]] = {}
+        book.followers.append(self._changed)
+
+    def cluster_of(self, job: Job) -> Cluster:
+        """The job's cluster; one that is configured no more is an empty one."""
+        return self.clusters.get(job.cluster) or Cluster(name=job.cluster)
+
+    def task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs ``work`` beside everything else; an error in it is logged, never lost."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task failed", exc_info=task.exception())
+
+    async def finish(self) -> None:
+        """Waits for everything that runs beside; cancels what does not end by itself."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def changed(self, keys: list[int]) -> None:
+        """Returns after the next change of any of these jobs."""
+        woken = asyncio.get_running_loop().create_future()
+        for key in keys:
+            self._waiting.setdefault(key, []).append(woken)
+        try:
+            await woken
+        finally:
+            for key in keys:
+                waiting = self._waiting.get(key)
+                if waiting is not None and woken in waiting:
+                    waiting.remove(woken)
+
+    def _changed(self, old: Job | None, job: Job) -> None:
+        for woken in self._waiting.pop(job.key, ()):
+            if not woken.done():
+                woken.set_result(None)
+
+
+def run_of(job: Job) -> Run:
+    """The present run of a job."""
+    return Run(cluster=job.cluster, job_id=job.job_id, restart=job.restarts)

@@ -1,0 +1,169 @@
+"""From the start of a job to its end, and back into the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from shim.control.lifecycle import files, submission, waiting
+from shim.control.lifecycle.transitions import move
+from shim.core.model import states
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job, NodeShare
+from shim.core.model.request import INFINITE
+
+# A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.
+REQUEUE_DELAY = 1.0
+
+_LAUNCH_FAILURE = 53  # Slurm's exit code 0:53
+_REASONS = {states.TIMEOUT: "TimeLimit", states.OUT_OF_MEMORY: "OutOfMemory", states.NODE_FAIL: "NodeDown"}
+
+
+def starting(job: Job, shares: Sequence[NodeShare], cluster: Cluster, partition: str, now: float) -> Job:
+    """The job with its nodes, CONFIGURING until its agents have met."""
+    limit = job.time_limit
+    if limit is None:
+        limit = submission.default_limit(cluster.partition(partition))
+    granted = move(
+        job,
+        states.CONFIGURING,
+        reason="None",
+        shares=tuple(shares),
+        partition=partition,
+        nodes=len(shares),
+        cpus=sum(share.cpus for share in shares),
+        tasks=sum(share.tasks for share in shares),
+        time_limit=limit,
+        last_sched=now,
+        journal=0,
+    )
+    return _from(files.named(granted), now)
+
+
+def limit_seconds(job: Job, cluster: Cluster) -> int | None:
+    """How long the job may run; None without a limit (also for a limit that Slurm shows as INVALID)."""
+    if job.time_limit is None or job.time_limit < 0:
+        return None
+    return (job.time_limit + cluster.over_time) * 60
+
+
+def _from(job: Job, at: float) -> Job:
+    """The job counted from ``at``: start, and the end that its limit sets."""
+    unlimited = job.time_limit is None or job.time_limit < 0
+    return job.replace(start_time=at, end_time=0 if unlimited else at + (job.time_limit or 0) * 60)
+
+
+def started(job: Job, at: float) -> Job:
+    """The barrier opened: the job runs, and its limit counts from here."""
+    if job.state == states.CONFIGURING:
+        return _from(move(job, states.RUNNING), at)
+    return job  # it is being ended already
+
+
+def not_started(job: Job, reason: str, transient: bool, cluster: Cluster, now: float) -> Job:
+    """The backend could not start the run: again later if that may help, else the job has failed."""
+    if transient and job.state == states.CONFIGURING:
+        again = move(job, states.PENDING, shares=(), partition=submission.partition_text(job.request, cluster))
+        again = submission.shaped(again.replace(request=_begin_at(again, now + REQUEUE_DELAY)), cluster)
+        return waiting.looked_at(again.replace(start_time=0, end_time=0, eligible_time=0), now)
+    return move(job, states.FAILED, reason=reason, exit_status=_LAUNCH_FAILURE, end_time=now)
+
+
+def ending(job: Job) -> Job:
+    """The job's processes are being ended: COMPLETING until nothing of it is left."""
+    return job if job.state == states.COMPLETING else move(job, states.COMPLETING, reason="None")
+
+
+def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
+    """After the journal's last line: the end, or back into the queue if that was ordered or a node was lost."""
+    at = float(event.get("at", 0))
+    state = str(event.get("state"))
+    if state not in states.TERMINAL and state != states.REQUEUED:
+        state = states.FAILED
+    if state == states.REQUEUED or (state == states.NODE_FAIL and may_requeue(job, cluster)):
+        return requeued(job, cluster, at)
+    status = int(event.get("status") or 0)
+    reason = str(event.get("reason") or "") or _REASONS.get(state) or _failure(state, status)
+    uid = event.get("uid")
+    return move(
+        job,
+        state,
+        reason=reason,
+        exit_status=status,
+        derived_status=int(event.get("derived") or 0),
+        cancelled_by=int(uid) if uid is not None else job.cancelled_by,
+        end_time=at,
+    )
+
+
+def _failure(state: str, status: int) -> str:
+    if state != states.FAILED:
+        return "None"
+    return "JobLaunchFailure" if status & 0x7F else "NonZeroExitCode"
+
+
+def lost(job: Job, ordered: str, cluster: Cluster, now: float) -> Job:
+    """The run's leader died without a word. ``ordered``: the end that was asked for already (empty: none)."""
+    return ended(job, {"at": now, "state": ordered or states.NODE_FAIL, "status": 0}, cluster)
+
+
+def may_requeue(job: Job, cluster: Cluster) -> bool:
+    """Whether the job may run again: a batch job that allows it, or does not say where the cluster does."""
+    if job.request.kind != "batch":
+        return False
+    return cluster.requeue if job.request.requeue is None else job.request.requeue
+
+
+def requeued(job: Job, cluster: Cluster, now: float) -> Job:
+    """Pending again with one restart more; not before the delay is over, and held if it was asked to be."""
+    delay = float(cluster.settings.get("requeue_delay") or REQUEUE_DELAY)
+    back = move(
+        job,
+        states.PENDING,
+        restarts=job.restarts + 1,
+        reason=waiting.REQUEUED_HELD if job.held else "None",
+        request=_begin_at(job, now + delay),
+        partition=submission.partition_text(job.request, cluster),
+        shares=(),
+        dependency="",
+        submit_time=float(int(now)),
+        eligible_time=0,
+        start_time=0,
+        end_time=0,
+        suspend_time=0,
+        exit_status=0,
+        derived_status=0,
+        cancelled_by=None,
+        journal=0,
+    )
+    return waiting.looked_at(files.named(submission.shaped(back, cluster)), now)
+
+
+def _begin_at(job: Job, when: float) -> Any:
+    return job.request.replace(begin=ceil(when))
+
+
+def suspended(job: Job, now: float) -> Job:
+    """``scontrol suspend``: nothing happens to a job that is suspended already."""
+    return job if job.state == states.SUSPENDED else move(job, states.SUSPENDED, suspend_time=now)
+
+
+def resumed(job: Job, now: float) -> Job:
+    """``scontrol resume``: the time it stood still does not count against the limit."""
+    pause = max(0.0, now - job.suspend_time) if job.suspend_time else 0.0
+    return move(job, states.RUNNING, end_time=job.end_time + pause if job.end_time else 0)
+
+
+def cancelled(job: Job, uid: int, now: float) -> Job:
+    """A pending job is cancelled: it ends at once and has no exit status."""
+    return move(job, states.CANCELLED, cancelled_by=uid, start_time=now, end_time=now)
+
+
+def limited(job: Job, minutes: int) -> Job:
+    """A running job with another time limit (minutes or INFINITE)."""
+    return _from(job.replace(time_limit=minutes), job.start_time) if minutes != INFINITE else _unlimited(job)
+
+
+def _unlimited(job: Job) -> Job:
+    return job.replace(time_limit=INFINITE, end_time=0)

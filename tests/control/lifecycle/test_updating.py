@@ -1,0 +1,115 @@
+"""scontrol update: what may be changed, and Slurm's texts for the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from shim.control.lifecycle import running
+from shim.control.lifecycle.updating import UpdateRefused, updated
+from shim.core.model.job import Job
+from tests.control.lifecycle.samples import CLUSTER, NOW, SHARES, a_job
+
+
+def change(job: Job, *, admin: bool = False, **fields: str) -> Job:
+    return updated(job, fields, CLUSTER, admin=admin, now=NOW)
+
+
+def a_running_job() -> Job:
+    return running.started(running.starting(a_job(time_limit=10), SHARES, CLUSTER, "debug", NOW), NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("5", 5), ("1:00:00", 60), ("+10", 20), ("-5", 5), ("UNLIMITED", -1), ("1-0", 1440)]
+)
+def test_time_limit(text: str, minutes: int) -> None:
+    assert change(a_job(time_limit=10), TimeLimit=text).time_limit == minutes
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"TimeLimit": "abc"}, "Invalid TimeLimit value"),
+        ({"TimeLimit": "-50"}, "Invalid TimeLimit value"),
+        ({"Nice": "-20"}, "Access/permission denied"),
+        ({"Nice": "x"}, "Invalid Nice value"),
+        ({"Deadline": "2030-01-01"}, "Access/permission denied"),
+        ({"Shared": "1"}, "Access/permission denied"),
+        ({"Partition": "nosuch"}, "Invalid partition name specified"),
+        ({"ReqNodeList": "nosuch"}, "Invalid node name specified"),
+        ({"NumNodes": "4-2"}, "Node count specification invalid"),
+        ({"Dependency": "foo:1"}, "Job dependency problem"),
+        ({"EndTime": "now"}, "Job is not running"),
+        ({"Reservation": "x"}, "Requested reservation is invalid"),
+        ({"BadField": "1"}, "Update of this parameter is not supported: BadField=1"),
+        ({"StartTime": "soonish"}, "Invalid StartTime value"),
+        ({"MinMemoryNode": "much"}, "Memory specification can not be satisfied"),
+        ({"Priority": "10"}, "Access/permission denied"),
+    ],
+)
+def test_refusals_while_pending(fields: dict[str, str], text: str) -> None:
+    with pytest.raises(UpdateRefused) as caught:
+        change(a_job(time_limit=10), **fields)
+    assert str(caught.value) == text
+
+
+def test_a_held_job_says_so_when_a_priority_is_asked_for() -> None:
+    with pytest.raises(UpdateRefused, match="Job is in held state, pending scheduler release"):
+        change(a_job(hold=True), Priority="10")
+    assert change(a_job(), Priority="0").reason == "JobHeldUser"
+
+
+def test_what_an_owner_may_change() -> None:
+    job = change(
+        a_job(),
+        jobname="x",
+        TIMELIMIT="7",
+        Comment="two words",
+        NumNodes="2",
+        NumTasks="3",
+        Nice="20",
+        Partition="gpu",
+        Features="fast",
+        MinMemoryCPU="300",
+        StartTime="now+1hour",
+        Requeue="0",
+        StdOut="/tmp/x.out",
+    )
+    assert (job.name, job.time_limit, job.comment, job.nodes, job.tasks) == ("x", 7, "two words", 2, 3)
+    assert (job.partition, job.reason, job.request.begin) == ("gpu", "BeginTime", int(NOW) + 3600)
+    assert job.request.requeue is False
+    assert job.priority == a_job().priority - 20
+
+
+def test_a_dependency_can_be_lifted() -> None:
+    job = change(a_job(), Dependency="afterok:1")
+    assert (job.dependency, job.reason) == ("afterok:1", "Dependency")
+    assert change(job, Dependency="").reason == "None"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"TimeLimit": "30"}, "Access/permission denied"),
+        ({"TimeLimit": "UNLIMITED"}, "Access/permission denied"),
+        ({"Partition": "gpu"}, "Job is no longer pending execution"),
+        ({"Gres": "gpu:2"}, "Job is no longer pending execution"),
+        ({"ReqNodeList": "node2"}, "Invalid node name specified"),
+        ({"Priority": "10"}, "Changes to job priority are not persistent, change nice instead"),
+    ],
+)
+def test_refusals_while_running(fields: dict[str, str], text: str) -> None:
+    with pytest.raises(UpdateRefused) as caught:
+        change(a_running_job(), **fields)
+    assert str(caught.value) == text
+
+
+def test_what_may_be_changed_while_running() -> None:
+    job = change(a_running_job(), TimeLimit="5", JobName="runname", Comment="run")
+    assert (job.time_limit, job.end_time, job.name, job.comment) == (5, NOW + 300, "runname", "run")
+    assert change(a_running_job(), admin=True, TimeLimit="60").end_time == NOW + 3600
+
+
+def test_an_ended_job_cannot_be_changed() -> None:
+    ended = running.ended(a_running_job(), {"at": NOW, "state": "COMPLETED"}, CLUSTER)
+    with pytest.raises(UpdateRefused, match="Job/step already completing or completed"):
+        change(ended, Comment="late")
