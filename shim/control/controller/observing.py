@@ -137,7 +137,7 @@ class Observing:
         return job
 
     def _ending(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
-        return running.ending(job)
+        return running.ending(job, str(event.get("state") or ""))
 
     def _ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.ended(job, event, self._world.cluster_of(job))

@@ -70,9 +70,10 @@ def not_started(job: Job, reason: str, transient: bool, cluster: Cluster, now: f
     return move(job, states.FAILED, reason=reason, exit_status=_LAUNCH_FAILURE, end_time=now)
 
 
-def ending(job: Job) -> Job:
-    """The job's processes are being ended: COMPLETING until nothing of it is left."""
-    return job if job.state == states.COMPLETING else move(job, states.COMPLETING, reason="None")
+def ending(job: Job, state: str = "") -> Job:
+    """The job's processes are being ended: COMPLETING until nothing of it is left. ``state``: what it will end as, if known."""
+    reason = _REASONS.get(state, "None")
+    return job.replace(reason=reason) if job.state == states.COMPLETING else move(job, states.COMPLETING, reason=reason)
 
 
 def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:

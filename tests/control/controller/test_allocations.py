@@ -1,0 +1,116 @@
+"""salloc and srun: a job whose life is its client's connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shim.core.errors import ShimError
+from tests.control.controller.fakes import Bench, Client, bench, submission
+
+ALL_NODES = {"kind": "alloc", "min_nodes": 4, "max_nodes": 4, "exclusive": "node"}
+
+
+def allocate(box: Bench, client: Client, *, keep: bool = False, **request: object) -> asyncio.Future[dict[str, object]]:
+    request.setdefault("kind", "alloc")
+    fields = submission(script=None, **request)  # type: ignore[arg-type]
+    return asyncio.ensure_future(box.ask("allocate", client, **fields, keep=keep))
+
+
+def kinds(client: Client) -> list[str]:
+    return [event["event"] for event in client.events]
+
+
+@bench
+async def test_an_allocation_from_grant_to_release(box: Bench) -> None:
+    client = Client()
+    reply = allocate(box, client, ntasks=2)
+    await box.settle()
+    job_id = client.events[0]["job_id"]
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    assert kinds(client) == ["submitted", "granted"]
+    granted = client.events[1]
+    assert (granted["run_dir"], granted["environment"]["SLURM_JOB_ID"]) == (f"/run/{job_id}.0", str(job_id))
+    assert granted["job"]["shares"][0]["name"] == "node1"
+    await box.ask("release", job_id=job_id, status=0)
+    assert [order.kind for order in box.backend.orders_of(job_id)] == ["release"]
+    box.backend.tell(job_id, "ended", state="COMPLETED", status=0)
+    assert await reply == {"state": "COMPLETED", "exit_status": 0}
+    assert kinds(client) == ["submitted", "granted"], "who releases is not told that it was revoked"
+
+
+@bench
+async def test_a_job_that_must_wait_says_so(box: Bench) -> None:
+    first, second = Client(), Client()
+    allocate(box, first, **ALL_NODES)
+    await box.settle()
+    waiting = allocate(box, second, **ALL_NODES)
+    await box.settle()
+    assert kinds(second) == ["submitted", "queued"]
+    job_id = second.events[0]["job_id"]
+    await box.results("cancel", {"job_id": job_id})
+    assert (await waiting)["state"] == "CANCELLED"
+    assert kinds(second) == ["submitted", "queued", "revoked"]
+
+
+@bench
+async def test_the_job_ends_with_its_client(box: Bench) -> None:
+    client, queued = Client(), Client()
+    allocate(box, client, **ALL_NODES)
+    await box.settle()
+    allocate(box, queued, **ALL_NODES)
+    await box.settle()
+    running, pending = client.events[0]["job_id"], queued.events[0]["job_id"]
+    box.backend.tell(running, "started")
+    await box.settle()
+    queued.leave()
+    client.leave()
+    await box.settle()
+    assert box.job(pending).state == "CANCELLED"
+    assert [(order.kind, order.state) for order in box.backend.orders_of(running)] == [("end", "CANCELLED")]
+
+
+@bench
+async def test_an_allocation_that_is_kept(box: Bench) -> None:
+    client = Client()
+    allocate(box, client, keep=True)
+    await box.settle()
+    job_id = client.events[0]["job_id"]
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    client.leave()
+    await box.settle()
+    assert box.job(job_id).state == "RUNNING"
+
+
+@bench
+async def test_attaching_again(box: Bench) -> None:
+    client = Client()
+    allocate(box, client, keep=True)
+    await box.settle()
+    job_id = client.events[0]["job_id"]
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    again = Client()
+    reply = asyncio.ensure_future(box.ask("attach", again, job_id=job_id, token=""))
+    await box.settle()
+    assert kinds(again) == ["granted"]
+    with pytest.raises(ShimError, match="Access/permission denied"):
+        await box.ask("attach", Client(7), job_id=job_id)
+    box.backend.tell(job_id, "ending", state="TIMEOUT")
+    await box.settle()
+    assert again.events[-1] == {"event": "revoked", "state": "TIMEOUT", "reason": "TimeLimit"}
+    box.backend.tell(job_id, "ended", state="TIMEOUT", status=0)
+    assert await reply == {"state": "TIMEOUT", "exit_status": 0}
+
+
+@bench
+async def test_immediate_or_not_at_all(box: Bench) -> None:
+    allocate(box, Client(), **ALL_NODES)
+    await box.settle()
+    client = Client()
+    with pytest.raises(ShimError, match="Immediate execution impossible, insufficient priority"):
+        await allocate(box, client, immediate=0, **ALL_NODES)
+    assert box.job(client.events[0]["job_id"]).state == "CANCELLED"

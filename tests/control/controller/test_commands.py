@@ -1,0 +1,175 @@
+"""scancel and scontrol: what they change, and Slurm's texts."""
+
+from __future__ import annotations
+
+from tests.control.controller.fakes import NOW, Bench, Client, bench
+
+STRANGER = 4711
+
+
+async def running(box: Bench, **request: object) -> int:
+    job_id = await box.submit(**request)  # type: ignore[arg-type]
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    return job_id
+
+
+@bench
+async def test_cancelling(box: Bench) -> None:
+    pending, active = await box.submit(hold=True), await running(box)
+    assert await box.results("cancel", {"job_id": pending}, {"job_id": active}, {"job_id": 999}) == [
+        None,
+        None,
+        "Invalid job id specified",
+    ]
+    assert (box.job(pending).state, box.job(pending).cancelled_by) == ("CANCELLED", 1001)
+    assert box.job(active).state == "COMPLETING"
+    (order,) = box.backend.orders_of(active)
+    assert (order.kind, order.state, order.uid, order.signal) == ("end", "CANCELLED", 1001, 0)
+    box.backend.tell(active, "ending", state="CANCELLED")
+    box.backend.tell(active, "ended", state="CANCELLED", status=15, uid=1001)
+    await box.settle()
+    assert (box.job(active).state, box.job(active).exit_status) == ("CANCELLED", 15)
+    assert await box.results("cancel", {"job_id": active}) == ["Job/step already completing or completed"]
+
+
+@bench
+async def test_other_peoples_jobs(box: Bench) -> None:
+    job_id = await running(box)
+    stranger = Client(STRANGER)
+    assert await box.results("cancel", {"job_id": job_id}, client=stranger) == ["Access/permission denied"]
+    assert await box.results("hold", {"job_id": job_id}, client=stranger) == ["Access/permission denied"]
+    assert await box.results("update", {"job_id": job_id}, client=stranger, fields={"Name": "q"}) == ["Invalid user id"]
+    assert await box.results("cancel", {"job_id": job_id}, client=Client(0)) == [None]
+
+
+@bench
+async def test_signals(box: Bench) -> None:
+    job_id = await running(box)
+    for number, scope in ((10, "default"), (12, "batch"), (15, "full"), (19, "default"), (18, "default")):
+        before = box.job(job_id).state
+        assert await box.results("cancel", {"job_id": job_id}, signal=number, scope=scope) == [None]
+        assert box.job(job_id).state == ("STOPPED" if number == 19 else "RUNNING"), before
+    orders = box.backend.orders_of(job_id)
+    assert [(order.kind, order.signal, order.scope) for order in orders] == [
+        ("signal", 10, "steps"),
+        ("signal", 12, "batch"),
+        ("signal", 15, "all"),
+        ("signal", 19, "steps"),
+        ("signal", 18, "steps"),
+    ]
+    assert await box.results("cancel", {"job_id": job_id}, signal=9) == [None]
+    assert box.backend.orders_of(job_id)[-1].state == "CANCELLED"
+    assert len({order.number for order in box.backend.orders_of(job_id)}) == 6
+
+
+@bench
+async def test_steps_are_cancelled_alone(box: Bench) -> None:
+    job_id = await running(box)
+    assert await box.results("cancel", {"job_id": job_id, "step": "0"}) == [None]
+    (order,) = box.backend.orders_of(job_id)
+    assert (order.kind, order.step) == ("end", "0")
+    assert box.job(job_id).state == "RUNNING"
+
+
+@bench
+async def test_a_signal_does_not_reach_a_pending_job(box: Bench) -> None:
+    job_id = await box.submit(hold=True)
+    assert await box.results("cancel", {"job_id": job_id}, signal=10) == ["Job can not be altered now, try again later"]
+    assert await box.results("cancel", {"job_id": job_id}, signal=9) == [None]
+    assert box.job(job_id).state == "CANCELLED"
+
+
+@bench
+async def test_parts_of_an_array(box: Bench) -> None:
+    array = await box.submit(array="0-9", hold=True)
+    await box.results("cancel", *({"job_id": array, "task": task} for task in (2, 3, 4, 99)))
+    assert box.labels() == [f"{array}_[0-1,5-9] PENDING JobHeldUser"]
+    assert await box.results("release_job", {"job_id": array, "task": 8}) == [None]
+    assert box.labels() == [f"{array}_[0-1,5-7,9] PENDING JobHeldUser", f"{array}_8 CONFIGURING None"]
+    await box.results("cancel", {"job_id": array})
+    assert box.labels() == [f"{array}_8 COMPLETING None"]
+    assert box.job(array).state == "CANCELLED"
+
+
+@bench
+async def test_a_single_task_left_is_shown_as_a_task(box: Bench) -> None:
+    array = await box.submit(array="8-9", hold=True)
+    await box.results("update", {"job_id": array, "task": 8}, fields={"JobName": "onetask"})
+    assert box.labels() == [f"{array}_9 PENDING JobHeldUser", f"{array}_8 PENDING JobHeldUser"]
+    assert [job.name for job in box.store.jobs()] == ["job", "onetask"]
+
+
+@bench
+async def test_hold_and_release(box: Bench) -> None:
+    job_id = await box.submit(begin=int(NOW) + 60)
+    assert await box.results("hold", {"job_id": job_id}) == [None]
+    assert (box.job(job_id).reason, box.job(job_id).priority) == ("JobHeldUser", 0)
+    assert await box.results("release_job", {"job_id": job_id}) == [None]
+    assert box.job(job_id).reason == "BeginTime"
+    assert await box.results("hold", {"job_id": 999}) == ["Invalid job id specified"]
+    active = await running(box)
+    assert await box.results("hold", {"job_id": active}) == [None]
+    assert box.job(active).state == "RUNNING"
+
+
+@bench
+async def test_requeueing(box: Bench) -> None:
+    pending, active, fixed = await box.submit(hold=True), await running(box), await running(box, requeue=False)
+    assert await box.results("requeue", {"job_id": pending}, {"job_id": fixed}, {"job_id": 999}) == [
+        "Job is pending execution",
+        "Requested operation is presently disabled",
+        "Invalid job id specified",
+    ]
+    assert await box.results("requeuehold", {"job_id": active}) == [None]
+    box.backend.tell(active, "ended", state="REQUEUED", status=15)
+    await box.settle()
+    assert (box.job(active).state, box.job(active).reason) == ("PENDING", "job requeued in held state")
+    await box.results("cancel", {"job_id": active})
+    assert await box.results("requeue", {"job_id": active}) == [None]
+    assert (box.job(active).state, box.job(active).restarts) == ("PENDING", 2)
+
+
+@bench
+async def test_suspending_is_for_operators(box: Bench) -> None:
+    job_id = await running(box)
+    for op in ("suspend", "resume", "top"):
+        assert await box.results(op, {"job_id": job_id}) == ["Access/permission denied"]
+    root = Client(0)
+    assert await box.results("suspend", {"job_id": job_id}, client=root) == [None]
+    assert box.job(job_id).state == "SUSPENDED"
+    assert await box.results("suspend", {"job_id": job_id}, client=root) == [None]
+    assert await box.results("resume", {"job_id": job_id}, client=root) == [None]
+    assert box.job(job_id).state == "RUNNING"
+    assert await box.results("resume", {"job_id": job_id}, client=root) == ["Job is not suspended"]
+    assert [order.kind for order in box.backend.orders_of(job_id)] == ["suspend", "resume"]
+    assert await box.results("suspend", {"job_id": 999}) == ["Unexpected message received"]
+
+
+@bench
+async def test_updating(box: Bench) -> None:
+    job_id = await box.submit(begin=int(NOW) + 60)
+    assert await box.results("update", {"job_id": job_id}, fields={"StdOut": "x.%j", "Comment": "c"}) == [None]
+    assert (box.job(job_id).stdout, box.job(job_id).comment) == (f"/tmp/x.{job_id}", "c")
+    assert await box.results("update", {"job_id": job_id}, fields={"StartTime": "now"}) == [None]
+    assert box.job(job_id).state == "CONFIGURING"
+    active = await running(box, time_limit=10)
+    assert await box.results("update", {"job_id": active}, fields={"TimeLimit": "5"}) == [None]
+    (order,) = box.backend.orders_of(active)
+    assert (order.kind, order.seconds) == ("limit", 300)
+    assert await box.results("update", {"job_id": active}, fields={"TimeLimit": "50"}) == ["Access/permission denied"]
+
+
+@bench
+async def test_an_array_can_be_throttled_later(box: Bench) -> None:
+    array = await box.submit(array="0-5%1")
+    assert len(box.backend.starts) == 1
+    assert await box.results("update", {"job_id": array}, fields={"ArrayTaskThrottle": "3"}) == [None]
+    assert len(box.backend.starts) == 3
+
+
+@bench
+async def test_where_a_running_job_is(box: Bench) -> None:
+    job_id = await running(box)
+    reply = await box.ask("reach", job_id=job_id)
+    assert (reply["run_dir"], reply["cluster"], reply["job"]["job_id"]) == (f"/run/{job_id}.0", "local", job_id)

@@ -1,0 +1,335 @@
+"""Jobs through their lives: submit, start, end, requeue, recover. No process, no waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from shim.control.backends.base import BackendError, Run
+from shim.core.errors import ShimError
+from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
+
+
+@bench
+async def test_a_job_runs_and_ends(box: Bench) -> None:
+    job_id = await box.submit(ntasks=2, min_nodes=2)
+    run = Run(cluster="local", job_id=job_id)
+    assert box.backend.starts == [run]
+    assert box.job(job_id).state == "CONFIGURING"
+    spec = box.backend.specs[run]
+    assert [node.name for node in spec.nodes] == ["node1", "node2"]
+    assert box.backend.scripts[run] == b"#!/bin/sh\ntrue\n"
+    environment = box.backend.environments[run]
+    assert (environment["SLURM_JOB_ID"], environment["MINE"]) == (str(job_id), "1")
+    assert environment["PATH"].endswith("/bin:/usr/bin:/bin")
+
+    box.backend.tell(job_id, "started", at=NOW + 1, hosts=["node1", "node2"])
+    await box.settle()
+    assert (box.job(job_id).state, box.job(job_id).start_time) == ("RUNNING", NOW + 1)
+
+    box.backend.tell(job_id, "ended", at=NOW + 4, state="FAILED", status=768, derived=0)
+    await box.settle()
+    job = box.job(job_id)
+    assert (job.state, job.exit_status, job.reason, job.end_time) == ("FAILED", 768, "NonZeroExitCode", NOW + 4)
+    assert box.backend.forgotten == [run]
+
+
+@bench
+async def test_ids_are_unique_and_a_token_is_one_submission(box: Bench) -> None:
+    first = await box.submit(token="a")
+    assert await box.submit(token="a") == first
+    assert await box.submit(token="b") == first + 1
+    assert await box.submit() == first + 2
+
+
+@bench
+async def test_steps_are_recorded(box: Bench) -> None:
+    job_id = await box.submit()
+    box.backend.tell(job_id, "started")
+    box.backend.tell(job_id, "step", step="0", name="hostname", nodes=["node1"], tasks=1, cpus=1, at=NOW + 1)
+    box.backend.tell(job_id, "step-end", step="0", status=256, state="FAILED", at=NOW + 2)
+    await box.settle()
+    (step,) = box.store.steps([box.job(job_id)])
+    assert (step.step_id, step.name, step.state, step.exit_status) == ("0", "hostname", "FAILED", 256)
+    assert (step.start_time, step.end_time) == (NOW + 1, NOW + 2)
+
+
+@bench
+async def test_a_journal_may_be_read_again(box: Bench) -> None:
+    job_id = await box.submit()
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    run = Run(cluster="local", job_id=job_id)
+    before = box.store.transitions(box.job(job_id).key)
+    box.controller.observing.happened(run, box.backend.journals[run][0])
+    await box.settle()
+    assert box.store.transitions(box.job(job_id).key) == before
+
+
+@bench
+async def test_transitions_are_recorded(box: Bench) -> None:
+    job_id = await box.submit()
+    box.backend.tell(job_id, "started")
+    box.backend.tell(job_id, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    states = [(old, new) for _restart, _time, old, new, _reason in box.store.transitions(box.job(job_id).key)]
+    assert states == [
+        ("", "PENDING"),
+        ("PENDING", "CONFIGURING"),
+        ("CONFIGURING", "RUNNING"),
+        ("RUNNING", "COMPLETED"),
+    ]
+
+
+@bench
+async def test_a_full_cluster_makes_jobs_wait(box: Bench) -> None:
+    first = await box.submit(min_nodes=4, max_nodes=4, exclusive="node")
+    second = await box.submit(min_nodes=4, max_nodes=4, exclusive="node")
+    third = await box.submit(min_nodes=4, max_nodes=4, exclusive="node")
+    assert [box.job(job).reason for job in (second, third)] == ["Resources", "Priority"]
+    box.backend.tell(first, "started")
+    box.backend.tell(first, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    assert box.job(second).state == "CONFIGURING"
+    assert box.job(third).reason == "Resources"
+
+
+@bench
+async def test_a_begin_time_is_waited_for(box: Bench) -> None:
+    job_id = await box.submit(begin=int(NOW) + 50)
+    assert (box.job(job_id).reason, box.backend.starts) == ("BeginTime", [])
+    assert box.controller.dispatcher.alarm.due == NOW + 50
+    await box.pass_time(50)
+    assert box.job(job_id).state == "CONFIGURING"
+
+
+@bench
+async def test_a_deadline_that_is_missed(box: Bench) -> None:
+    job_id = await box.submit(hold=True, deadline=int(NOW) + 50)
+    await box.pass_time(50)
+    assert box.job(job_id).state == "DEADLINE"
+
+
+@bench
+async def test_a_requeued_job_runs_again(box: Bench) -> None:
+    job_id = await box.submit()
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    assert await box.results("requeue", {"job_id": job_id}) == [None]
+    assert box.job(job_id).state == "COMPLETING"
+    (order,) = box.backend.orders_of(job_id)
+    assert (order.kind, order.state) == ("end", "REQUEUED")
+    assert await box.results("requeue", {"job_id": job_id}) == ["Job is pending execution"]
+    box.backend.tell(job_id, "ended", state="REQUEUED", status=15, at=NOW + 2)
+    await box.settle()
+    job = box.job(job_id)
+    assert (job.state, job.restarts, job.reason) == ("PENDING", 1, "BeginTime")
+    assert box.store.orders() == []
+    await box.pass_time(4)
+    again = Run(cluster="local", job_id=job_id, restart=1)
+    assert box.backend.starts == [Run(cluster="local", job_id=job_id), again]
+    assert box.backend.environments[again]["SLURM_RESTART_COUNT"] == "1"
+    assert box.backend.forgotten == [Run(cluster="local", job_id=job_id)]
+
+
+@bench
+async def test_a_lost_run(box: Bench) -> None:
+    job_id, kept = await box.submit(), await box.submit(requeue=False)
+    for job in (job_id, kept):
+        box.backend.tell(job, "started")
+        await box.settle()
+        box.controller.observing.lost(Run(cluster="local", job_id=job), "gone")
+    await box.settle()
+    assert (box.job(job_id).state, box.job(job_id).restarts) == ("PENDING", 1)
+    assert box.job(kept).state == "NODE_FAIL"
+
+
+@bench
+async def test_a_start_that_fails(box: Bench) -> None:
+    box.backend.problem = BackendError("no such image")
+    assert box.job(await box.submit()).state == "FAILED"
+    box.backend.problem = BackendError("busy", transient=True)
+    job_id = await box.submit()
+    assert (box.job(job_id).state, box.job(job_id).reason) == ("PENDING", "BeginTime")
+    box.backend.problem = None
+    await box.pass_time(3)
+    assert box.job(job_id).state == "CONFIGURING"
+
+
+@bench
+async def test_arrays(box: Bench) -> None:
+    array = await box.submit(array="1,3,5%2")
+    assert box.labels() == [
+        f"{array}_[5%2] PENDING JobArrayTaskLimit",
+        f"{array}_1 CONFIGURING None",
+        f"{array}_3 CONFIGURING None",
+    ]
+    first = Run(cluster="local", job_id=array + 1)
+    assert box.backend.environments[first]["SLURM_ARRAY_TASK_ID"] == "1"
+    assert box.backend.scripts[first] is not None
+    box.backend.tell(array + 1, "started")
+    box.backend.tell(array + 1, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    last = box.job(array)
+    assert (last.array_task_id, last.array_tasks, last.state) == (5, None, "CONFIGURING")
+
+
+@bench
+async def test_dependencies(box: Bench) -> None:
+    first = await box.submit()
+    after = await box.submit(dependency=f"afterok:{first}")
+    never = await box.submit(dependency=f"afternotok:{first}")
+    killed = await box.submit(dependency=f"afternotok:{first}", kill_on_invalid_dep=True)
+    unknown = await box.submit(dependency="afterok:99999")
+    started = await box.submit(dependency=f"after:{first}")
+    assert box.job(after).dependency == f"afterok:{first}(unfulfilled)"
+    assert box.job(after).reason == "Dependency"
+    assert box.job(unknown).state == "CONFIGURING"
+    assert box.job(started).state == "CONFIGURING"
+    box.backend.tell(first, "started")
+    box.backend.tell(first, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    assert box.job(after).state == "CONFIGURING"
+    assert (box.job(never).reason, box.job(never).dependency) == (
+        "DependencyNeverSatisfied",
+        f"afternotok:{first}(failed)",
+    )
+    assert (box.job(killed).state, box.job(killed).reason) == ("CANCELLED", "DependencyNeverSatisfied")
+
+
+@bench
+async def test_a_job_that_ended_long_ago_is_unknown_to_new_dependencies(box: Bench) -> None:
+    first = await box.submit()
+    box.backend.tell(first, "started")
+    box.backend.tell(first, "ended", state="FAILED", status=256)
+    await box.settle()
+    assert box.job(await box.submit(dependency=f"afterok:{first}")).reason == "DependencyNeverSatisfied"
+    await box.pass_time(301)
+    assert box.job(await box.submit(dependency=f"afterok:{first}")).state == "CONFIGURING"
+
+
+@bench
+async def test_aftercorr_frees_task_by_task(box: Bench) -> None:
+    first = await box.submit(array="0-2")
+    second = await box.submit(array="0-2", dependency=f"aftercorr:{first}")
+    assert f"{second}_[0-2] PENDING Dependency" in box.labels()
+    tasks = {job.array_task_id: job.job_id for job in box.store.array("local", first)}
+    for task, state, status in ((1, "FAILED", 256), (0, "COMPLETED", 0)):
+        box.backend.tell(tasks[task], "started")
+        box.backend.tell(tasks[task], "ended", state=state, status=status)
+    await box.settle()
+    assert [label for label in box.labels() if label.startswith(f"{second}_")] == [
+        f"{second}_2 PENDING Dependency",
+        f"{second}_0 CONFIGURING None",
+        f"{second}_1 PENDING DependencyNeverSatisfied",
+    ]
+
+
+@bench
+async def test_singleton(box: Bench) -> None:
+    first = await box.submit(name="one")
+    second = await box.submit(name="one", dependency="singleton")
+    assert box.job(second).reason == "Dependency"
+    box.backend.tell(first, "started")
+    box.backend.tell(first, "ended", state="FAILED", status=256)
+    await box.settle()
+    assert box.job(second).state == "CONFIGURING"
+
+
+@bench
+async def test_what_is_refused_leaves_nothing(box: Bench) -> None:
+    with pytest.raises(ShimError, match="invalid partition specified: nosuch"):
+        await box.submit(partition="nosuch")
+    assert box.store.jobs() == []
+
+
+@bench
+async def test_test_only_answers_and_submits_nothing(box: Bench) -> None:
+    reply = await box.ask("submit", **submission(min_nodes=2, ntasks=2), test_only=True)
+    assert (reply["nodes"], reply["processors"], reply["partition"], reply["start"]) == (
+        "node[1-2]",
+        2,
+        "debug",
+        int(NOW),
+    )
+    assert box.store.jobs() == []
+    assert await box.submit() == reply["job_id"] + 1
+
+
+@bench
+async def test_another_cluster_is_refused_by_name(box: Bench) -> None:
+    with pytest.raises(ShimError, match="No cluster 'nosuch' known by database"):
+        await box.ask("submit", **submission(), cluster="nosuch")
+
+
+@bench
+async def test_waiting_for_an_end(box: Bench) -> None:
+    array = await box.submit(array="0-1")
+    waiting = asyncio.ensure_future(box.ask("wait", job_id=array))
+    tasks = {job.array_task_id: job.job_id for job in box.store.array("local", array)}
+    for task in (0, 1):
+        await box.settle()
+        assert not waiting.done()
+        box.backend.tell(tasks[task], "started")
+        box.backend.tell(tasks[task], "ended", state="FAILED" if task == 0 else "COMPLETED", status=512 - 512 * task)
+    assert (await waiting)["exit_status"] == 512
+    with pytest.raises(ShimError, match="Invalid job id specified"):
+        await box.ask("wait", job_id=12345)
+
+
+@bench
+async def test_the_script_can_be_had_back(box: Bench) -> None:
+    job_id = await box.submit()
+    assert await box.ask("script", job_id=job_id) == {"script": "#!/bin/sh\ntrue\n"}
+
+
+def test_a_new_controller_goes_on_where_the_old_one_died(state_dir: Path) -> None:
+    async def inside() -> None:
+        backend, clock = FakeBackend(), Clock()
+        old = await Bench(backend, clock).open()
+        running, ended, lost = [await old.submit(requeue=False) for _ in range(3)]
+        held = await old.submit(hold=True)
+        for job in (running, ended, lost):
+            backend.tell(job, "started")
+        await old.settle()
+        await old.results("cancel", {"job_id": running}, signal=10, client=Client())
+        await old.close()
+        backend.tell(ended, "ended", state="COMPLETED", status=0)
+        backend.dead.add(Run(cluster="local", job_id=lost))
+        backend.orders.clear()
+        generation = old_generation = None
+        new = Bench(backend, clock)
+        old_generation = new.store.meta("generation")
+        await new.open()
+        generation = new.store.meta("generation")
+        assert int(generation or 0) == int(old_generation or 0) + 1
+        assert [new.job(job).state for job in (running, ended, lost, held)] == [
+            "RUNNING",
+            "COMPLETED",
+            "NODE_FAIL",
+            "PENDING",
+        ]
+        # What was wanted of the run is said again, under the same number.
+        assert [order.kind for order in backend.orders_of(running)] == ["signal"]
+        assert len(backend.starts) == 3
+        await new.close()
+
+    asyncio.run(inside())
+
+
+def test_a_job_whose_start_was_not_asked_is_started_by_the_next_controller(state_dir: Path) -> None:
+    async def inside() -> None:
+        backend, clock = FakeBackend(), Clock()
+        old = await Bench(backend, clock).open()
+        job_id = await old.submit()
+        # As if the controller had died between the commit and the backend.
+        backend.journals.clear()
+        backend.starts.clear()
+        await old.close()
+        new = await Bench(backend, clock).open()
+        assert backend.starts == [Run(cluster="local", job_id=job_id)]
+        await new.close()
+
+    asyncio.run(inside())
