@@ -138,16 +138,21 @@ def _resources(text: str) -> List[str]:
 
 
 def _nodes(text: str) -> List[str]:
-    """``2:ppn=4`` or names joined by ``+``: a node count, or a node list; ``ppn`` tasks on each."""
-    head, *properties = text.split(":")
-    ppn = "".join(word[4:] for word in properties if word.startswith("ppn="))
-    if head.isascii() and head.isdigit():
-        result = [f"--nodes={head}"]
-        tasks = int(head[:9])
-    else:
-        names = [word.split(":")[0] for word in text.split("+")]
-        result = [f"--nodelist={','.join(names)}"]
-        tasks = len(names)
-    if ppn.isascii() and ppn.isdigit():
-        result.append(f"--ntasks={tasks * int(ppn[:9])}")
-    return result
+    """``2:ppn=4`` or names, joined by ``+``: a node count or a node list, and ``ppn`` tasks on each node if any says so."""
+    names: List[str] = []
+    nodes = tasks = 0
+    shared = False
+    for part in text.split("+"):
+        head, *properties = part.split(":")
+        ppn = "".join(word[4:] for word in properties if word.startswith("ppn="))
+        is_count = head.isascii() and head.isdigit()
+        count = int(head[:9]) if is_count else 1
+        nodes += count
+        if not is_count:
+            names.append(head)
+        if ppn.isascii() and ppn.isdigit():
+            shared = True
+            count *= int(ppn[:9])
+        tasks += count
+    result = [f"--nodelist={','.join(names)}"] if names else [f"--nodes={nodes}"]
+    return [*result, f"--ntasks={tasks}"] if shared else result

@@ -60,10 +60,9 @@ class Settings:
     def put(self, option: Option, text: Optional[str], source: str) -> None:
         """Reads one option. ShimError with Slurm's text if the value is bad."""
         name = _STORED_AS.get(option.field, option.field)
-        if name == "verbose":
-            value: Any = _verbosity(self.values.get(name, 0), text)
-        else:
-            value = value_of(option, text, self.context)
+        value = value_of(option, text, self.context)
+        if option.kind == "level" and text is None:
+            value += self.values.get(name, 0)
         if value is False and option.kind == "flag":
             return
         if name == "mail-type" and name in self.values:
@@ -84,13 +83,6 @@ class Settings:
         """Reads options in order."""
         for option, text in found:
             self.put(option, text, source)
-
-
-def _verbosity(level: int, text: Optional[str]) -> int:
-    """-v adds one; a variable says how much."""
-    if text is None:
-        return level + 1
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0
 
 
 def read_line(command: str, argv: Sequence[str]) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:

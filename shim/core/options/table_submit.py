@@ -155,7 +155,7 @@ uid - = bra root
 unbuffered u - r flag r:UNBUFFEREDIO
 usage - - bra flag
 use-min-nodes - - bra flag bra:USE_MIN_NODES
-verbose v - bra flag bra:DEBUG
+verbose v - bra level bra:DEBUG
 version V - bra flag
 wait W - b flag b:WAIT
 wait W = r natural r:WAIT

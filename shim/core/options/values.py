@@ -78,6 +78,11 @@ def _flag(option: Option, text: Optional[str], context: Context) -> bool:
     return text is None or text.lower() not in ("0", "n", "no", "f", "false")
 
 
+def _level(option: Option, text: Optional[str], context: Context) -> int:
+    """How much -v says: one more each time; a variable says how much at all."""
+    return 1 if text is None else max(leading_int(text)[0] or 0, 0)
+
+
 def _text(option: Option, text: Optional[str], context: Context) -> str:
     return text or ""
 
@@ -294,6 +299,7 @@ def read_nodefile(path: str, context: Context) -> str:
 
 _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "flag": _flag,
+    "level": _level,
     "text": _text,
     "path": _text,
     "count": _count,

@@ -1,0 +1,312 @@
+"""sbatch's options from script, variables and command line, up to the block that -v prints and the request."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.core.errors import ShimError, Unsupported
+from shim.core.model.request import SignalRequest
+from shim.core.options.batch import settle
+from shim.core.options.dump import defined_options
+from shim.core.options.merge import COMMAND_LINE, DIRECTIVE, ENVIRONMENT, Settings, read_line
+from shim.core.options.request import job_request
+from shim.core.options.support import refuse_unsupported
+from shim.core.options.values import Context
+from shim.core.options.verify import verify
+
+NOW = 1_800_000_000.0
+
+
+def read_file(path: str) -> str:
+    if path == "hostfile":
+        return "n2\nn1\nn2\n"
+    raise FileNotFoundError(2, "No such file or directory", path)
+
+
+def settings(header: str = "", argv: str = "", uid: int = 1001, **environ: str) -> Settings:
+    found, _ = read_line("sbatch", argv.split())
+    text = "#!/bin/bash\n" + "".join(f"#SBATCH {line}\n" for line in header.split("|") if line)
+    return settle(Context(NOW, uid, read_file), found, environ, text, "job.sh")
+
+
+def request(header: str = "", argv: str = "", **environ: str):
+    asked = settings(header, argv, **environ)
+    verify(asked)
+    refuse_unsupported(asked)
+    return job_request(asked, directory="/w", umask=0o022, name="job.sh", command="/w/job.sh")
+
+
+def shown(header: str = "", argv: str = "", **environ: str) -> dict[str, str]:
+    asked = settings(header, argv, **environ)
+    verify(asked)
+    lines = defined_options(asked, "/w")
+    assert lines[0] == "defined options"
+    assert lines[1] == lines[-2] == "-------------------- --------------------"
+    assert lines[-1] == "end of defined options"
+    return {line[:20].rstrip(): line[22:] for line in lines[2:-2]}
+
+
+@pytest.mark.parametrize(
+    "header, argv, environ, name, source",
+    [
+        ("-J a", "", {}, "a", DIRECTIVE),
+        ("-J a|-J b", "", {}, "b", DIRECTIVE),
+        ("-J a", "", {"SBATCH_JOB_NAME": "e"}, "e", ENVIRONMENT),
+        ("-J a", "-J c", {"SBATCH_JOB_NAME": "e"}, "c", COMMAND_LINE),
+        ("", "", {"SLURM_JOB_NAME": "outer"}, None, None),
+    ],
+)
+def test_precedence(header: str, argv: str, environ: dict[str, str], name: str | None, source: str | None) -> None:
+    asked = settings(header, argv, **environ)
+    assert (asked.get("job-name"), asked.sources.get("job-name")) == (name, source)
+
+
+@pytest.mark.parametrize("variable", ["SBATCH_NTASKS", "SBATCH_NODES", "SBATCH_TIME", "SBATCH_HOLD", "SLURM_NTASKS"])
+def test_variables_that_are_none(variable: str) -> None:
+    assert settings(**{variable: "3"}).values == {}
+
+
+@pytest.mark.parametrize("header, argv", [("--time=abc", "--time=5"), ("-n4 --time=abc --nosuch", "")])
+def test_a_bad_value_is_an_error_even_when_overridden(header: str, argv: str) -> None:
+    with pytest.raises(ShimError, match="Invalid --time specification"):
+        settings(header, argv)
+
+
+@pytest.mark.parametrize("header, word", [("foo -J bar", "foo"), ("-J a b", "b"), ("-- word", "word"), ("X", "X")])
+def test_a_word_that_is_no_option(header: str, word: str) -> None:
+    with pytest.raises(ShimError) as refused:
+        settings(header)
+    assert refused.value.lines == (f"error: Invalid directive found in batch script: {word}",)
+    assert refused.value.code == 255
+
+
+def test_directives_cannot_set_what_is_read_before_them() -> None:
+    assert settings("--wrap=x -v -Q --help").values == {}
+
+
+@pytest.mark.parametrize(
+    "header, argv, environ, expected",
+    [
+        ("-t 1:30", "", {}, {"time": "00:02:00"}),
+        ("-t 0", "", {}, {"time": "UNLIMITED"}),
+        ("-t -5", "", {}, {"time": "INVALID"}),
+        ("-t 100:00:00", "", {}, {"time": "4-04:00:00"}),
+        ("--mem=0", "", {}, {"mem": "0?"}),
+        ("--mem=1000", "", {}, {"mem": "1000"}),
+        ("--mem=2048", "", {}, {"mem": "2G"}),
+        ("--tmp=2T", "", {}, {"tmp": "2T"}),
+        ("-N 2-4", "", {}, {"nodes": "2-4"}),
+        ("-N 3-3", "", {}, {"nodes": "3"}),
+        ("-B 2:4:1", "", {}, {"extra-node-info": "2:4:1"}),
+        ("--gres=gpu:2,gres:shard:1", "", {}, {"gres": "gres:gpu:2,gres:shard:1"}),
+        ("--signal=B:SIGUSR1@90", "", {}, {"signal": "B:USR1@90"}),
+        ("--signal=usr1", "", {}, {"signal": "USR1"}),
+        ("--switches=2@10", "", {}, {"switches": "2@00:10:00"}),
+        ("--mail-type=END|--mail-type=BEGIN", "", {}, {"mail-type": "BEGIN,END"}),
+        ("--exclusive", "", {}, {"exclusive": "exclusive"}),
+        ("--exclusive", "-s", {}, {"exclusive": "oversubscribe", "oversubscribe": "oversubscribe"}),
+        ("--nice --overcommit --requeue", "", {}, {"nice": "100", "overcommit": "set", "requeue": "requeue"}),
+        ("--get-user-env", "", {}, {"get-user-env": "0"}),
+        (
+            "-D sub -o x -e /abs -i none",
+            "",
+            {},
+            {"chdir": "/w/sub", "error": "/abs", "input": "/dev/null", "output": "/w/sub/x"},
+        ),
+        ("--tasks-per-node=3", "", {}, {"ntasks-per-node": "3"}),
+        ("--kill-on-invalid-dep=yes", "", {}, {"kill-on-invalid-dep": "yes"}),
+        ("", "--hold -vv --wrap=true", {}, {"hold": "set", "verbose": "2", "wrap": "true"}),
+        ("", "", {"SBATCH_DEBUG": "1", "SBATCH_EXCLUSIVE": ""}, {"exclusive": "exclusive", "verbose": "1"}),
+        ("", "", {"SBATCH_WAIT": "0"}, {}),
+    ],
+)
+def test_defined_options(header: str, argv: str, environ: dict[str, str], expected: dict[str, str]) -> None:
+    assert shown(header, argv, **environ) == expected
+
+
+@pytest.mark.parametrize(
+    "header, fields",
+    [
+        ("", {"name": "job.sh", "command": "/w/job.sh", "work_dir": "/w", "umask": 0o022, "kind": "batch"}),
+        ("-J x", {"name": "x"}),
+        ("--job-name=", {"name": "job.sh"}),
+        ("-A AcctA -p a,b -q q", {"account": "accta", "partition": "a,b", "qos": "q"}),
+        ("-N2-4 -n8 -c2", {"min_nodes": 2, "max_nodes": 4, "ntasks": 8, "cpus_per_task": 2}),
+        ("-N2", {"min_nodes": 2, "max_nodes": 2, "ntasks": None}),
+        ("-N4 -n2", {"min_nodes": 2, "max_nodes": 2, "ntasks": 2}),
+        ("-w n[1-2]", {"node_list": "n[1-2]", "min_nodes": None}),
+        ("-w n[1-2] -N1-4", {"min_nodes": 2, "max_nodes": 4}),
+        ("-B 2:4:1", {"ntasks": 8, "sockets_per_node": 2, "cores_per_socket": 4, "threads_per_core": 1}),
+        ("-B 2:4:1 -n3", {"ntasks": 3}),
+        ("--hint=nomultithread", {"threads_per_core": 1, "cores_per_socket": None}),
+        ("--hint=memory_bound", {"threads_per_core": 1, "cores_per_socket": 1}),
+        ("--mem=2G -t 1-0 --tmp=5", {"mem_per_node": 2048, "time_limit": 1440, "tmp_disk": 5}),
+        ("--gres=gres:gpu:2", {"gres": "gpu:2"}),
+        ("--gres=none", {"gres": None}),
+        ("--exclusive", {"exclusive": "node", "oversubscribe": False}),
+        ("--exclusive=user", {"exclusive": "user"}),
+        ("-s", {"exclusive": None, "oversubscribe": True}),
+        ("--signal=B:USR1@90", {"signal": SignalRequest(number=10, lead=90, batch=True)}),
+        ("--requeue", {"requeue": True}),
+        ("--requeue --no-requeue", {"requeue": False}),
+        ("-a 0-3%2 -d singleton", {"array": "0-3%2", "dependency": "singleton"}),
+        ("-o out -e err -i in --open-mode=a", {"stdout": "out", "stderr": "err", "stdin": "in", "open_mode": "a"}),
+        ("-D sub/", {"work_dir": "/w/sub/"}),
+        ("-H --begin=now+60 --nice=5", {"hold": True, "begin": int(NOW) + 60, "nice": 5}),
+        ("--export=NONE --get-user-env", {"export": "NONE", "get_user_env": True}),
+        ("--profile=task --network=x", {"extra": {"profile": "task", "network": "x"}}),
+        ("-m arbitrary -w n2,n1,n2", {"distribution": "arbitrary", "node_list": "n2,n1,n2"}),
+    ],
+)
+def test_request(header: str, fields: dict[str, object]) -> None:
+    made = request(header)
+    for name, value in fields.items():
+        assert getattr(made, name) == value, name
+
+
+@pytest.mark.parametrize(
+    "header, argv, environ, line",
+    [
+        ("--mem=1", "--mem-per-cpu=1", {}, "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."),
+        (
+            "",
+            "",
+            {"SBATCH_MEM_PER_CPU": "1", "SBATCH_MEM_PER_NODE": "1"},
+            "fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.",
+        ),
+        ("-w n[1-4] -N2", "", {}, "error: invalid number of nodes (-N 4-2)"),
+        ("--begin=now+60 --deadline=now+30", "", {}, "error: Incompatible begin and deadline time specification"),
+        ("", "-Q -v", {}, "error: don't specify both --verbose (-v) and --quiet (-Q)"),
+        ("--gres=", "", {}, "error: Batch job submission failed: Invalid Trackable RESource (TRES) specification"),
+        ("--gres=gpu=2", "", {}, "error: Invalid generic resource (gres) specification"),
+        ("--reboot", "", {}, "error: rebooting of nodes is only allowed for admins"),
+    ],
+)
+def test_combinations_that_are_refused(header: str, argv: str, environ: dict[str, str], line: str) -> None:
+    with pytest.raises(ShimError) as refused:
+        request(header, argv, **environ)
+    assert refused.value.lines[0] == line
+    assert refused.value.code == 1
+
+
+@pytest.mark.parametrize(
+    "header, why",
+    [
+        (
+            "--gpus-per-task=1",
+            "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed.",
+        ),
+        (
+            "--gpus=3 --gpus-per-node=2",
+            "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node",
+        ),
+        ("-N2 --gpus=1", "Failed to validate job spec, --gpus < -N"),
+        ("--gpus=2 --cpus-per-gpu=2 -c2", "--cpus-per-gpu is mutually exclusive with --cpus-per-task"),
+        ("--mem-per-gpu=200", "Requested mem_per_tres=gres:gpu:200 but did not request any GPU."),
+    ],
+)
+def test_gpu_options_that_contradict(header: str, why: str) -> None:
+    with pytest.raises(ShimError) as refused:
+        request(header)
+    assert refused.value.lines == (f"error: {why}", "error: Invalid generic resource (gres) specification")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "--gpus-per-task=1 -n4",
+        "--gpus-per-task=0",
+        "--gpus-per-task=1 -G4",
+        "-N2 --gpus-per-node=8 --gpus-per-task=8",
+        "-N4 -G4",
+        "--gres=gpu:1 --mem-per-gpu=1",
+        "-G a100:2",
+    ],
+)
+def test_gpu_options_that_go_together(header: str) -> None:
+    request(header)
+
+
+def test_what_the_user_writes_beats_a_memory_variable() -> None:
+    made = request("--mem-per-cpu=5", SBATCH_MEM_PER_NODE="9")
+    assert (made.mem_per_cpu, made.mem_per_node) == (5, None)
+
+
+@pytest.mark.parametrize(
+    "header, note",
+    [
+        ("-N4 -n2", "Warning: can't run 2 processes on 4 nodes, setting nnodes to 2"),
+        ("-S 2", "error: Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)"),
+        (
+            "--thread-spec=1",
+            "error: Ignoring --thread-spec since it's not allowed by configuration (AllowSpecResourcesUsage = No)",
+        ),
+    ],
+)
+def test_warnings(header: str, note: str) -> None:
+    assert verify(settings(header)) == [note]
+
+
+@pytest.mark.parametrize("option", ["--bb=x", "--container=/x", "--batch=f", "--context=c", "--bbf=/x"])
+def test_refused_by_name(option: str) -> None:
+    with pytest.raises(Unsupported) as refused:
+        request(option)
+    assert refused.value.lines[0].startswith(f"error: {option.split('=')[0]} is not supported here: ")
+    assert refused.value.code == 1
+
+
+@pytest.mark.parametrize("option", ["--uid=0", "--gid=0", "--reboot"])
+def test_root_is_refused_by_name_too(option: str) -> None:
+    with pytest.raises(Unsupported, match="is not supported here"):
+        refuse_unsupported(settings(option, uid=0))
+
+
+@pytest.mark.parametrize("header", ["-n1|hetjob|-n2", "-n1 packjob -n2"])
+def test_heterogeneous_jobs_are_refused(header: str) -> None:
+    with pytest.raises(Unsupported, match="heterogeneous jobs are not supported"):
+        settings(header)
+
+
+def test_node_file_and_host_file() -> None:
+    assert settings("--nodefile=hostfile -m arbitrary").get("nodefile") == "n2,n1,n2"
+    assert request("--nodefile=hostfile").node_list == "n2,n1,n2"
+    assert request("-m arbitrary", SLURM_HOSTFILE="hostfile").node_list == "n2,n1,n2"
+    assert request("-m block", SLURM_HOSTFILE="hostfile").node_list is None
+
+
+WORDS = [
+    "-N",
+    "2",
+    "-n4",
+    "--mem=1G",
+    "--gres=gpu:1",
+    "-t",
+    "1:00",
+    "#",
+    '"',
+    "'",
+    "\\",
+    "--exclusive",
+    "hetjob",
+    "--nosuch",
+    "-w",
+    "n[1-3]",
+    "-G",
+    "--signal=USR1",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS) | st.text(max_size=6)), st.lists(st.sampled_from(WORDS), max_size=4))
+def test_any_header_becomes_a_request_or_a_refusal(header: list[str], argv: list[str]) -> None:
+    try:
+        asked = settings(" ".join(header).replace("|", "\n#SBATCH "), " ".join(argv))
+        verify(asked)
+        defined_options(asked, "/w")
+        refuse_unsupported(asked)
+        made = job_request(asked, directory="/w", umask=0, name=None)
+    except ShimError as refused:
+        assert refused.code in (0, 1, 255)
+    else:
+        assert type(made).from_dict(made.to_dict()) == made

@@ -1,0 +1,147 @@
+"""srun's and salloc's options: variables and the command line, as a job and as a step."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.core.errors import ShimError, Unsupported
+from shim.core.model.request import JobRequest, StepRequest
+from shim.core.options.direct import settle
+from shim.core.options.request import job_request, step_request
+from shim.core.options.values import Context, Shown
+
+
+def no_file(path: str) -> str:
+    raise FileNotFoundError(2, "No such file or directory", path)
+
+
+CONTEXT = Context(0.0, 1001, no_file)
+
+
+def step(line: str, **environ: str) -> tuple[StepRequest, list[str]]:
+    settings, words, notes = settle("srun", line.split(), environ, CONTEXT)
+    return step_request(settings, words), notes
+
+
+def job(command: str, line: str, **environ: str) -> JobRequest:
+    settings, _, _ = settle(command, line.split(), environ, CONTEXT)
+    return job_request(settings, directory="/w", umask=0, name="interactive")
+
+
+@pytest.mark.parametrize(
+    "line, environ, fields",
+    [
+        ("true -n 5", {}, {"argv": ("true", "-n", "5"), "ntasks": None}),
+        ("-n2 -c3 x", {"SRUN_CPUS_PER_TASK": "9"}, {"ntasks": 2, "cpus_per_task": 3}),
+        ("x", {"SRUN_CPUS_PER_TASK": "9", "SLURM_CPUS_PER_TASK": "4"}, {"cpus_per_task": 9}),
+        ("x", {"SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "2"}, {"ntasks": 4, "min_nodes": 2, "max_nodes": 2}),
+        ("-N1 x", {"SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "2"}, {"ntasks": 4, "min_nodes": 1, "max_nodes": 1}),
+        ("-l -u -K -Q x", {}, {"label": True, "unbuffered": True, "kill_on_bad_exit": True, "quiet": True}),
+        ("--kill-on-bad-exit=0 x", {}, {"kill_on_bad_exit": False}),
+        ("x", {"SLURM_LABELIO": "1", "SLURM_KILL_BAD_EXIT": "1"}, {"label": True, "kill_on_bad_exit": True}),
+        ("--exclusive x", {}, {"exclusive": True}),
+        ("--exact --overlap x", {}, {"exact": True, "overlap": True, "exclusive": False}),
+        ("-s x", {}, {"exclusive": False}),
+        ("--gres=none x", {}, {"gres": "none"}),
+        ("--gres=gpu:1 x", {}, {"gres": "gpu:1"}),
+        (
+            "-W 2 -r 1 -w n1 -x n2 -t 5 x",
+            {},
+            {"wait": 2, "relative": 1, "node_list": "n1", "exclude": "n2", "time_limit": 5},
+        ),
+        ("-o out -e err -i none x", {}, {"stdout": "out", "stderr": "err", "stdin": "/dev/null"}),
+        ("-D /tmp -J name --pty x", {}, {"work_dir": "/tmp", "name": "name", "pty": True}),
+        ("--export=NONE x", {"SLURM_EXPORT_ENV": "ALL"}, {"export": "NONE"}),
+        ("-vv x", {}, {"verbose": 2}),
+        ("--mem=5 x", {"SLURM_MEM_PER_CPU": "7"}, {"mem_per_node": 5, "mem_per_cpu": None}),
+        ("--task-prolog=a --task-epilog=b x", {}, {"task_prolog": "a", "task_epilog": "b"}),
+    ],
+)
+def test_step(line: str, environ: dict[str, str], fields: dict[str, object]) -> None:
+    made, _ = step(line, **environ)
+    for name, value in fields.items():
+        assert getattr(made, name) == value, name
+
+
+def test_warnings_of_steps() -> None:
+    made, notes = step("-n1 x", SLURM_JOB_NUM_NODES="2")
+    assert (made.min_nodes, notes) == (1, ["Warning: can't run 1 processes on 2 nodes, setting nnodes to 1"])
+    made, notes = step("-N2 -n3 --ntasks-per-node=2 x")
+    assert made.ntasks_per_node is None
+    assert notes == [
+        "Warning: can't honor --ntasks-per-node set to 2 which doesn't match the requested tasks 3 with the number of "
+        "requested nodes 2. Ignoring --ntasks-per-node."
+    ]
+    made, notes = step("-n2 x", SLURM_JOB_NUM_NODES="2", SLURM_NTASKS_PER_NODE="4")
+    assert (made.ntasks_per_node, notes) == (None, [])
+
+
+def test_a_longer_node_list_beats_the_variable_of_the_job() -> None:
+    made, _ = step("-w n[1-3] x", SLURM_JOB_NUM_NODES="2")
+    assert (made.min_nodes, made.max_nodes) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "command, line, environ, fields",
+    [
+        ("salloc", "-I -N1 bash", {}, {"kind": "alloc", "immediate": 0, "min_nodes": 1}),
+        ("salloc", "", {"SALLOC_PARTITION": "p", "SALLOC_JOB_NAME": "no"}, {"partition": "p", "name": "interactive"}),
+        (
+            "srun",
+            "-I5 -o out true",
+            {"SLURM_PARTITION": "p"},
+            {"kind": "run", "immediate": 5, "partition": "p", "stdout": None},
+        ),
+    ],
+)
+def test_job(command: str, line: str, environ: dict[str, str], fields: dict[str, object]) -> None:
+    made = job(command, line, **environ)
+    for name, value in fields.items():
+        assert getattr(made, name) == value, name
+
+
+@pytest.mark.parametrize(
+    "command, line",
+    [
+        ("srun", "a : b"),
+        ("srun", "--het-group=1 x"),
+        ("srun", "--mpi=pmix x"),
+        ("srun", "--bcast=x y"),
+        ("salloc", "--x11"),
+    ],
+)
+def test_refused_by_name(command: str, line: str) -> None:
+    with pytest.raises(Unsupported):
+        job(command, line)
+
+
+def test_the_error_of_each_command() -> None:
+    for command, text in (("salloc", "Job submit/allocate failed"), ("srun", "Unable to allocate resources")):
+        with pytest.raises(ShimError, match=f"error: {text}: Invalid Trackable RESource"):
+            job(command, "--gres= x")
+
+
+@pytest.mark.parametrize(
+    "option, start", [("--help", "Usage: srun"), ("--usage", "Usage: srun"), ("-V", "slurm 22.05.8")]
+)
+def test_texts(option: str, start: str) -> None:
+    with pytest.raises(Shown) as shown:
+        settle("srun", [option], {}, CONTEXT)
+    assert shown.value.text.startswith(start)
+
+
+@given(
+    st.lists(
+        st.text(max_size=8) | st.sampled_from(["-n2", "-N", "3", "--mem", "--gres=gpu:2", "-I", "--mpi=none", "-l"])
+    )
+)
+def test_any_words_are_read_or_refused(argv: list[str]) -> None:
+    for command in ("srun", "salloc"):
+        try:
+            settings, words, _ = settle(command, argv, {}, CONTEXT)
+            step_request(settings, words)
+            job_request(settings, directory="/w", umask=0, name="x")
+        except ShimError as refused:
+            assert refused.code in (0, 1, 255)

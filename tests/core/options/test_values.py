@@ -1,0 +1,215 @@
+"""Values of options: what each text means, and Slurm's complaint about each that means nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.core.errors import ShimError, plain
+from shim.core.options import values
+from shim.core.options.table_submit import options_of
+
+NOW = 1_800_000_000.0
+
+
+def read_file(path: str) -> str:
+    if path == "hosts":
+        return "n1 n2 # two\n\nn[3,5]\n"
+    raise FileNotFoundError(2, "No such file or directory", path)
+
+
+CONTEXT = values.Context(NOW, 1001, read_file)
+BY_NAME = {option.long: option for command in ("salloc", "srun", "sbatch") for option in options_of(command)}
+
+
+def value(name: str, text: str | None):
+    return values.value_of(BY_NAME[name], text, CONTEXT)
+
+
+@pytest.mark.parametrize(
+    "name, text, expected",
+    [
+        ("ntasks", "4", 4),
+        ("ntasks", " +4", 4),
+        ("ntasks", "04", 4),
+        ("relative", "0", 0),
+        ("nodes", "2", (2, 2)),
+        ("nodes", "2-4", (2, 4)),
+        ("nodes", "1k", (1024, 1024)),
+        ("nodes", "1M", (1048576, 1048576)),
+        ("nodes", "-1", (1, 1)),
+        ("nodes", "0", (0, 0)),
+        ("nodes", "2-0", (2, 0)),
+        ("time", "1-2:3", 1563),
+        ("time", "INFINITE", -1),
+        ("mem", "1500K", 2),
+        ("mem", "1gb", 1024),
+        ("tmp", "2T", 2097152),
+        ("begin", "now+60", int(NOW) + 60),
+        ("sockets-per-node", "2-4", 2),
+        ("extra-node-info", "2", (2, None, None)),
+        ("extra-node-info", "2:*:1", (2, None, 1)),
+        ("switches", "2", (2, None)),
+        ("switches", "2@1:00:00", (2, 60)),
+        ("nice", None, 100),
+        ("nice", "7", 7),
+        ("nice", "-7", -7),
+        ("nice", "abc", 0),
+        ("priority", "TOP", "TOP"),
+        ("no-kill", None, True),
+        ("no-kill", "off", False),
+        ("get-user-env", None, "0"),
+        ("get-user-env", "5L", "5L"),
+        ("output", "none", "/dev/null"),
+        ("output", "x%j", "x%j"),
+        ("exclusive", None, "exclusive"),
+        ("exclusive", "", "exclusive"),
+        ("exclusive", "USER", "user"),
+        ("open-mode", "append", "a"),
+        ("open-mode", "t", "t"),
+        ("distribution", "Block:Cyclic", "block:cyclic"),
+        ("distribution", "block,NoPack", "block,NoPack"),
+        ("distribution", "plane=4", "plane=4"),
+        ("distribution", "arbitrary", "arbitrary"),
+        ("distribution", "*:fcyclic:*", "*:fcyclic:*"),
+        ("mail-type", "end,begin", "BEGIN,END"),
+        ("mail-type", "ALL", "INVALID_DEPEND,BEGIN,END,FAIL,REQUEUE,STAGE_OUT"),
+        ("mail-type", "ALL,ARRAY_TASKS", "ARRAY_TASKS,INVALID_DEPEND,BEGIN,END,FAIL,REQUEUE,STAGE_OUT"),
+        ("mail-type", "BEGIN,REQUE", "BEGIN"),
+        ("mail-type", "FAIL, END", "FAIL"),
+        ("mail-type", "NONE", "NONE"),
+        ("hint", "nomultithread", "nomultithread"),
+        ("profile", "Energy,task", "energy,task"),
+        ("propagate", None, "ALL"),
+        ("propagate", "none", "NONE"),
+        ("propagate", "RLIMIT_CORE,stack", "CORE,STACK"),
+        ("gpu-bind", "closest", "closest"),
+        ("gpu-bind", "verbose,single:2", "verbose,single:2"),
+        ("gpu-bind", "map_gpu:0,1", "map_gpu:0,1"),
+        ("cpu-bind", "verbose,cores", "verbose,cores"),
+        ("cpu-bind", "mask_cpu:0x1,0x2", "mask_cpu:0x1,0x2"),
+        ("cpu-freq", "low-high:OnDemand", "low-high:OnDemand"),
+        ("cpu-freq", "2400000", "2400000"),
+        ("gres-flags", "enforce-binding", "enforce-binding"),
+        ("kill-on-invalid-dep", "YES", True),
+        ("kill-on-bad-exit", None, 1),
+        ("kill-on-bad-exit", "0", 0),
+        ("kill-command", None, 15),
+        ("kill-command", "USR1", 10),
+        ("immediate", None, 0),
+        ("immediate", "3", 3),
+        ("mpi", "openmpi", "none"),
+        ("mpi", "pmix_v4", "pmix_v4"),
+        ("nodefile", "hosts", "n1,n2,n[3,5]"),
+        ("signal", "B:USR1@90", "B:USR1@90"),
+    ],
+)
+def test_value(name: str, text: str | None, expected: object) -> None:
+    assert value(name, text) == expected
+
+
+@pytest.mark.parametrize("name, text", [(name, "x!") for name in ("time", "mem", "mem-per-cpu", "tmp", "signal")])
+def test_usual_complaint(name: str, text: str) -> None:
+    with pytest.raises(ShimError) as refused:
+        value(name, text)
+    assert (refused.value.lines, refused.value.code) == ((f"error: Invalid --{name} specification",), 255)
+
+
+@pytest.mark.parametrize(
+    "name, text, code, lines",
+    [
+        ("ntasks", "abc", 1, ['error: Invalid numeric value "abc" for --ntasks.']),
+        ("ntasks", "0", 1, ['error: Invalid numeric value "0" for --ntasks.']),
+        ("ntasks", "-2", 1, ['error: Invalid numeric value "-2" for --ntasks.']),
+        ("ntasks", "=2", 1, ['error: Invalid numeric value "=2" for --ntasks.']),
+        ("cpus-per-task", "", 1, ['error: Invalid numeric value "" for --cpus-per-task.']),
+        ("mincpus", "1.5", 1, ['error: Invalid numeric value "1.5" for --mincpus.']),
+        ("switches", "abc", 1, ['error: Invalid numeric value "abc" for --switches.']),
+        ("nodes", "abc", 255, ['error: "abc" is not a valid node count']),
+        ("nodes", "=2", 255, ['error: "=2" is not a valid node count']),
+        ("nodes", "1,3", 255, ['error: "1,3" is not a valid node count']),
+        ("nodes", "k", 255, ['error: "k" is not a valid node count']),
+        ("nodes", "2-x", 255, ['error: "x" is not a valid node count']),
+        ("nodes", "4-2", 255, ["error: Maximum node count 2 is less than minimum node count 4"]),
+        ("nodes", "2-", 255, ["error: Maximum node count -1 is less than minimum node count 2"]),
+        (
+            "begin",
+            "abc",
+            255,
+            [plain("Invalid time specification (pos=0): abc"), "error: Invalid --begin specification"],
+        ),
+        ("nice", "5000000000", 255, ["error: Invalid --nice value, out of range (+/- 2147483645)"]),
+        ("uid", "0", 255, ["error: --uid only permitted by root user"]),
+        ("gid", "0", 255, ["error: --gid only permitted by root user"]),
+        ("exclusive", "foo", 255, ["error: Invalid --exclusive specification"]),
+        ("open-mode", "w", 255, ["error: Invalid --open-mode specification"]),
+        ("distribution", "foo", 255, ["error: Invalid --distribution specification"]),
+        ("distribution", "block:foo", 255, ["error: Invalid --distribution specification"]),
+        (
+            "distribution",
+            "plane",
+            255,
+            ["error: Invalid plane size or size not specified", "error: Invalid --distribution specification"],
+        ),
+        ("mail-type", "REQUE", 255, ["error: Invalid --mail-type specification"]),
+        ("hint", "foo", 1, ['error: unrecognized --hint argument "foo", see --hint=help']),
+        ("profile", "foo", 255, ["error: invalid --profile=foo option"]),
+        ("propagate", "FOO", 1, ["error: Bad rlimit name: FOO", "error: --propagate=FOO is not valid."]),
+        ("gpu-bind", "foo", 255, ["error: Invalid --gpu-bind argument: gpu:foo"]),
+        (
+            "cpu-freq",
+            "foo",
+            255,
+            ['error: unrecognized --cpu-freq argument "foo"', "error: Invalid --cpu-freq argument"],
+        ),
+        ("gres-flags", "foo", 255, ["error: Invalid --gres-flags specification"]),
+        ("kill-on-invalid-dep", "maybe", 255, ["error: Invalid --kill-on-invalid-dep specification"]),
+        (
+            "nodefile",
+            "/nosuch",
+            255,
+            [
+                "error: slurm_allocate_resources error opening file /nosuch, No such file or directory",
+                "error: Invalid --nodefile node file",
+            ],
+        ),
+    ],
+)
+def test_complaints(name: str, text: str, code: int, lines: list[str]) -> None:
+    with pytest.raises(ShimError) as refused:
+        value(name, text)
+    assert (list(refused.value.lines), refused.value.code) == (lines, code)
+
+
+def test_an_unknown_mpi_type() -> None:
+    with pytest.raises(ShimError) as refused:
+        value("mpi", "foo")
+    assert len(refused.value.lines) == 5
+    assert refused.value.lines[-1] == "error: Invalid MPI type 'foo', --mpi=list for acceptable types"
+
+
+@pytest.mark.parametrize(
+    "name, text, start", [("hint", "help", "Application hint"), ("gres", "help", ""), ("mpi", "list", "MPI")]
+)
+def test_texts_that_are_asked_for(name: str, text: str, start: str) -> None:
+    with pytest.raises(values.Shown) as shown:
+        value(name, text)
+    assert shown.value.code == 0
+    assert shown.value.text.startswith(start)
+
+
+@pytest.mark.parametrize(
+    "text, on", [("", True), ("1", True), ("yes", True), ("0", False), ("no", False), ("False", False)]
+)
+def test_flags_from_variables(text: str, on: bool) -> None:
+    assert value("overcommit", text) is on
+
+
+@given(st.sampled_from(sorted(BY_NAME)), st.text(max_size=12) | st.integers().map(str))
+def test_any_text_is_a_value_or_a_refusal(name: str, text: str) -> None:
+    try:
+        value(name, text)
+    except ShimError as refused:
+        assert refused.code in (0, 1, 255)
+        assert refused.lines or refused.code == 0
