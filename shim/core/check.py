@@ -104,8 +104,7 @@ class _Check:
         if request.deadline and request.deadline < now:
             raise self.error(BAD_TIME)
         limit = request.time_limit
-        finite = limit is not None and limit not in (INFINITE, INVALID_TIME)
-        if request.time_min is not None and finite and exceeds(request.time_min, limit):
+        if limit not in (INFINITE, INVALID_TIME) and exceeds(request.time_min, limit):
             raise self.error(BAD_TIME_MIN)
         if request.nice < 0 and self.uid != 0:
             raise self.error(BAD_NICE)
@@ -156,9 +155,12 @@ class _Check:
 
     def gres(self) -> None:
         """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
+        request = self.request
         known = {gres.name for node in self.cluster.nodes for gres in node.gres} | {"gpu"}
         try:
-            names = {name for name, _, _ in tres.parse_gres(self.request.gres or "")}
+            names = {name for name, _, _ in tres.parse_gres(request.gres or "")}
+            for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
+                tres.gpu_count(text)
         except ValueError as error:
             raise RequestError(f"error: {error}") from None
         if not names.issubset(known):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shim.core import hostlist
 from shim.core.layout.demand import job_demand
 from shim.core.layout.place import NodeFree, place
-from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.model.request import INFINITE
 from shim.core.shape_check import Shape
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     if state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if state == "DOWN" else "PartitionInactive"
     limit = request.time_min if request.time_min is not None else request.time_limit
-    if limit is not None and limit != INVALID_TIME and exceeds(limit, partition.max_time):
+    if exceeds(limit, partition.max_time):
         return "PartitionTimeLimit"
     wish = job_demand(request)
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
@@ -82,9 +82,9 @@ def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partitio
     return None
 
 
-def exceeds(limit: int, most: int | None) -> bool:
-    """Whether a time limit in minutes (INFINITE too) is above ``most`` (None: nothing is)."""
-    return most is not None and (limit == INFINITE or limit > most)
+def exceeds(limit: int | None, most: int | None) -> bool:
+    """Whether a time limit in minutes (INFINITE too) is above ``most``. None is no limit asked for, or nothing above."""
+    return most is not None and limit is not None and (limit == INFINITE or limit > most)
 
 
 def is_up(node: Node) -> bool:

@@ -103,6 +103,7 @@ CONFIGURATION = FAILED + "Requested node configuration is not available"
         ({"constraint": "a&"}, (FAILED + "Invalid feature specification",)),
         ({"gres": "foo:1"}, ("error: Invalid generic resource (gres) specification",)),
         ({"gres": "gpu=2"}, ("error: Invalid generic resource (gres) specification",)),
+        ({"gpus": "1,"}, ("error: Invalid generic resource (gres) specification",)),
         ({"node_list": "nosuch"}, (FAILED + "Invalid node name specified",)),
         ({"node_list": "n1,n9"}, (FAILED + "Invalid node name specified",)),
         ({"node_list": "n[3-1]"}, (FAILED + "Invalid node name specified",)),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shim.control.scheduler.profile import Profile
-from shim.control.scheduler.queue import YEAR, Want, in_order, shape_key
+from shim.control.scheduler.queue import YEAR, Want, in_order, seconds, shape_key, too_long
 from shim.core import tres
 from shim.core.arrays import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job, NodeShare
 from shim.core.standing import placed
 
-RESERVATIONS = 40  # jobs that get a time; a pass costs the more the more there are
+RESERVATIONS = 16  # jobs that get a time: each costs a pass a fraction of a millisecond
 OVERDUE = 30.0  # seconds until a job past its limit is taken to be gone
 _ANY_SIZE = 1 << 30  # of arrays: checked at submission
 
@@ -116,23 +116,33 @@ class _Pass:
         want = self.wants.get(key)
         if want is None:
             want = self.wants[key] = Want(job, self.cluster)
-        if key not in self.blocked:
-            missing = [name for name, number in _licenses(job) if number > self.licenses.get(name, 0)]
-            if missing:
-                # Jobs behind get none of the licences that this one waits for.
-                self.licenses.update(dict.fromkeys(missing, 0))
-                return want.standing() or "Licenses"
-            for partition, names in want.places:
-                shares = self.fits(want, partition, names, self.now)
-                if shares is not None:
-                    self.start(job, task, partition, shares, want.seconds(partition))
-                    return None
-            self.blocked[key] = self.now
-        return want.standing() or self.wait(job, key, want)
+        missing = [name for name, number in _licenses(job) if number > self.licenses.get(name, 0)]
+        if missing:
+            # Jobs behind get none of the licences that this one waits for.
+            self.licenses.update(dict.fromkeys(missing, 0))
+            return want.standing(job) or "Licenses"
+        found = self.fit(job, want, self.now)
+        if found is None:
+            return want.standing(job) or self.wait(job, want)
+        self.start(job, task, *found)
+        return None
 
-    def fits(self, want: Want, partition: Partition, names: Sequence[str], start: float) -> Shares | None:
-        """Shares for such a job from ``start`` on that take nothing from anybody; None if there are none."""
-        room = self.profile.room(start, start + want.seconds(partition))
+    def fit(self, job: Job, want: Want, start: float) -> tuple[Partition, Shares] | None:
+        """The first partition in which the job can start then, taking nothing from anybody, and its shares there."""
+        for partition, names in want.places:
+            run = seconds(job, partition)
+            if too_long(job, partition) or want.hopeless(partition, start, run):
+                continue
+            shares = self.fit_in(partition, names, want, start, run)
+            if shares is not None:
+                return partition, shares
+            want.does_not_fit(partition, start, run)
+        return None
+
+    def fit_in(self, partition: Partition, names: Sequence[str], want: Want, start: float, run: float) -> Shares | None:
+        if self.profile.crowded(start, start + run, want.cpus):
+            return None
+        room = self.profile.room(start, start + run)
         indexes = [self.profile.index(name) for name in names]
         free = [cpus for cpus in map(room.cpus, indexes) if cpus >= want.min_cpus]
         if len(free) < want.min_nodes or sum(free) < want.cpus:
@@ -140,34 +150,35 @@ class _Pass:
         shares = placed(want.request, self.cluster, [room.node(index) for index in indexes], partition)
         return shares if shares is not None and room.holds(shares) else None
 
-    def start(self, job: Job, task: int | None, partition: Partition, shares: Shares, seconds: float) -> None:
+    def start(self, job: Job, task: int | None, partition: Partition, shares: Shares) -> None:
         started = job.replace(partition=partition.name, array_task_id=job.array_task_id if task is None else task)
         self.plan.starts.append((started, shares))
-        self.profile.hold(self.now, self.now + seconds, shares)
+        self.profile.hold(self.now, self.now + seconds(job, partition), shares)
         self.count(started)
 
-    def wait(self, job: Job, key: tuple[object, ...], want: Want) -> str:
+    def wait(self, job: Job, want: Want) -> str:
         """Reserves for a job that must wait: Resources for the first in a partition, Priority for those behind."""
         if self.reserved < RESERVATIONS:
-            self.reserve(job, key, want)
+            self.reserve(job, want)
         names = {partition.name for partition in want.partitions}
         first = names.isdisjoint(self.contended)
         self.contended |= names
         return "Resources" if first else "Priority"
 
-    def reserve(self, job: Job, key: tuple[object, ...], want: Want) -> None:
-        """Holds the shares that the job can have first. Of equal jobs the later ones look from there on."""
-        for time in self.profile.times[1:]:
-            if time < self.blocked[key]:
-                continue
-            for partition, names in want.places:
-                shares = self.fits(want, partition, names, time)
-                if shares is not None:
-                    self.blocked[key] = time
-                    self.reserved += 1
-                    self.profile.hold(time, time + want.seconds(partition), shares)
-                    self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
-                    return
+    def reserve(self, job: Job, want: Want) -> None:
+        """Holds the shares that the job can have first."""
+        shortest = min((seconds(job, partition) for partition, _ in want.places), default=0.0)
+        earliest = max(want.earliest(shortest), self.now)
+        for time in self.profile.times(want.cpus):
+            found = self.fit(job, want, time) if time >= earliest and time > self.now else None
+            if found is not None:
+                partition, shares = found
+                run = seconds(job, partition)
+                self.reserved += 1
+                self.profile.hold(time, time + run, shares)
+                self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
+                want.reserved(time, run)
+                return
 
 
 def _licenses(job: Job) -> tuple[tuple[str, int], ...]:

@@ -18,14 +18,13 @@ NO_GPUS: frozenset[int] = frozenset()
 
 
 class Slot:
-    """What is in use from ``time`` to the next slot's. ``rises``: something begins here."""
+    """What is in use from ``time`` to the next slot's: on each node, and on all of them together."""
 
-    __slots__ = ("cpus", "gpus", "jobs", "memory", "rises", "time")
+    __slots__ = ("all_cpus", "all_memory", "cpus", "gpus", "jobs", "memory", "time")
 
     def __init__(self, time: float, size: int) -> None:
         self.time = time
-        self.rises = False
-        self.jobs = 0
+        self.jobs = self.all_cpus = self.all_memory = 0
         self.cpus = [0] * size
         self.memory = [0] * size
         self.gpus = [NO_GPUS] * size
@@ -33,7 +32,7 @@ class Slot:
     def copy(self, time: float) -> Slot:
         """The same use, from a later time."""
         other = Slot(time, 0)
-        other.jobs = self.jobs
+        other.jobs, other.all_cpus, other.all_memory = self.jobs, self.all_cpus, self.all_memory
         other.cpus, other.memory, other.gpus = self.cpus[:], self.memory[:], self.gpus[:]
         return other
 
@@ -41,6 +40,8 @@ class Slot:
         """One more job holds these shares of the nodes at these indexes."""
         self.jobs += 1
         for index, share in places:
+            self.all_cpus += share.cpus
+            self.all_memory += share.memory
             self.cpus[index] += share.cpus
             self.memory[index] += share.memory
             if share.gpus:
@@ -49,21 +50,23 @@ class Slot:
     def cover(self, other: Slot) -> None:
         """At least what the other slot uses, resource by resource."""
         self.jobs = max(self.jobs, other.jobs)
+        self.all_cpus = max(self.all_cpus, other.all_cpus)
+        self.all_memory = max(self.all_memory, other.all_memory)
         self.cpus = list(map(max, self.cpus, other.cpus))
         self.memory = list(map(max, self.memory, other.memory))
         self.gpus = [mine | theirs for mine, theirs in zip(self.gpus, other.gpus)]
 
 
 class Room:
-    """What is free for one job during its whole run. ``total_cpus``, ``total_memory``: the most in use at any one time."""
+    """What is free for one job during its whole run. ``use``: of everything the most that is in use meanwhile."""
 
-    def __init__(self, profile: Profile, use: Slot, total_cpus: int, total_memory: int) -> None:
+    def __init__(self, profile: Profile, use: Slot) -> None:
         self._cluster = profile.cluster
         self._use = use
         self._shared = profile.one_machine and use.jobs > 0  # a part of the machine is left, whatever the node
         self._one_machine = profile.one_machine
-        self._cpus_left = profile.machine_cpus - total_cpus
-        self._memory_left = profile.machine_memory - total_memory
+        self._cpus_left = profile.machine_cpus - use.all_cpus
+        self._memory_left = profile.machine_memory - use.all_memory
         self._taken = NO_GPUS.union(*use.gpus) if self._shared else NO_GPUS
 
     def cpus(self, index: int) -> int:
@@ -101,12 +104,22 @@ class Profile:
         self.machine_cpus = max((node.cpus for node in cluster.nodes), default=0)
         self.machine_memory = max((node.memory for node in cluster.nodes), default=0)
         self._index = {node.name: index for index, node in enumerate(cluster.nodes)}
+        self.cpus = sum(node.cpus for node in cluster.nodes)
         self._slots = [Slot(now, len(cluster.nodes))]
+        self._rises: list[Slot] = []  # at which something begins
 
-    @property
-    def times(self) -> list[float]:
-        """When the use changes; the first is now."""
-        return [slot.time for slot in self._slots]
+    def times(self, cpus: int) -> list[float]:
+        """When the use changes, now first, as far as so many CPUs may be free then."""
+        if self.one_machine:
+            return [slot.time for slot in self._slots if not slot.jobs or slot.all_cpus + cpus <= self.machine_cpus]
+        return [slot.time for slot in self._slots if slot.all_cpus + cpus <= self.cpus]
+
+    def crowded(self, start: float, end: float, cpus: int) -> bool:
+        """Whether so many CPUs are surely not free all the time from ``start`` to ``end``: quicker than ``room``."""
+        if self.one_machine:
+            return False
+        most = self.cpus - cpus
+        return self._at(start).all_cpus > most or any(slot.all_cpus > most for slot in self._later(start, end))
 
     def index(self, name: str) -> int:
         """The index of the node of that name. A node that is gone from one machine counts as its first."""
@@ -116,23 +129,27 @@ class Profile:
         """A job holds ``shares`` from ``start`` (not before now) to ``end``."""
         places = [(self.index(share.name), share) for share in shares if self.one_machine or share.name in self._index]
         first, last = self._split(start), self._split(end)
-        self._slots[first].rises = True
+        if self._slots[first] not in self._rises:
+            self._rises.append(self._slots[first])
         for slot in self._slots[first:last]:
             slot.add(places)
 
     def room(self, start: float, end: float) -> Room:
-        """What is free all the time from ``start``, one of ``times``, to ``end``."""
-        first = bisect_left(self._slots, start, key=_time)
-        peak = self._slots[first]
-        total_cpus, total_memory = sum(peak.cpus), sum(peak.memory)
-        # Use only falls from slot to slot, except where something begins.
-        later = [slot for slot in self._slots[first + 1 : bisect_left(self._slots, end, key=_time)] if slot.rises]
+        """What is free all the time from ``start``, a time of ``times``, to ``end``."""
+        peak = self._at(start)
+        later = self._later(start, end)
         if later:
             peak = peak.copy(start)
         for slot in later:
             peak.cover(slot)
-            total_cpus, total_memory = max(total_cpus, sum(slot.cpus)), max(total_memory, sum(slot.memory))
-        return Room(self, peak, total_cpus, total_memory)
+        return Room(self, peak)
+
+    def _at(self, time: float) -> Slot:
+        return self._slots[bisect_left(self._slots, time, key=_time)]
+
+    def _later(self, start: float, end: float) -> list[Slot]:
+        """The slots that may use more than the one at ``start``: use only falls, except where something begins."""
+        return [slot for slot in self._rises if start < slot.time < end]
 
     def _split(self, time: float) -> int:
         """The index of the slot that begins at ``time``, made where there is none."""

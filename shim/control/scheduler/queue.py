@@ -9,7 +9,7 @@ from shim.core.check import partitions_of
 from shim.core.layout.demand import job_demand
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
-from shim.core.standing import is_up, limit_reason, standing_reason, unavailable_nodes, usable_nodes
+from shim.core.standing import exceeds, is_up, limit_reason, standing_reason, unavailable_nodes, usable_nodes
 
 YEAR = 365 * 86400.0  # what a job without a limit is taken to run, as Slurm shows it
 
@@ -19,13 +19,27 @@ _FIELDS = attrgetter(
     *("ntasks_per_gpu", "min_cpus", "sockets_per_node", "cores_per_socket", "threads_per_core", "tmp_disk"),
     *("mem_per_node", "mem_per_cpu", "mem_per_gpu", "gres", "gpus", "gpus_per_node", "gpus_per_socket"),
     *("gpus_per_task", "cpus_per_gpu", "node_list", "exclude", "constraint", "exclusive", "overcommit"),
-    *("contiguous", "distribution", "spread_job", "use_min_nodes", "licenses", "time_min"),
+    *("contiguous", "distribution", "spread_job", "use_min_nodes", "licenses"),
 )
 
 
 def shape_key(job: Job) -> tuple[object, ...]:
-    """Equal for jobs that differ in nothing that matters here."""
-    return (job.partition, job.time_limit, *_FIELDS(job.request))
+    """Equal for jobs that differ in nothing that matters here, but perhaps in their time limits."""
+    return (job.partition, *_FIELDS(job.request))
+
+
+def seconds(job: Job, partition: Partition) -> float:
+    """How long the job may run in that partition."""
+    limit = job.time_limit
+    if limit is None:
+        limit = partition.default_time if partition.default_time is not None else partition.max_time
+    return YEAR if limit is None or limit < 0 else limit * 60.0
+
+
+def too_long(job: Job, partition: Partition) -> bool:
+    """Whether the job's limit (the least it takes, with --time-min) is above the partition's."""
+    least = job.request.time_min
+    return exceeds(job.time_limit if least is None else least, partition.max_time)
 
 
 def in_order(pending: Sequence[Job], cluster: Cluster) -> list[Job]:
@@ -40,10 +54,10 @@ def in_order(pending: Sequence[Job], cluster: Cluster) -> list[Job]:
 
 
 class Want:
-    """What all jobs of one shape want."""
+    """What all jobs of one shape want, and what was found out about it in this pass."""
 
     def __init__(self, job: Job, cluster: Cluster) -> None:
-        self.request = job.request.replace(partition=job.partition or None, time_limit=job.time_limit)
+        self.request = job.request.replace(partition=job.partition or None, time_limit=None, time_min=None)
         self.cluster = cluster
         wish = job_demand(self.request)
         self.min_nodes = wish.min_nodes
@@ -56,20 +70,33 @@ class Want:
             for partition in self.partitions
             if limit_reason(self.request, cluster, partition) is None
         ]
-        self._standing: list[str | None] | None = None
+        self._refused: dict[tuple[str, float], float] = {}  # partition and start: the shortest run that does not fit
+        self._reserved: list[tuple[float, float]] = []  # runs and when they start
+        self._standing: dict[str, str | None] = {}
 
-    def seconds(self, partition: Partition) -> float:
-        """How long such a job may run there."""
-        limit = self.request.time_limit
-        if limit is None:
-            limit = partition.default_time if partition.default_time is not None else partition.max_time
-        return YEAR if limit is None or limit < 0 else limit * 60.0
+    def hopeless(self, partition: Partition, start: float, run: float) -> bool:
+        """Whether a job of this shape that runs no longer was found not to fit: what is free only becomes less."""
+        return self._refused.get((partition.name, start), run + 1) <= run
 
-    def standing(self) -> str | None:
-        """The reason for which such a job cannot start however idle the cluster is; None if it can in some partition."""
-        if self._standing is None:
-            self._standing = [
-                standing_reason(self.request, self.cluster, one) or unavailable_nodes(self.request, self.cluster, one)
-                for one in self.partitions
-            ]
-        return None if None in self._standing else (self._standing or ["PartitionConfig"])[0]
+    def does_not_fit(self, partition: Partition, start: float, run: float) -> None:
+        """Remembers for ``hopeless``."""
+        self._refused[partition.name, start] = min(run, self._refused.get((partition.name, start), run))
+
+    def reserved(self, start: float, run: float) -> None:
+        """Remembers for ``earliest``."""
+        self._reserved.append((run, start))
+
+    def earliest(self, run: float) -> float:
+        """Before when no run of that length can start: equal and shorter ones before it had to wait until then."""
+        return max((start for other, start in self._reserved if other <= run), default=0.0)
+
+    def standing(self, job: Job) -> str | None:
+        """The reason for which the job cannot start however idle the cluster is; None if it can in some partition."""
+        reasons = ["PartitionTimeLimit" if too_long(job, one) else self._standing_in(one) for one in self.partitions]
+        return None if None in reasons else (reasons or ["PartitionConfig"])[0]
+
+    def _standing_in(self, partition: Partition) -> str | None:
+        if partition.name not in self._standing:
+            reason = standing_reason(self.request, self.cluster, partition)
+            self._standing[partition.name] = reason or unavailable_nodes(self.request, self.cluster, partition)
+        return self._standing[partition.name]
