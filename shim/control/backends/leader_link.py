@@ -42,6 +42,8 @@ class LeaderLink:
         to_leader, from_leader = kdf.session_keys(secret, nonce, bytes.fromhex(str(answer["nonce"])), "controller")
         self._sealer, self._opener = wire.Sealer(to_leader), wire.Opener(from_leader)
         self._splitter.limit = wire.MAX_FRAME
+        # The first tagged frame proves that the key is known; it carries nothing.
+        self._writer.write(self._sealer.seal(wire.MESSAGE, b""))
 
     async def _body(self) -> bytes:
         while not self._bodies:
