@@ -13,7 +13,7 @@ from time import time
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL, TIMEOUT
 from shim.job.address import listen, write_address
-from shim.job.agent import journal
+from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.leader_batch import BatchScript
 from shim.job.agent.leader_herald import Herald
 from shim.job.agent.leader_limit import TimeLimit
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from shim.job.link import Link
     from shim.job.loop import Loop
-    from shim.job.session import Session
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
@@ -64,8 +63,8 @@ class Leader:
         self._key = key
         self._loop = loop
         self._herald = herald
-        journal_file = journal.Journal(os.path.join(run_dir, journal.NAME), wall)
-        self.record = Record(journal_file, loop, herald.ring if herald is not None else None)
+        self.journal = Journal(os.path.join(run_dir, NAME), wall)
+        self.record = Record(self.journal, loop, herald.ring if herald is not None else None)
         self.record.on_unheard = self._unheard
         self.steps = StepManager(spec, self.record, loop, wall)
         self.batch = BatchScript(spec, run_dir, wall)
@@ -84,7 +83,13 @@ class Leader:
     # Connections
 
     def start(self) -> None:
-        """Begins to listen and tells where in the run folder. OSError when that cannot be done."""
+        """Begins to listen and tells where in the run folder. OSError when that cannot be done.
+
+        A run whose journal has lines was started before: it is lost, nothing is done.
+        """
+        if self.journal.lines:
+            self._loop.call_soon(self.on_done)
+            return
         word, _, port = self.spec.listen.partition(":")
         if word == "unix":
             address: Message = {"unix": os.path.join(self._run_dir, "leader.sock")}
@@ -92,7 +97,9 @@ class Leader:
         else:
             address = {"tcp": ["0.0.0.0", int(port)]}
         server, address = listen(address)
-        self._listener = Listener(self._loop, server, self._key, self._connected)
+        self._listener = Listener(
+            self._loop, server, self._key, lambda session, hello: self.add_peer(SessionLink(session), hello["role"])
+        )
         write_address(self._run_dir, address)
 
     def close(self) -> None:
@@ -106,16 +113,15 @@ class Leader:
             self._herald.close()
 
     def add_node(self, link: Link) -> None:
-        """A node's link: it is to check in."""
-        link.on_message = lambda message: self._node_first(link, message)
-        link.on_close = lambda _reason: self._links.discard(link)
+        """The link of the node in this process: it is to check in like the others."""
+        self.add_peer(link, "node")
 
-    def _connected(self, session: Session, hello: Message) -> None:
-        link = SessionLink(session)
+    def add_peer(self, link: Link, role: str) -> None:
+        """Somebody who knows the key: a "node", an "srun" or a "controller"."""
         self._links.add(link)
-        role = hello["role"]
         if role == "node":
-            self.add_node(link)
+            link.on_message = self._guarded(link, lambda message: self._node_first(link, message))
+            link.on_close = lambda _reason: self._links.discard(link)
         elif role == "srun":
             link.on_message = self._guarded(link, lambda message: self.steps.srun_message(link, message))
             link.on_data = lambda _step, rank, _stream, data: self.steps.srun_data(link, rank, data)

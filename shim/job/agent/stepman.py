@@ -8,18 +8,15 @@ skipping those that still do not fit.
 
 from __future__ import annotations
 
-from os import WIFSIGNALED
 from time import time
 
 from shim.core.errors import ShimError
 from shim.core.layout.step import StepError, in_use, step_layout
 from shim.core.model.request import StepRequest
-from shim.core.model.states import CANCELLED, TIMEOUT
-from shim.core.times import stamp
-from shim.job.agent.leader_outcome import step_line
+from shim.core.model.states import CANCELLED
 from shim.job.agent.stepman_launch import Launcher, command_lines
 from shim.job.agent.stepman_relay import Relay
-from shim.job.agent.stepman_step import StepRun
+from shim.job.agent.stepman_step import SIGKILL, SIGTERM, StepRun, Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
 LAST_WORDS = 5.0  # seconds
 _OVER = "Job/step already completing or completed"
 
@@ -60,7 +56,7 @@ class StepManager:
         self._spec = spec
         self._record = record
         self._loop = loop
-        self._wall = wall
+        self._around = Surroundings(spec, self.nodes, loop, wall)
         self._launcher = Launcher(spec)
         self._next = 0
         self._waiting: list[_Waiting] = []
@@ -84,11 +80,9 @@ class StepManager:
         elif do == "credit":
             step.relay.srun_credit(int(message["bytes"]))
         elif do == "signal":
-            self._send_nodes(
-                step, {"do": "signal", "step": step.number, "signal": int(message["signal"]), "ranks": None}
-            )
+            step.signal(int(message["signal"]))
         elif do == "window":
-            self._send_nodes(step, {**message, "step": step.number})
+            step.send_nodes({"do": "window", "rows": int(message["rows"]), "columns": int(message["columns"])})
         elif do in ("abort", "terminate"):
             self._end_tasks(step, at_once=do == "abort")
         else:
@@ -109,7 +103,7 @@ class StepManager:
         step.srun = None
         step.relay.srun_gone()
         if step.launched:
-            self._kill(step)
+            step.signal(SIGKILL)
         else:
             step.nodes.clear()
         self._maybe_over(step)
@@ -129,7 +123,7 @@ class StepManager:
         elif do == "credit":
             step.relay.node_credit(index, int(message["bytes"]))
         elif do == "task":
-            self._tell(step, {"do": "task", "rank": message["rank"], "node": self._name(index), "pid": message["pid"]})
+            step.tell({"do": "task", "rank": message["rank"], "node": step.name_of(index), "pid": message["pid"]})
 
     def node_data(self, index: int, number: int, rank: int, stream: int, data: bytes) -> None:
         """Output of a task on node ``index``."""
@@ -143,7 +137,7 @@ class StepManager:
         for step in list(self.steps.values()):
             if index not in step.nodes:
                 continue
-            self._tell(step, {"do": "note", "line": f"error: Node failure on {self._name(index)}"})
+            step.tell({"do": "note", "line": f"error: Node failure on {step.name_of(index)}"})
             for rank, place in step.place.items():
                 if place == index and rank not in step.statuses:
                     self._task_ended(step, index, {"rank": rank, "status": SIGKILL, "text": "", "oom": False})
@@ -160,16 +154,16 @@ class StepManager:
         """Signals the tasks of one step, or of all. TERM and KILL are said as what they are: a cancelled step."""
         for step in self._chosen(number):
             if signal in (SIGKILL, SIGTERM):
-                self._say_cancelled(step, CANCELLED, abort=signal == SIGKILL)
-            self._send_nodes(step, {"do": "signal", "step": step.number, "signal": signal, "ranks": None})
+                step.say_cancelled(abort=signal == SIGKILL)
+            step.signal(signal)
 
     def cancel(self, number: int, uid: int | None) -> None:
         """Ends one step (``scancel 7.0``)."""
         for step in self._chosen(number):
             step.cancelled = True
             step.fell(uid)
-            self._say_cancelled(step, CANCELLED, abort=True)
-            self._kill(step)
+            step.say_cancelled(abort=True)
+            step.signal(SIGKILL)
 
     def job_ends(self, state: str, said: bool) -> None:
         """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told."""
@@ -184,7 +178,7 @@ class StepManager:
             elif step.running:
                 step.cancelled = True
                 step.fell()
-                self._say_cancelled(step, state if said else CANCELLED, abort=True)
+                step.say_cancelled(state if said else CANCELLED, abort=True)
 
     def job_gone(self, then: Callable[[], None]) -> None:
         """Nothing of the job is left on any node: what did not report its end has ended. ``then``: all steps are over.
@@ -235,20 +229,18 @@ class StepManager:
     def _create(self, srun: Link, request: StepRequest, layout: StepLayout, message: Message) -> None:
         number = self._next
         self._next += 1
-        name = request.name or (request.argv[0].rpartition("/")[2] if request.argv else "")
-        step = StepRun(number, name, request, layout, srun)
+        step = StepRun(self._around, number, request, layout, srun)
         step.environment = message["environment"]
-        step.nodes = set(layout.nodes)
         links = {index: self.nodes[index] for index in layout.nodes if index in self.nodes}
         step.relay = Relay(number, srun, links, step.place)
         step.relay.on_idle = lambda: self._maybe_over(step)
         self.steps[number] = step
-        names = [self._name(index) for index in layout.nodes]
+        names = [step.name_of(index) for index in layout.nodes]
         created = {
             "do": "created",
             "job_id": self._spec.job.job_id,
             "step": number,
-            "name": name,
+            "name": step.name,
             "ntasks": step.ntasks,
             "nodes": names,
             "ranks": layout.ranks,
@@ -259,7 +251,7 @@ class StepManager:
         self._record.write(
             "step",
             step=str(number),
-            name=name,
+            name=step.name,
             nodes=names,
             tasks=step.ntasks,
             cpus=sum(layout.cpus),
@@ -273,9 +265,7 @@ class StepManager:
         for index, launch in self._launcher.messages(step, message):
             if index in self.nodes:  # else the job is ending: it has lost a node
                 self.nodes[index].send(launch)
-        minutes = step.request.time_limit
-        if minutes is not None and minutes > 0:
-            step.limit_timer = self._loop.call_later(60 * minutes, lambda: self._time_out(step))
+        step.watch_limit()
 
     def _retry(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -297,16 +287,12 @@ class StepManager:
         if rank in step.statuses or rank not in step.place:
             return
         status = int(message["status"])
-        step.statuses[rank] = status
-        step.oom = step.oom or bool(message.get("oom"))
-        if not WIFSIGNALED(status):
-            step.felled.discard(rank)  # it ended by itself after all
-        self._tell(
-            step,
+        step.task_ended(rank, status, bool(message.get("oom")))
+        step.tell(
             {
                 "do": "exit",
                 "rank": rank,
-                "node": self._name(index),
+                "node": step.name_of(index),
                 "status": status,
                 "text": message.get("text", ""),
                 "oom": bool(message.get("oom")),
@@ -322,15 +308,13 @@ class StepManager:
         if step.over or step.nodes or not step.relay.idle:
             return  # the relay tells when it is idle
         step.over = True
-        for timer in (step.kill_timer, step.limit_timer):
-            if timer is not None:
-                timer.cancel()
+        step.stop_timers()
         result = step.result()
         self.derived = max(self.derived, result["status"])
         self._record.write("step-end", then=lambda: self._ended(step, result["status"]), **result)
 
     def _ended(self, step: StepRun, status: int) -> None:
-        self._tell(step, {"do": "ended", "status": status})
+        step.tell({"do": "ended", "status": status})
         if step.srun is not None:
             step.srun.finish()
         del self.steps[step.number]
@@ -344,34 +328,13 @@ class StepManager:
         if self._closing or not step.running:
             return  # the job's own end goes on, with its own pauses
         step.fell()
-        self._say_cancelled(step, CANCELLED, abort=False)
+        step.say_cancelled()
         if at_once:
-            self._kill(step)
+            step.signal(SIGKILL)
         else:
-            self._term_then_kill(step)
-
-    def _time_out(self, step: StepRun) -> None:
-        """The step's own limit (``srun -t``) is reached."""
-        if step.running and not self._closing:
-            step.cancelled = True
-            step.fell()
-            self._say_cancelled(step, TIMEOUT, abort=True)
-            self._term_then_kill(step)
-
-    def _term_then_kill(self, step: StepRun) -> None:
-        for signal in (SIGCONT, SIGTERM):  # a stopped task takes no TERM
-            self._send_nodes(step, {"do": "signal", "step": step.number, "signal": signal, "ranks": None})
-        step.kill_timer = self._loop.call_later(self._spec.cluster.kill_wait, lambda: self._kill(step))
-
-    def _kill(self, step: StepRun) -> None:
-        self._send_nodes(step, {"do": "signal", "step": step.number, "signal": SIGKILL, "ranks": None})
+            step.term_then_kill()
 
     # Small things
-
-    def _say_cancelled(self, step: StepRun, state: str, abort: bool) -> None:
-        host = self._name(step.layout.nodes[0])
-        line = step_line(f"{self._spec.job.job_id}.{step.number}", host, stamp(self._wall()), state)
-        self._tell(step, {"do": "cancelled", "line": line, "abort": abort})
 
     def _chosen(self, number: int | None) -> list[StepRun]:
         return [
@@ -384,16 +347,6 @@ class StepManager:
                 return step
         return None
 
-    def _send_nodes(self, step: StepRun, message: Message) -> None:
-        for index in sorted(step.nodes):
-            link = self.nodes.get(index)
-            if link is not None:
-                link.send(message)
-
-    def _tell(self, step: StepRun, message: Message) -> None:
-        if step.srun is not None:
-            step.srun.send(message)
-
     def _place(self, request: StepRequest) -> StepLayout:
         used = in_use([step.layout for step in self.steps.values()], len(self._spec.nodes))
         layout = step_layout(request, self._spec.job, used)
@@ -403,6 +356,3 @@ class StepManager:
     def _refuse(self, srun: Link, lines: Sequence[str]) -> None:
         srun.send({"do": "refused", "lines": list(lines), "code": 1})
         srun.finish()
-
-    def _name(self, index: int) -> str:
-        return self._spec.nodes[index].name

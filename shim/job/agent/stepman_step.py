@@ -1,42 +1,62 @@
-"""One step as the leader keeps it: who runs it, where, what has ended."""
+"""One step as the leader keeps it: who asked for it, where it runs, what has ended, how it is ended."""
 
 from __future__ import annotations
 
-from shim.job.agent.leader_outcome import step_state, step_status
+from shim.core.model.states import CANCELLED, TIMEOUT
+from shim.core.times import stamp
+from shim.job.agent.leader_outcome import step_line, step_state, step_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from shim.core.layout.step import StepLayout
     from shim.core.model.request import StepRequest
     from shim.job.agent.stepman_relay import Relay
     from shim.job.link import Link
-    from shim.job.loop import Timer
+    from shim.job.loop import Loop, Timer
+    from shim.job.spec import RunSpec
+
+    Message = dict[str, Any]
+
+SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
+
+
+class Surroundings:
+    """What all steps of a run share. ``nodes``: the links of the nodes that are there, by index; ``wall``: epoch seconds."""
+
+    __slots__ = ("loop", "nodes", "spec", "wall")
+
+    def __init__(self, spec: RunSpec, nodes: dict[int, Link], loop: Loop, wall: Callable[[], float]) -> None:
+        self.spec = spec
+        self.nodes = nodes
+        self.loop = loop
+        self.wall = wall
 
 
 class StepRun:
     """A step from its creation to its end. Node indexes are those of the run's nodes."""
 
-    def __init__(self, number: int, name: str, request: StepRequest, layout: StepLayout, srun: Link) -> None:
+    relay: Relay
+
+    def __init__(self, around: Surroundings, number: int, request: StepRequest, layout: StepLayout, srun: Link) -> None:
         self.number = number
-        self.name = name
+        self.name = request.name or (request.argv[0].rpartition("/")[2] if request.argv else "")
         self.request = request
         self.layout = layout
         self.srun: Link | None = srun
         self.environment: dict[str, str] = {}
-        self.relay: Relay
         self.launched = False
         self.over = False  # the end is written or being written
-        self.nodes: set[int] = set()  # those that have tasks or output of it
-        self.statuses: dict[int, int] = {}
-        self.felled: set[int] = set()  # ranks that had not ended when the step was told to end
+        self.nodes: set[int] = set(layout.nodes)  # those that have tasks or output of it
+        self.statuses: dict[int, int] = {}  # raw, by rank
         self.oom = False
         self.cancelled = False
-        self.cancelled_by: int | None = None
-        self.kill_timer: Timer | None = None
-        self.limit_timer: Timer | None = None
         self.place = {rank: index for index, ranks in zip(layout.nodes, layout.ranks) for rank in ranks}
+        self._around = around
+        self._felled: set[int] = set()  # ranks that had not ended when the step was told to end
+        self._cancelled_by: int | None = None
+        self._timers: list[Timer] = []
 
     @property
     def ntasks(self) -> int:
@@ -48,19 +68,77 @@ class StepRun:
         """Whether some task has not ended."""
         return not self.over and len(self.statuses) < len(self.place)
 
+    def name_of(self, index: int) -> str:
+        """The name of a node."""
+        return self._around.spec.nodes[index].name
+
+    def tell(self, message: Message) -> None:
+        """Says something to the step's srun, if it is still there."""
+        if self.srun is not None:
+            self.srun.send(message)
+
+    def send_nodes(self, message: Message) -> None:
+        """Says something to the step's nodes."""
+        for index in sorted(self.nodes):
+            link = self._around.nodes.get(index)
+            if link is not None:
+                link.send({**message, "step": self.number})
+
+    def signal(self, number: int) -> None:
+        """Signals the step's tasks."""
+        self.send_nodes({"do": "signal", "signal": number, "ranks": None})
+
+    def say_cancelled(self, state: str = CANCELLED, abort: bool = False) -> None:
+        """Lets srun print slurmstepd's line. ``abort``: srun itself says that the step ends."""
+        step_id = f"{self._around.spec.job.job_id}.{self.number}"
+        line = step_line(step_id, self.name_of(self.layout.nodes[0]), stamp(self._around.wall()), state)
+        self.tell({"do": "cancelled", "line": line, "abort": abort})
+
     def fell(self, uid: int | None = None) -> None:
         """Notes that the step is being ended from outside: what its running tasks return is not their own."""
-        self.felled.update(rank for rank in self.place if rank not in self.statuses)
-        self.cancelled_by = self.cancelled_by if uid is None else uid
+        self._felled.update(rank for rank in self.place if rank not in self.statuses)
+        self._cancelled_by = self._cancelled_by if uid is None else uid
 
-    def result(self) -> dict[str, Any]:
+    def task_ended(self, rank: int, status: int, oom: bool) -> None:
+        """Notes the end of a task."""
+        self.statuses[rank] = status
+        self.oom = self.oom or oom
+        if not status & 0x7F:
+            self._felled.discard(rank)  # it ended by itself after all
+
+    def watch_limit(self) -> None:
+        """The step's own time limit (``srun -t``) counts from now."""
+        minutes = self.request.time_limit
+        if minutes is not None and minutes > 0:
+            self._timers.append(self._around.loop.call_later(60 * minutes, self._time_out))
+
+    def term_then_kill(self) -> None:
+        """TERM now, KILL after KillWait."""
+        for number in (SIGCONT, SIGTERM):  # a stopped task takes no TERM
+            self.signal(number)
+        wait = self._around.spec.cluster.kill_wait
+        self._timers.append(self._around.loop.call_later(wait, lambda: self.signal(SIGKILL)))
+
+    def stop_timers(self) -> None:
+        """Nothing is due any more."""
+        for timer in self._timers:
+            timer.cancel()
+
+    def result(self) -> Message:
         """The journal's fields of the end."""
-        own = [status for rank, status in self.statuses.items() if rank not in self.felled]
-        killed = [status for rank, status in self.statuses.items() if rank in self.felled]
+        own = [status for rank, status in self.statuses.items() if rank not in self._felled]
+        killed = [status for rank, status in self.statuses.items() if rank in self._felled]
         status = step_status(own, killed)
         return {
             "step": str(self.number),
             "status": status,
             "state": step_state(status, self.oom, self.cancelled),
-            "cancelled_by": self.cancelled_by,
+            "cancelled_by": self._cancelled_by,
         }
+
+    def _time_out(self) -> None:
+        if self.running:
+            self.cancelled = True
+            self.fell()
+            self.say_cancelled(TIMEOUT, abort=True)
+            self.term_then_kill()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-
-from _errno import EIO  # type: ignore[import-not-found, unused-ignore]
+from errno import EIO
 
 from shim.job.wire import CHUNK, WINDOW
 
