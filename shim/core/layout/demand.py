@@ -45,7 +45,10 @@ class JobDemand(Value):
 def job_demand(request: JobRequest) -> JobDemand:
     """The numbers behind ``request``."""
     named = hostlist.expand(request.node_list) if request.node_list else []
-    arbitrary = tuple(named) if (request.distribution or "").startswith("arbitrary") else ()
+    arbitrary: tuple[str, ...] = ()
+    if (request.distribution or "").startswith("arbitrary") and named:
+        arbitrary = tuple(named[rank % len(named)] for rank in range(request.ntasks or len(named)))
+        named = list(arbitrary)
     required = tuple(dict.fromkeys(named))
     node_gpus, node_gres = gpus.gres_demand(request.gres)
     if request.gpus_per_node:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from shim.core.value import Value
 
+_OPERATORS = "&|()[],* "
+
 
 class FeatureError(ValueError):
     """A constraint that cannot be read."""
@@ -32,7 +34,8 @@ def parse(text: str | None) -> Constraint:
     if "*" in text:
         for word in text.strip("[]").replace("|", "&").split("&"):
             name, star, number = word.strip().partition("*")
-            if star and not (number.isdigit() and int(number) and name):
+            plain = name and not any(char in _OPERATORS for char in name)
+            if not plain or (star and not (number.isascii() and number.isdigit() and int(number))):
                 raise FeatureError(text)
             counts.append((name, int(number) if star else 1))
         names = tuple(name for name, _ in counts)
