@@ -1,0 +1,207 @@
+"""One agent: its lock, its place (namespaces), its parts, its end.
+
+The lock is what makes starting an agent twice harmless, and what tells everybody else that it lives. A leader that ends leaves
+with 0, and so does a node that the leader has stopped; an agent ended by TERM ends its tasks first and leaves with 143.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from shim.core.jsonlite import loads
+from shim.job.address import read_address
+from shim.job.agent import isolation
+from shim.job.agent.cleaning import Belongings, kill_marked
+from shim.job.agent.leader import Leader
+from shim.job.agent.leader_herald import Herald
+from shim.job.agent.libc import become_subreaper
+from shim.job.agent.node import Node
+from shim.job.link import SessionLink, local_pair
+from shim.job.loop import Loop
+from shim.job.session import open_session
+from shim.job.spec import RunSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+
+    from shim.job.link import Link
+else:
+    import _signal
+
+TERMINATED = 143
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between attempts to reach the leader; then the last of them again
+_LEADER_LIMIT = 60.0  # seconds in which a leader must be reachable
+
+
+def run(run_dir: str, index: int) -> int:
+    """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done."""
+    lock = take_lock(run_dir, index)
+    if lock is None:
+        return 0
+    try:
+        with open(os.path.join(run_dir, "spec.json"), "rb") as file:
+            spec = RunSpec.from_dict(loads(file.read()))
+        with open(os.path.join(run_dir, "key"), encoding="ascii") as file:
+            key = bytes.fromhex(file.read().strip())
+        # Before the agent adopts processes and changes its view: what the herald starts is not the job's.
+        herald = Herald(spec.news) if index == 0 and spec.news else None
+        subreaper = become_subreaper()
+        if spec.isolate == "namespaces":
+            _isolate(spec, index, run_dir)
+        agent = _LeadingAgent if index == 0 else _Agent
+        return agent(spec, index, run_dir, key, subreaper, herald).run()
+    finally:
+        os.close(lock)
+
+
+def take_lock(run_dir: str, index: int) -> int | None:
+    """The descriptor that holds agent ``index``'s lock, with the agent's pid in the file; None: somebody else holds it."""
+    fd = os.open(os.path.join(run_dir, f"lock.{index}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    os.ftruncate(fd, 0)
+    os.write(fd, f"{os.getpid()}\n".encode("ascii"))
+    return fd
+
+
+def log(run_dir: str, index: int, text: str) -> None:
+    """Add a line to the agent's log in the run folder."""
+    try:
+        with open(
+            os.path.join(run_dir, f"agent.{index}.log"), "a", encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.write(text + "\n")
+    except OSError:
+        return  # a full disk, or the folder is gone: nowhere to say it
+
+
+def _isolate(spec: RunSpec, index: int, run_dir: str) -> None:
+    try:
+        isolation.enter(spec.private, spec.nodes[index].name)
+    except OSError as error:
+        # It worked when the backend tried it. The job runs, its nodes' names may not resolve.
+        log(run_dir, index, f"no namespaces: {error}")
+
+
+class _Agent:
+    """A node that is not the leader: it looks for the leader, then obeys it."""
+
+    def __init__(
+        self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool, herald: Herald | None
+    ) -> None:
+        self._spec = spec
+        self._index = index
+        self._run_dir = run_dir
+        self._key = key
+        self._loop = Loop()
+        self._belongings = Belongings(run_dir, subreaper)
+        self._herald = herald
+        self._node: Node | None = None
+        self._code = 0
+        self._deadline = self._loop.now() + _LEADER_LIMIT
+
+    def run(self) -> int:
+        """Work until the end; the exit code."""
+        self._loop.on_signal(_signal.SIGTERM, self._terminated)
+        if self._belongings.subreaper:
+            self._loop.on_orphan(self._orphan)
+        self._begin()
+        self._loop.run()
+        self._finish()
+        return self._code
+
+    def _begin(self) -> None:
+        self._connect(0)
+
+    def _finish(self) -> None:
+        self._loop.close()
+
+    def _connect(self, attempt: int) -> None:
+        try:
+            address = read_address(self._run_dir)
+            session = open_session(self._loop, address, self._key, "node", index=self._index)
+        except (OSError, ValueError) as error:
+            self._try_again(attempt, str(error))
+            return
+        session.on_open = lambda _hello: self._connected(SessionLink(session))
+        session.on_close = lambda reason: self._try_again(attempt, reason)
+
+    def _try_again(self, attempt: int, why: str) -> None:
+        if self._loop.now() > self._deadline:
+            log(self._run_dir, self._index, f"the leader cannot be reached: {why}")
+            self._end(1)
+            return
+        pause = _PAUSES[min(attempt, len(_PAUSES) - 1)]
+        self._loop.call_later(pause, lambda: self._connect(attempt + 1))
+
+    def _connected(self, link: SessionLink) -> None:
+        self._make_node(link).on_lost = self._leader_lost
+        self._check_in()
+
+    def _make_node(self, link: Link) -> Node:
+        node = Node(self._spec, self._index, self._run_dir, self._loop, link, self._belongings)
+        node.on_clear = lambda: self._cleared(link)
+        self._node = node
+        return node
+
+    def _check_in(self) -> None:
+        assert self._node is not None
+        self._node.check_in()
+
+    def _cleared(self, link: Link) -> None:
+        link.finish(self._loop.stop)
+
+    def _leader_lost(self, reason: str) -> None:
+        log(self._run_dir, self._index, f"the leader is gone: {reason}")
+        self._code = self._code or 1
+
+    def _orphan(self, _pid: int, _status: int) -> None:
+        if self._node is not None:
+            self._node.look()
+
+    def _terminated(self) -> None:
+        self._code = TERMINATED
+        if self._node is None:
+            self._loop.stop()
+        else:
+            self._node.stop(0)
+
+    def _end(self, code: int) -> None:
+        self._code = self._code or code
+        self._loop.stop()
+
+
+class _LeadingAgent(_Agent):
+    """The first node: leader and node in one process, over a link inside it."""
+
+    def _begin(self) -> None:
+        self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald)
+        self._leader.on_done = self._loop.stop
+        self._leader.start()
+        leaders_end, nodes_end = local_pair(self._loop)
+        self._leader.add_node(leaders_end)
+        self._make_node(nodes_end).before_stopped = self._clean_after_the_dead
+        self._check_in()
+
+    def _cleared(self, link: Link) -> None:
+        # The leader goes on until the end of the run is told. After a TERM there is no more to wait for: a journal without
+        # an end and a free lock say what became of the run.
+        if self._code == TERMINATED:
+            self._loop.stop()
+
+    def _finish(self) -> None:
+        self._leader.close()
+        super()._finish()
+
+    def _clean_after_the_dead(self) -> None:
+        """A node whose agent was killed could not clean up; on one machine it can be done from here, before the run's end."""
+        for index, node in enumerate(self._spec.nodes):
+            lock = take_lock(self._run_dir, index) if index else None
+            if lock is not None:
+                kill_marked(self._run_dir, node.name)
+                os.close(lock)
