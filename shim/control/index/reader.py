@@ -106,6 +106,11 @@ class Reader:
         """How often a controller has caught up with what runs: grows when a new controller has seen everything."""
         return int(self.meta("generation") or "0")
 
+    def last_job_id(self) -> int:
+        """The highest id that was given out; 0 for none."""
+        rows = self._rows("SELECT last FROM sequence WHERE name = 'job_id'")
+        return int(rows[0][0]) if rows else 0
+
     def meta(self, name: str) -> str | None:
         """A word that the controller left under ``name``."""
         rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))

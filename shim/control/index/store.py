@@ -180,10 +180,6 @@ class Store:
         rows = self._execute("SELECT number, job_key, restart, record FROM orders ORDER BY number").fetchall()
         return [(number, key, restart, jsonlite.loads(record)) for number, key, restart, record in rows]
 
-    def drop_order(self, number: int) -> None:
-        """The order was obeyed."""
-        self._execute("DELETE FROM orders WHERE number = ?", (number,))
-
     def drop_orders(self, job_key: int) -> None:
         """The job's run is over: nothing is wanted of it any more."""
         self._execute("DELETE FROM orders WHERE job_key = ?", (job_key,))

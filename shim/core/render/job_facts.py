@@ -24,6 +24,16 @@ def or_null(text: str | None) -> str:
     return text if text else "(null)"
 
 
+def label(job: Job) -> str:
+    """The id as squeue shows it: of an array's rest no more than 31 characters, whatever stands there."""
+    return job.array_label if job.array_tasks is None else job.array_label[:31]
+
+
+def array_tasks(text: str) -> str:
+    """The indexes of an array's rest, cut as Slurm cuts them (SLURM_BITSTR_LEN, 64)."""
+    return text if len(text) < 64 else text[:60] + "..."
+
+
 def nodelist(job: Job) -> str:
     """The job's nodes, folded; "" while it has none."""
     return hostlist.fold(share.name for share in job.shares)
@@ -122,6 +132,8 @@ def memory_total(job: Job, view: View) -> int:
     """MiB in all: what is charged to a job that has nodes, what one that waits would need."""
     if job.shares:
         return sum(share.memory for share in job.shares)
+    if job.request.mem_per_gpu:
+        return job.request.mem_per_gpu * gpu_total(job)
     amount, per_cpu = min_memory(job, view)
     if amount:
         return amount * (job.cpus if per_cpu else job.nodes)

@@ -67,7 +67,7 @@ def show_memory(mib: int) -> str:
 def _array_task(job: Job, view: View) -> str:
     if job.array_task_id is not None:
         return str(job.array_task_id)
-    return job.array_tasks if job.array_tasks is not None else "N/A"
+    return facts.array_tasks(job.array_tasks) if job.array_tasks is not None else "N/A"
 
 
 def _req_nodes(text: str | None) -> str:
@@ -99,7 +99,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "f": ("FEATURES", _request("constraint")),
     "g": ("GROUP", lambda job, view: job.group or str(job.gid)),
     "h": ("OVER_SUBSCRIBE", lambda job, view: facts.over_subscribe(job)),
-    "i": ("JOBID", lambda job, view: job.array_label),
+    "i": ("JOBID", lambda job, view: facts.label(job)),
     "j": ("NAME", lambda job, view: job.name),
     "k": ("COMMENT", lambda job, view: facts.or_null(job.comment or job.request.comment)),
     "l": ("TIME_LIMIT", lambda job, view: times.show_minutes(facts.time_limit(job, view))),

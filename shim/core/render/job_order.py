@@ -100,14 +100,14 @@ def ordered(jobs: list[Job], text: str, view: View) -> list[Job]:
     return found
 
 
-def letters(text: str) -> list[tuple[str, bool]]:
-    """The letters of a ``-S`` text with whether each is reversed: ``-p,i`` and ``-pi`` mean the same."""
+def letters(text: str, extra: str = "") -> list[tuple[str, bool]]:
+    """The letters (and ``extra`` characters) of a ``-S`` text with whether each is reversed: ``-p,i``, ``-pi``."""
     found = []
     sign = ""
     for character in text:
         if character in "+-":
             sign = character
-        elif character.isalpha():
+        elif character.isalpha() or character in extra:
             found.append((character, sign == "-"))
             sign = ""
     return found

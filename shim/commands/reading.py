@@ -1,0 +1,129 @@
+"""What the read commands share: the fresh index, the clusters asked for, options that are refused by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from shim.control import paths
+from shim.control.index.reader import open_reader
+from shim.core.errors import Unsupported
+from shim.core.render.view import View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.control.index.reader import Reader
+    from shim.core.model.cluster import Cluster
+
+
+def open_index(program: str) -> Reader | None:
+    """The index; if jobs are active it was brought up to date, as far as a controller could be had in time."""
+    reader = open_reader(paths.index_path())
+    if reader is not None and reader.active():
+        from shim.control import alive
+
+        alive.freshen(reader, program)
+    return reader
+
+
+def site_cluster(name: str | None = None) -> Cluster:
+    """The cluster of that name, or the default one. Slurm's text for a name that is none."""
+    from shim.control import site
+
+    return site.cluster(name)
+
+
+def chosen_clusters(text: str | None) -> list[str]:
+    """The clusters that ``-M`` names, in its order; [] when nothing was said: all jobs of the index."""
+    if not text:
+        return []
+    from shim.control import site
+
+    known = [cluster.name for cluster in site.clusters()]
+    wanted = known if text == "all" else [name for name in text.split(",") if name]
+    for name in wanted:
+        site_cluster(name)
+    return wanted
+
+
+def view(name: str | None = None, *, noconvert: bool = False) -> View:
+    """The caller's view: now, their SLURM_TIME_FORMAT, and the named cluster, loaded when a field needs it."""
+    return View(time.time(), lambda: site_cluster(name), os.environ.get("SLURM_TIME_FORMAT"), noconvert)
+
+
+def refuse(values: dict[str, str], *names: str) -> None:
+    """Unsupported for the first of these options that was given."""
+    for name in names:
+        if name in values:
+            raise Unsupported(f"error: --{name} is not supported here")
+
+
+def date_line(now: float) -> str:
+    """The line above a long listing: ``Fri Nov 20 17:22:43 2026``."""
+    return time.ctime(now)
+
+
+def put(lines: list[str]) -> None:
+    """Writes lines to stdout in one piece."""
+    if lines and sys.stdout is not None:
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+def interval(text: str) -> int | None:
+    """The seconds of ``-i``; None where they are no number above 0."""
+    return int(text) if text.isascii() and text.isdigit() and int(text[:9]) > 0 else None
+
+
+def uid_of(name: str) -> int | None:
+    """The uid of a user's name or number; None for a name that is none."""
+    import pwd
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return int(name) if name.isascii() and name.isdigit() and len(name) < 11 else None
+
+
+def complain(program: str, lines: list[str]) -> None:
+    """Lines on stderr that do not end the command, after what was printed so far; ``program`` may be empty."""
+    if lines and sys.stderr is not None:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        name = f"{program}: " if program else ""
+        sys.stderr.write("".join(f"{name}{line}\n" for line in lines))
+
+
+def answered(program: str, values: dict[str, str]) -> bool:
+    """Answers ``--version``, ``--help`` and ``--usage``; whether one of them was asked."""
+    for what in ("version", "help", "usage"):
+        if what in values:
+            from shim.core.options.usage import text_for
+
+            sys.stdout.write(text_for(program, what))
+            return True
+    return False
+
+
+def free_memory() -> int | None:
+    """This machine's free memory in MiB, as slurmd counts it; None where the kernel does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemFree:"):
+                    return int(line.split()[1]) // 1024
+    except OSError:
+        pass
+    return None
+
+
+def boot_time() -> float:
+    """When this machine started, seconds since the epoch; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/stat", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("btime "):
+                    return float(line.split()[1])
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,259 @@
+"""scontrol: records of jobs, nodes and partitions, and changes to jobs. One command per line without arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.commands import reading
+from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.options.query import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAM = "scontrol"
+# Verbs with the fewest letters that are understood, in the order in which Slurm tries them.
+_VERBS = (
+    ("abort", 5),
+    ("all", 3),
+    ("cancel_reboot", 3),
+    ("completing", 3),
+    ("cluster", 3),
+    ("create", 3),
+    ("delete", 3),
+    ("details", 3),
+    ("errnumstr", 3),
+    ("exit", 3),
+    ("fsdampeningfactor", 3),
+    ("help", 2),
+    ("hide", 2),
+    ("hold", 3),
+    ("holdu", 5),
+    ("uhold", 5),
+    ("listpids", 2),
+    ("notify", 1),
+    ("oneliner", 1),
+    ("pidinfo", 3),
+    ("ping", 3),
+    ("quiet", 4),
+    ("quit", 4),
+    ("reboot", 3),
+    ("reconfigure", 3),
+    ("release", 3),
+    ("requeue", 3),
+    ("requeuehold", 8),
+    ("resume", 3),
+    ("setdebug", 2),
+    ("setdebugflags", 9),
+    ("schedloglevel", 3),
+    ("show", 3),
+    ("shutdown", 8),
+    ("suspend", 2),
+    ("takeover", 8),
+    ("token", 3),
+    ("top", 3),
+    ("update", 1),
+    ("verbose", 4),
+    ("version", 4),
+    ("wait_job", 2),
+    ("write", 5),
+)
+_FLAGS = {"all": "all", "hide": "hide", "details": "details", "oneliner": "oneliner", "quiet": "quiet"}
+_ACTIONS = (
+    "hold",
+    "holdu",
+    "uhold",
+    "release",
+    "requeue",
+    "requeuehold",
+    "resume",
+    "suspend",
+    "top",
+    "update",
+    "write",
+)
+
+
+class Session:
+    """One run of scontrol: the options, which verbs change too, and whether anything went wrong."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.details = "details" in values
+        self.oneliner = "oneliner" in values
+        self.cluster = values.get("clusters", "").partition(",")[0] or None
+        self.over = False
+
+    def set_flag(self, name: str) -> None:
+        """Obeys the verbs that are options."""
+        if name == "details":
+            self.details = True
+        elif name == "oneliner":
+            self.oneliner = True
+
+
+def main(argv: list[str]) -> int:
+    """Runs scontrol; its exit code."""
+    values, _ = read(PROGRAM, argv, os.environ)
+    if reading.answered(PROGRAM, values):
+        return 0
+    session = Session(values)
+    if session.cluster is not None:
+        reading.site_cluster(session.cluster)
+    _, words = read(PROGRAM, argv, {})
+    if not words:
+        return _interactive(session)
+    return _perform(session, words)
+
+
+def _interactive(session: Session) -> int:
+    """Reads commands until exit, quit or the end of the input; 1 if one of them failed."""
+    code = 0
+    last: list[str] = []
+    while not session.over:
+        sys.stdout.write(f"{PROGRAM}: ")
+        sys.stdout.flush()
+        line = sys.stdin.readline() if sys.stdin is not None else ""
+        if not line or not sys.stdin.isatty():
+            sys.stdout.write(line or "\n")  # as readline shows what it read where nobody types
+        if not line:
+            break
+        words = _split(line)
+        if words == ["!!"]:
+            words = last
+        if not words:
+            continue
+        last = words
+        try:
+            code = _perform(session, words) or code
+        except ShimError as error:
+            sys.stdout.flush()
+            from shim.commands import funnel
+
+            funnel.say(PROGRAM, *error.lines)
+            code = error.code
+    return code
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line; quotes group."""
+    words: list[str] = []
+    word = ""
+    quote = ""
+    inside = False
+    for character in line:
+        if quote:
+            if character == quote:
+                quote = ""
+            else:
+                word += character
+        elif character in "\"'":
+            quote = character
+            inside = True
+        elif character.isspace():
+            if word or inside:
+                words.append(word)
+            word, inside = "", False
+        else:
+            word += character
+    return [*words, word] if word or inside else words
+
+
+def verb_of(word: str) -> str | None:
+    """The verb that ``word`` or the beginning of it names."""
+    lower = word.lower()
+    for verb, least in _VERBS:
+        if len(lower) >= least and verb.startswith(lower):
+            return verb
+    return None
+
+
+def _perform(session: Session, words: list[str]) -> int:
+    verb = verb_of(words[0])
+    if verb is None:
+        raise ShimError(plain(f"invalid keyword: {words[0]}"))
+    if verb in ("exit", "quit"):
+        session.over = True
+        return 0
+    if verb == "show":
+        from shim.commands import scontrol_show
+
+        return scontrol_show.show(session, words[1:])
+    if verb in _ACTIONS:
+        from shim.commands import scontrol_act
+
+        return scontrol_act.act(session, verb, words[1:])
+    if verb in _FLAGS or verb == "verbose":
+        session.set_flag(verb)
+        return 0
+    simple = _SIMPLE.get(verb)
+    if simple is None:
+        raise Unsupported(f"error: {verb} is not supported here")
+    return simple(words[1:])
+
+
+def _version(words: list[str]) -> int:
+    reading.answered(PROGRAM, {"version": ""})
+    return 0
+
+
+def _help(words: list[str]) -> int:
+    reading.answered(PROGRAM, {"help": ""})
+    return 0
+
+
+def _ping(words: list[str]) -> int:
+    """Whether a controller can be had: one is started if need be, as any other command would."""
+    from shim.control import client
+
+    host = os.uname().nodename
+    try:
+        client.call("ping")
+    except ShimError:
+        reading.put([f"Slurmctld(primary) at {host} is DOWN"])
+        return 1
+    reading.put([f"Slurmctld(primary) at {host} is UP"])
+    return 0
+
+
+def _errnumstr(words: list[str]) -> int:
+    """The text of an error number: the C library's, and the commonest of Slurm's own."""
+    if not words:
+        raise ShimError(plain("too few arguments for keyword:errnumstr"))
+    if not words[0].isdigit():
+        raise ShimError(plain(f"Invalid error number: {words[0]}"))
+    reading.put([_ERRORS.get(int(words[0])) or os.strerror(int(words[0][:9]))])
+    return 0
+
+
+def _completing(words: list[str]) -> int:
+    """The jobs that are ending."""
+    from shim.control.index.query import JobQuery
+    from shim.core.model import states
+    from shim.core.render.job_facts import nodelist
+
+    reader = reading.open_index(PROGRAM)
+    for job in reader.jobs(JobQuery(states=(states.COMPLETING,))) if reader is not None else []:
+        reading.put(
+            [
+                f"JobId={job.job_id} EndTime={reading.view().stamp(job.end_time, 'Unknown')} CompletingNodes={nodelist(job)}"
+            ]
+        )
+    return 0
+
+
+_ERRORS = {
+    2000: "Invalid partition name specified",
+    2002: "Access/permission denied",
+    2017: "Invalid job id specified",
+    2021: "Job/step already completing or completed",
+    2028: "Job dependency problem",
+}
+_SIMPLE: dict[str, Callable[[list[str]], int]] = {
+    "version": _version,
+    "help": _help,
+    "ping": _ping,
+    "errnumstr": _errnumstr,
+    "completing": _completing,
+}

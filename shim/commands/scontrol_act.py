@@ -1,0 +1,208 @@
+"""What scontrol does to jobs: hold, release, requeue, suspend, resume, top, update, write. Each is one call."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.commands import reading
+from shim.commands.job_ids import JobId, parse_job_id, split_ids
+from shim.control.index.query import JobQuery
+from shim.core.errors import ShimError, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.commands.scontrol import Session
+
+_NO_JOB = "Invalid job id specified"
+_OPERATIONS = {"holdu": "hold", "uhold": "hold", "release": "release_job"}
+_SUMMED_UP = ("hold", "release_job")  # these end with a line of their own after a failure
+# Fields of a job that ``update`` takes, as the controller knows them.
+_WORDS = (
+    "Account AdminComment ArrayTaskThrottle Comment Contiguous Deadline Dependency EligibleTime EndTime"
+    " ExcNodeList Features Gres JobName Licenses MailType MailUser MinCPUsNode MinMemoryCPU MinMemoryNode MinTmpDiskNode"
+    " Name Nice NodeList NumCPUs NumNodes NumTasks OverSubscribe Partition Priority QOS Reboot ReqNodeList Requeue"
+    " Reservation Shared SiteFactor StartTime StdOut Switches TimeLimit TimeMin TresPerNode UserID WCKey WorkDir"
+)
+_BY_NAME = {name.lower(): name for name in _WORDS.split()}
+
+
+def act(session: Session, verb: str, words: list[str]) -> int:
+    """Does ``verb`` to what the words name; the exit code."""
+    if verb == "write":
+        return _write(words)
+    if verb == "update":
+        return _update(session, words)
+    if not words:
+        raise ShimError(plain(f"too few arguments for keyword:{verb}"))
+    operation = _OPERATIONS.get(verb, verb)
+    names = _names(words)
+    if names is not None:
+        words = _jobs_named(names)
+        if not words:
+            raise ShimError(plain("slurm_suspend error: No error"))
+    return _report(operation, _call(operation, _listed(words), {}))
+
+
+def _listed(words: list[str]) -> list[str]:
+    """The ids in ``33,34``, ``33 34``, ``job=33``, ``JobId=33``."""
+    found: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        found.extend(split_ids(value if equals and key.lower() in ("job", "jobid") else word))
+    return found
+
+
+def _names(words: list[str]) -> list[str] | None:
+    """The names in ``jobname=a,b``; None where ids are given."""
+    key, equals, value = words[0].partition("=")
+    return value.split(",") if equals and key.lower() in ("jobname", "name") else None
+
+
+def _jobs_named(names: list[str]) -> list[str]:
+    """Ids of the caller's waiting jobs of these names; an array once."""
+    reader = reading.open_index("scontrol")
+    if reader is None:
+        return []
+    jobs = reader.jobs(JobQuery(names=tuple(names), states=("PENDING",), users=(os.getuid(),)))
+    return list(dict.fromkeys(str(job.array_job_id or job.job_id) for job in jobs))
+
+
+def _call(operation: str, words: list[str], fields: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """Each id as it was given, with the error it met. Ids that are none are not sent."""
+    from shim.control import client
+
+    parsed = [(word, parse_job_id(word)) for word in words]
+    targets = [target(one) for _, one in parsed if one is not None]
+    results = iter(client.call(operation, {"targets": targets, **fields})["results"] if targets else [])
+    return [(word, _NO_JOB if one is None else next(results)["error"]) for word, one in parsed]
+
+
+def target(one: JobId, step: str | None = None) -> dict[str, Any]:
+    """An id as the protocol words it."""
+    task: int | str | None = one.tasks
+    if task is not None and str(task).isdigit():
+        task = int(task)
+    return {"job_id": one.job_id, "task": task, "step": one.step if step is None else step}
+
+
+def _report(operation: str, results: list[tuple[str, str | None]]) -> int:
+    """Slurm's lines for the ids that failed; 1 if there was one."""
+    failed = [(word, error) for word, error in results if error]
+    for word, error in failed:
+        reading.complain("", [f"{error} for job {word}"])
+    if failed and operation in _SUMMED_UP:
+        reading.complain("", [f"slurm_suspend error: {failed[-1][1]}"])
+    return 1 if failed else 0
+
+
+def _update(session: Session, words: list[str]) -> int:
+    """``update jobid=33 timelimit=5 name=x``; ``update job 33 …`` is understood too."""
+    if not words:
+        raise ShimError(plain("too few arguments for update keyword"))
+    key, equals, value = words[0].partition("=")
+    lower = key.lower()
+    if not equals and lower in ("job", "jobid") and len(words) > 1:
+        value, words = words[1], words[1:]
+    elif not (equals and lower in ("job", "jobid")):
+        if equals and lower in ("nodename", "partitionname", "reservation", "reservationname", "slurmctlddebug"):
+            raise ShimError(plain("slurm_update error: Invalid user id"))
+        raise ShimError(
+            plain("No valid entity in update command"),
+            plain('Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'),
+        )
+    fields = _fields(words[1:])
+    if not fields:
+        raise ShimError(plain("No changes specified"))
+    return _report("update", _call("update", split_ids(value), {"fields": fields}))
+
+
+def _fields(words: list[str]) -> dict[str, str]:
+    """The changes, by the field's canonical name."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ShimError(plain(f"Invalid input: {word}"), plain("Request aborted"))
+        name = _canonical(key.rstrip("+-"))
+        if name is None:
+            raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
+        if name in ("TimeLimit", "TimeMin"):
+            _check_minutes(name, value)
+        elif name == "StartTime":
+            _check_instant(value)
+        if name != "UserID":  # who may ask is decided by who asks
+            found[name] = value
+    return found
+
+
+def _canonical(key: str) -> str | None:
+    """The field that ``key`` or the beginning of it names (three letters at least)."""
+    lower = key.lower()
+    if lower in _BY_NAME:
+        return _BY_NAME[lower]
+    if len(lower) < 3:
+        return None
+    found = [name for known, name in _BY_NAME.items() if known.startswith(lower)]
+    return found[0] if len(found) == 1 else None
+
+
+def _check_minutes(name: str, value: str) -> None:
+    from shim.core.times import parse_minutes
+
+    try:
+        parse_minutes(value[1:] if value[:1] in ("+", "-") else value)
+    except ValueError:
+        raise ShimError(f"error: Invalid {name} value") from None
+
+
+def _check_instant(value: str) -> None:
+    import time
+
+    from shim.core.when import WhenError, parse_when
+
+    try:
+        parse_when(value, time.time())
+    except WhenError as error:
+        raise ShimError(
+            plain(f"Invalid time specification (pos={error.position}): {value}"), "error: Invalid StartTime value"
+        ) from None
+
+
+def _write(words: list[str]) -> int:
+    """``write batch_script ID [FILE|-]``: Slurm's exit code is 0 also for an id that is none."""
+    if not words:
+        raise ShimError(plain("too few arguments for keyword:write"))
+    what, equals, value = words[0].partition("=")
+    if len(what) < 5 or not "batch_script".startswith(what.lower()):
+        raise ShimError(plain(f"invalid write argument:{words[0]}"))
+    words = [value, *words[1:]] if equals else words[1:]
+    if not words:
+        return 0
+    one = parse_job_id(words[0])
+    script = None
+    if one is not None:
+        from shim.control import client
+
+        try:
+            script = client.call("script", {"job_id": one.job_id})["script"]
+        except client.Unreachable:
+            raise
+        except ShimError:
+            script = None
+    if script is None:
+        reading.complain("", [f"job script retrieval failed: {_NO_JOB}"])
+        return 0
+    if words[1:] == ["-"]:
+        sys.stdout.write(script)
+        return 0
+    name = words[1] if len(words) > 1 else f"slurm-{words[0]}.sh"
+    try:
+        with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "wb") as file:
+            file.write(script.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise ShimError(f"error: failed to open file `{name}`: {error.strerror}") from None
+    reading.put([f"batch script for job {words[0]} written to {name}"])
+    return 0

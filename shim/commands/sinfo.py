@@ -1,0 +1,157 @@
+"""sinfo: partitions and nodes, and what the running jobs make of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from shim.commands import reading
+from shim.control.index.query import JobQuery
+from shim.core.errors import ShimError
+from shim.core.model import states
+from shim.core.options.query import read
+from shim.core.render import columns, sinfo_fields, sinfo_rows
+from shim.core.render.node_state import STATE_WORDS, VALID_STATES, uses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shim.core.model.cluster import Cluster
+    from shim.core.render.columns import Column
+    from shim.core.render.node_state import NodeUse
+
+_PROGRAM = "sinfo"
+
+
+def main(argv: list[str]) -> int:
+    """Runs sinfo; its exit code. Words that are no options mean nothing, as in Slurm."""
+    values, _ = read(_PROGRAM, argv, os.environ)
+    if reading.answered(_PROGRAM, values):
+        return 0
+    reading.refuse(values, "json", "yaml")
+    if "reservation" in values:
+        reading.put(["No reservations in the system"])
+        return 0
+    given = read(_PROGRAM, argv, {})[0]
+    if "Format" in values and "format" in values and "format" not in given:
+        del values["format"]
+    for word in _words(values.get("states")):
+        if word.lower() not in STATE_WORDS:
+            raise ShimError(f'error: Bad state string: "{word}"', f"error: valid states: {VALID_STATES}")
+    seconds = None
+    if "iterate" in values:
+        seconds = reading.interval(values["iterate"])
+        if seconds is None:
+            raise ShimError(f"error: Error: invalid entry for --iterate={values['iterate']}")
+    while True:
+        _show(values)
+        if seconds is None:
+            return 0
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        time.sleep(seconds)
+
+
+def _show(values: dict[str, str]) -> None:
+    reader = reading.open_index(_PROGRAM)
+    chosen = reading.chosen_clusters(values.get("clusters"))
+    names: list[str | None] = [*chosen] or [None]
+    for name in names:
+        cluster = reading.site_cluster(name)
+        if name:
+            reading.put([f"CLUSTER: {name}"])
+        query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
+        _table(values, cluster, uses(cluster, reader.jobs(query) if reader is not None else []))
+
+
+def _table(values: dict[str, str], cluster: Cluster, known: dict[str, NodeUse]) -> None:
+    shown, letters = _columns(values, cluster)
+    by_node = "Node" in values
+    reasons = "list-reasons" in values
+    rows = sinfo_rows.make_rows(
+        cluster,
+        known,
+        letters,
+        partitions=_words(values.get("partition")),
+        wanted=_wanted(values),
+        by_node=by_node,
+        exact="exact" in values,
+        empty=not reasons,
+    )
+    order = values.get("sort") or (sinfo_rows.NODE_ORDER if by_node else sinfo_rows.DEFAULT_ORDER)
+    load, free = _machine(letters)
+    view = sinfo_fields.NodeView(time.time(), lambda: cluster, os.environ.get("SLURM_TIME_FORMAT"), load, free)
+    lines = columns.rows(shown, sinfo_rows.ordered(rows, order), view)
+    if "noheader" not in values:
+        lines.insert(0, columns.header(shown))
+        if "long" in values or "iterate" in values:
+            lines.insert(0, reading.date_line(view.now))
+    reading.put(lines)
+
+
+def _columns(values: dict[str, str], cluster: Cluster) -> tuple[list[Column], list[str]]:
+    """The columns asked for, and the letters that decide which nodes share a row."""
+    if "Format" in values:
+        found, unknown = columns.parse_names(values["Format"], sinfo_fields.names())
+        reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
+        return found, [sinfo_fields.NAME_LETTERS.get(column.key, "") for column in found]
+    found, unknown = columns.parse_letters(values.get("format") or _default(values, cluster), sinfo_fields.LETTERS)
+    reading.complain("", [f"Invalid node format specification: {letter}" for letter in unknown])
+    return found, [column.key for column in found]
+
+
+def _default(values: dict[str, str], cluster: Cluster) -> str:
+    """The format of a plain, long, node, summary or reason listing; names get the room that the longest needs."""
+    part = max([9, *(len(one.name) + one.default for one in cluster.partitions)])
+    node = max([9, *(len(one.name) for one in cluster.nodes)])
+    long = "long" in values
+    if "summarize" in values:
+        return f"%{part}P %.5a %.10l %.16F %N"
+    if "list-reasons" in values:
+        return "%20E %12U %19H %6t %N" if long else "%20E %9u %19H %N"
+    if "Node" in values:
+        if long:
+            return f"%{node}N %.6D %.{part}P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
+        return f"%{node}N %.6D %.{part}P %6t"
+    if long:
+        return f"%{part}P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
+    return f"%{part}P %.5a %.10l %.6D %.6t %N"
+
+
+def _wanted(values: dict[str, str]) -> Callable[[NodeUse], bool]:
+    """Which nodes are meant: -n, -t, -d (none: every node responds), -R (those with a reason)."""
+    text = values.get("nodes")
+    names: frozenset[str] | None = None
+    if text is not None:
+        from shim.core import hostlist
+
+        try:
+            names = frozenset(hostlist.expand(text))
+        except hostlist.HostlistError:
+            names = frozenset()
+    words = [word.lower() for word in _words(values.get("states"))]
+
+    def wanted(use: NodeUse) -> bool:
+        if names is not None and use.node.name not in names:
+            return False
+        if "dead" in values or ("list-reasons" in values and not use.node.reason):
+            return False
+        return not words or any(use.is_in(word) for word in words)
+
+    return wanted
+
+
+def _machine(letters: list[str]) -> tuple[float | None, int | None]:
+    """Load and free memory (MiB) of this machine, read only for a listing that shows them."""
+    load = free = None
+    if "O" in letters:
+        load = os.getloadavg()[0]
+    if "e" in letters:
+        free = reading.free_memory()
+    return load, free
+
+
+def _words(text: str | None) -> list[str]:
+    return [word for word in text.split(",") if word] if text else []

@@ -1,0 +1,199 @@
+"""``scontrol show job`` and ``scontrol show step``: one record as lines of ``Key=value``."""
+
+from __future__ import annotations
+
+from shim.core import hostlist
+from shim.core.model import states
+from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.ranks import fold_ranks
+from shim.core.render import job_facts as facts
+from shim.core.render.job_fields import accrue_time, requeues, show_memory
+from shim.core.times import show_clock
+from shim.core.tres import show_gpus_field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.core.model.job import Job, NodeShare, Step
+    from shim.core.render.view import View
+
+
+def join_record(lines: list[str], oneliner: bool) -> str:
+    """The record's lines as scontrol lays them out: one below the other, or all in one line."""
+    return " ".join(lines) if oneliner else "\n   ".join(lines)
+
+
+def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = False) -> str:
+    """The whole record, with the blank line (``oneliner``: the blank) that ends it."""
+    lines = [
+        _title(job),
+        f"UserId={job.user or job.uid}({job.uid}) GroupId={job.group or job.gid}({job.gid}) MCS_label=N/A",
+        f"Priority={job.priority} Nice={job.request.nice} Account={facts.or_null(job.request.account)}"
+        f" QOS={facts.or_null(job.request.qos)}",
+        f"JobState={job.state} Reason={job.reason} Dependency={facts.or_null(job.dependency)}",
+        f"Requeue={int(requeues(job, view))} Restarts={job.restarts} BatchFlag={int(_is_batch(job))} Reboot=0"
+        f" ExitCode={facts.exit_code(job.exit_status)}",
+        *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),
+        *_times(job, view),
+        f"Partition={job.partition} AllocNode:Sid={job.submit_host or 'localhost'}:{job.alloc_sid}",
+        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude)}",
+        f"NodeList={facts.nodelist(job)}",
+        *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
+        *_sizes(job, view),
+        *(_layout(job, oneliner) if details else []),
+        *_requirements(job, view),
+        *_files(job),
+        *_extras(job),
+    ]
+    return join_record(lines, oneliner) + (" " if oneliner else "\n   \n")
+
+
+def _is_batch(job: Job) -> bool:
+    return job.request.kind == "batch"
+
+
+def _title(job: Job) -> str:
+    words = [f"JobId={job.job_id}"]
+    if job.array_job_id:
+        tasks = job.array_tasks if job.array_task_id is None else str(job.array_task_id)
+        words.append(f"ArrayJobId={job.array_job_id} ArrayTaskId={tasks}")
+        throttle = (job.array_tasks or job.array_spec or "").partition("%")[2]
+        if throttle and job.state == states.PENDING:
+            words.append(f"ArrayTaskThrottle={throttle}")
+    words.append(f"JobName={job.name}")
+    return " ".join(words)
+
+
+def show_limit(minutes: int) -> str:
+    """``00:10:00``, UNLIMITED or INVALID."""
+    if minutes == INFINITE:
+        return "UNLIMITED"
+    return "INVALID" if minutes == INVALID_TIME else show_clock(minutes * 60)
+
+
+def _times(job: Job, view: View) -> list[str]:
+    request = job.request
+    minimum = show_clock(request.time_min * 60) if request.time_min else "N/A"
+    return [
+        f"RunTime={show_clock(facts.time_used(job, view.now))} TimeLimit={show_limit(facts.time_limit(job, view))}"
+        f" TimeMin={minimum}",
+        f"SubmitTime={view.stamp(job.submit_time, 'Unknown')} EligibleTime={view.stamp(job.eligible_time, 'Unknown')}",
+        f"AccrueTime={view.stamp(accrue_time(job), 'Unknown')}",
+        f"StartTime={view.stamp(job.start_time, 'Unknown')} EndTime={view.stamp(facts.end_time(job, view), 'Unknown')}"
+        f" Deadline={view.stamp(request.deadline)}",
+        f"SuspendTime={view.stamp(job.suspend_time, 'None')} SecsPreSuspend={_before_suspension(job)}"
+        f" LastSchedEval={view.stamp(job.last_sched or job.submit_time, 'Unknown')} Scheduler=Main",
+    ]
+
+
+def _before_suspension(job: Job) -> int:
+    return int(facts.time_used(job, job.suspend_time)) if job.suspend_time and job.start_time else 0
+
+
+def _sizes(job: Job, view: View) -> list[str]:
+    request = job.request
+    nodes = str(job.nodes)
+    if job.state == states.PENDING and request.min_nodes is not None:
+        nodes = f"{job.nodes}-{request.max_nodes if request.max_nodes is not None else request.min_nodes}"
+    never_ran = job.state in states.TERMINAL and not job.shares
+    tasks = "N/A" if never_ran and request.ntasks is None and request.ntasks_per_node is None else str(job.tasks)
+    return [
+        f"NumNodes={nodes} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.cpus_per_task or 1}"
+        " ReqB:S:C:T=0:0:*:*",
+        f"TRES={facts.tres(job, view)}",
+        f"Socks/Node={request.sockets_per_node or '*'} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"
+        f"{request.ntasks_per_socket or '*'}:{request.ntasks_per_core or '*'}"
+        f" CoreSpec={'*' if request.core_spec is None else request.core_spec}",
+    ]
+
+
+def _layout(job: Job, oneliner: bool) -> list[str]:
+    """What the job holds of each node; neighbours that hold the same share a line."""
+    gpus = facts.gpu_total(job)
+    lines = [f"JOB_GRES={f'gpu:{gpus}' if gpus else '(null)'}"]
+    groups: list[tuple[NodeShare, list[str]]] = []
+    for share in job.shares:
+        if groups and groups[-1][0] == share.replace(name=groups[-1][0].name, host=groups[-1][0].host):
+            groups[-1][1].append(share.name)
+        else:
+            groups.append((share, [share.name]))
+    for share, names in groups:
+        kinds = sorted(set(share.gpu_types)) or [""]
+        gres = ",".join(_gres_of(share, kind) for kind in kinds) if share.gpus else ""
+        indent = "" if oneliner else "  "
+        lines.append(
+            f"{indent}Nodes={hostlist.fold(names)} CPU_IDs={fold_ranks(range(share.cpus))} Mem={share.memory} GRES={gres}"
+        )
+    return lines
+
+
+def _gres_of(share: NodeShare, kind: str) -> str:
+    held = [index for at, index in enumerate(share.gpus) if (share.gpu_types[at : at + 1] or ("",))[0] == kind]
+    return f"gpu:{kind + ':' if kind else ''}{len(held)}(IDX:{fold_ranks(sorted(held))})"
+
+
+def _requirements(job: Job, view: View) -> list[str]:
+    request = job.request
+    amount, per_cpu = facts.min_memory(job, view)
+    return [
+        f"MinCPUsNode={facts.min_cpus_per_node(job)} MinMemory{'CPU' if per_cpu else 'Node'}={show_memory(amount)}"
+        f" MinTmpDiskNode={show_memory(request.tmp_disk or 0)}",
+        f"Features={facts.or_null(request.constraint)} DelayBoot=00:00:00",
+        f"OverSubscribe={facts.over_subscribe(job)} Contiguous={int(request.contiguous)}"
+        f" Licenses={facts.or_null(request.licenses)} Network=(null)",
+        f"Command={facts.or_null(facts.command(job))}",
+        f"WorkDir={request.work_dir}",
+    ]
+
+
+def _files(job: Job) -> list[str]:
+    comment = job.comment or job.request.comment
+    lines = [f"Comment={comment} "] if comment else []
+    if _is_batch(job):
+        lines += [f"StdErr={job.stderr or job.stdout}", f"StdIn={job.stdin or '/dev/null'}", f"StdOut={job.stdout}"]
+    if job.request.switches:
+        count, _, wait = job.request.switches.partition("@")
+        lines.append(f"Switches={count}@{wait or '00:00:00'}")
+    return [*lines, "Power="]
+
+
+def _extras(job: Job) -> list[str]:
+    request = job.request
+    found = {
+        "CpusPerTres": f"gres:gpu:{request.cpus_per_gpu}" if request.cpus_per_gpu else "",
+        "MemPerTres": f"gres:gpu:{request.mem_per_gpu}" if request.mem_per_gpu else "",
+        "TresPerJob": show_gpus_field(request.gpus),
+        "TresPerNode": facts.tres_per_node(job),
+        "TresPerSocket": show_gpus_field(request.gpus_per_socket),
+        "TresPerTask": show_gpus_field(request.gpus_per_task),
+    }
+    lines = [f"{name}={value}" for name, value in found.items() if value]
+    if request.mail_type:
+        lines.append(f"MailUser={request.mail_user or job.user} MailType={request.mail_type}")
+    return lines
+
+
+def _hosts(text: str | None) -> str:
+    if not text:
+        return "(null)"
+    try:
+        return hostlist.fold(hostlist.expand(text))
+    except ValueError:
+        return text
+
+
+def step_record(job: Job, step: Step, view: View, *, oneliner: bool = False) -> str:
+    """A step's record, with the newline (``oneliner``: nothing) that ends it."""
+    from shim.core.render.step_fields import step_label
+
+    cpus = 0 if step.step_id == "batch" else step.cpus
+    lines = [
+        f"StepId={step_label(job, step)} UserId={job.uid} StartTime={view.stamp(step.start_time, 'Unknown')}"
+        " TimeLimit=UNLIMITED",
+        f"State={step.state} Partition={job.partition} NodeList={hostlist.fold(step.nodes)}",
+        f"Nodes={len(step.nodes)} CPUs={cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
+        f"TRES={f'cpu={cpus},node={len(step.nodes)}' if cpus else '(null)'}",
+        "ResvPorts=(null)",
+        "CPUFreqReq=Default",
+        "SrunHost:Pid=(null):0",
+    ]
+    return join_record(lines, oneliner) + ("" if oneliner else "\n")

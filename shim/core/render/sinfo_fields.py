@@ -1,0 +1,197 @@
+"""Every column that sinfo knows: ``-o`` letters and ``-O`` names, with their headers. An item is a Row."""
+
+from __future__ import annotations
+
+from shim.core import hostlist, times
+from shim.core.ranks import fold_ranks
+from shim.core.render.node_state import DOWN, IDLE
+from shim.core.render.view import View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shim.core.model.cluster import Cluster, Node
+    from shim.core.render.node_state import NodeUse
+    from shim.core.render.sinfo_rows import Row
+
+    Show = Callable[[Row, View], str]
+
+
+class NodeView(View):
+    """A view that also knows the load and the free memory (MiB) of the machine behind the nodes; None = unknown."""
+
+    __slots__ = ("free_memory", "load")
+
+    def __init__(
+        self, now: float, cluster: Callable[[], Cluster], form: str | None, load: float | None, free_memory: int | None
+    ) -> None:
+        super().__init__(now, cluster, form)
+        self.load = load
+        self.free_memory = free_memory
+
+
+def _constant(text: str, empty: str | None = None) -> Show:
+    return lambda row, view: text if row.uses or empty is None else empty
+
+
+def _smallest(of: Callable[[Node], int]) -> Show:
+    """The value all nodes share, or the smallest with a plus."""
+
+    def show(row: Row, view: View) -> str:
+        values = [of(use.node) for use in row.uses] or [0]
+        least = min(values)
+        return f"{least}+" if max(values) > least else str(least)
+
+    return show
+
+
+def _first(of: Callable[[NodeUse], str], empty: str) -> Show:
+    return lambda row, view: (of(row.uses[0]) if row.uses else "") or empty
+
+
+def _nodes(row: Row) -> tuple[int, int, int]:
+    """How many nodes are allocated, idle, other."""
+    allocated = sum(1 for use in row.uses if use.base not in (DOWN, IDLE))
+    idle = sum(1 for use in row.uses if use.base == IDLE and not use.draining)
+    return allocated, idle, len(row.uses) - allocated - idle
+
+
+def _node_counts(row: Row, view: View) -> str:
+    allocated, idle, other = _nodes(row)
+    return f"{allocated}/{idle}/{other}/{len(row.uses)}"
+
+
+def _cpu_counts(row: Row, view: View) -> str:
+    allocated = idle = other = 0
+    for use in row.uses:
+        allocated += use.cpus
+        rest = use.node.cpus - use.cpus
+        if use.base == DOWN or use.draining:
+            other += rest
+        else:
+            idle += rest
+    return f"{allocated}/{idle}/{other}/{allocated + idle + other}"
+
+
+def _limit(minutes: int | None, missing: str) -> str:
+    return missing if minutes is None or minutes < 0 else times.show_minutes(minutes)
+
+
+def _size(row: Row, view: View) -> str:
+    partition = row.partition
+    most = "infinite" if partition.max_nodes is None else str(partition.max_nodes)
+    least = max(1, partition.min_nodes)
+    return most if most == str(least) else f"{least}-{most}"
+
+
+def gres_text(node: Node) -> str:
+    """``gpu:a100:4,shard:2``; "" for none."""
+    return ",".join(
+        f"{gres.name}:{gres.type}:{gres.count}" if gres.type else f"{gres.name}:{gres.count}" for gres in node.gres
+    )
+
+
+def gres_used(use: NodeUse) -> str:
+    """``gpu:a100:1(IDX:0)``: what jobs hold of the node's GPUs; "" for a node without."""
+    words = []
+    for gres in use.node.gres:
+        held = sorted(use.gpus.get(gres.type, ())) if gres.name == "gpu" else []
+        if gres.type:
+            words.append(f"{gres.name}:{gres.type}:{len(held)}(IDX:{fold_ranks(held) if held else 'N/A'})")
+        else:
+            words.append(f"{gres.name}:{len(held)}")
+    return ",".join(words)
+
+
+def _load(row: Row, view: View) -> str:
+    load = getattr(view, "load", None)
+    if not row.uses:
+        return "0.00"
+    return "N/A" if load is None else f"{load:.2f}"
+
+
+def _free(row: Row, view: View) -> str:
+    free = getattr(view, "free_memory", None)
+    if not row.uses:
+        return "0"
+    return "N/A" if free is None else str(free)
+
+
+_sockets = _smallest(lambda node: node.sockets)
+_cores = _smallest(lambda node: node.cores_per_socket)
+_threads = _smallest(lambda node: node.threads_per_core)
+
+LETTERS: dict[str, tuple[str, Show]] = {
+    "a": ("AVAIL", lambda row, view: {"INACTIVE": "inact"}.get(row.partition.state, row.partition.state.lower())),
+    "b": ("ACTIVE_FEATURES", _first(lambda use: ",".join(use.node.features), "(null)")),
+    "c": ("CPUS", _smallest(lambda node: node.cpus)),
+    "d": ("TMP_DISK", _smallest(lambda node: node.tmp_disk)),
+    "e": ("FREE_MEM", _free),
+    "f": ("AVAIL_FEATURES", _first(lambda use: ",".join(use.node.features), "(null)")),
+    "g": ("GROUPS", lambda row, view: row.partition.allow_groups.replace("ALL", "all")),
+    "h": ("OVERSUBSCRIBE", lambda row, view: row.partition.oversubscribe),
+    "l": ("TIMELIMIT", lambda row, view: _limit(row.partition.max_time, "infinite")),
+    "m": ("MEMORY", _smallest(lambda node: node.memory)),
+    "n": ("HOSTNAMES", _first(lambda use: use.node.name, "")),
+    "o": ("NODE_ADDR", _first(lambda use: use.node.address or use.node.name, "")),
+    "p": ("PRIO_TIER", lambda row, view: str(row.partition.priority_tier)),
+    "r": ("ROOT", lambda row, view: "yes" if row.partition.root_only else "no"),
+    "s": ("JOB_SIZE", _size),
+    "t": ("STATE", _first(lambda use: use.short, "n/a")),
+    "u": ("USER", _constant("Unknown")),
+    "v": ("VERSION", _constant("22.05.8", "")),
+    "w": ("WEIGHT", _smallest(lambda node: node.weight)),
+    "z": ("S:C:T", lambda row, view: ":".join(show(row, view) for show in (_sockets, _cores, _threads))),
+    "A": ("NODES(A/I)", lambda row, view: "{}/{}".format(*_nodes(row))),
+    "B": ("MAX_CPUS_PER_NODE", _constant("UNLIMITED")),
+    "C": ("CPUS(A/I/O/T)", _cpu_counts),
+    "D": ("NODES", lambda row, view: str(len(row.uses))),
+    "E": ("REASON", _first(lambda use: use.node.reason, "none")),
+    "F": ("NODES(A/I/O/T)", _node_counts),
+    "G": ("GRES", _first(lambda use: gres_text(use.node), "(null)")),
+    "H": ("TIMESTAMP", _constant("Unknown")),
+    "I": ("PRIO_JOB_FACTOR", _constant("1")),
+    "L": ("DEFAULTTIME", lambda row, view: _limit(row.partition.default_time, "n/a")),
+    "M": ("PREEMPT_MODE", _constant("OFF")),
+    "N": ("NODELIST", lambda row, view: hostlist.fold_sorted(use.node.name for use in row.uses)),
+    "O": ("CPU_LOAD", _load),
+    "P": ("PARTITION", lambda row, view: row.partition.name + "*" * row.partition.default),
+    "R": ("PARTITION", lambda row, view: row.partition.name),
+    "S": ("ALLOCNODES", _constant("all")),
+    "T": ("STATE", _first(lambda use: use.long, "n/a")),
+    "U": ("USER", _constant("Unknown")),
+    "V": ("CLUSTER", _constant("N/A")),
+    "X": ("SOCKETS", _sockets),
+    "Y": ("CORES", _cores),
+    "Z": ("THREADS", _threads),
+}
+
+_LETTER_NAMES = (
+    "allocnodes=S available=a cluster=V cores=Y cpus=c cpusload=O cpusstate=C defaulttime=L disk=d features=f"
+    " features_act=b freemem=e gres=G groups=g maxcpuspernode=B memory=m nodeaddr=o nodeai=A nodeaiot=F nodehost=n"
+    " nodelist=N nodes=D oversubscribe=h partition=P partitionname=R preemptmode=M priorityjobfactor=I prioritytier=p"
+    " reason=E root=r size=s sockets=X socketcorethread=z statecompact=t statelong=T threads=Z time=l timestamp=H user=u"
+    " userlong=U version=v weight=w"
+)
+
+
+def names() -> dict[str, tuple[str, Show]]:
+    """Every ``-O`` name."""
+    found = {name: LETTERS[letter] for name, _, letter in (word.partition("=") for word in _LETTER_NAMES.split())}
+    found.update(
+        {
+            "allocmem": ("ALLOCMEM", lambda row, view: str(sum(use.memory for use in row.uses))),
+            "comment": ("COMMENT", _constant("(null)")),
+            "extra": ("EXTRA", _constant("(null)")),
+            "gresused": ("GRES_USED", _first(gres_used, "(null)")),
+            "port": ("PORT", _constant("0")),
+            "statecomplete": ("STATECOMPLETE", _first(lambda use: use.complete.lower(), "n/a")),
+        }
+    )
+    return found
+
+
+# Columns by name that decide what a row may hold, as the letter that decides the same.
+NAME_LETTERS = dict(word.split("=") for word in _LETTER_NAMES.split())
+NAME_LETTERS.update(statecomplete="T", gresused="G")
