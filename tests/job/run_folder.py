@@ -19,7 +19,7 @@ from tests.support import wait_until
 
 ROOT = Path(__file__).parents[2]
 _AGENT = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent.main import run; sys.exit(run(sys.argv[2], int(sys.argv[3])))"
-_SRUN = (
+SRUN = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from shim.commands import funnel; from shim.commands.srun import main; "
     "sys.exit(funnel.run('srun', sys.argv[1:], main))"
 )
@@ -126,7 +126,7 @@ class LiveRun:
     def start_srun(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
         """Starts ``srun words`` as a program in the job would."""
         srun = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _SRUN, str(ROOT), *words],
+            [sys.executable, "-I", "-S", "-c", SRUN, str(ROOT), *words],
             env={**self.environment, **variables},
             cwd=self.work_dir,
             stdin=subprocess.PIPE,
