@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import shim
 from shim.control.backends.base import Backend
@@ -24,6 +24,14 @@ from shim.control.index.store import Store
 from shim.core.model.cluster import Cluster
 
 FORGET_EVERY = 600.0  # seconds between looks at what has ended long ago
+
+
+@runtime_checkable
+class CanWarm(Protocol):
+    """A backend that can prepare its first start while the controller still reads."""
+
+    async def warm(self) -> None:
+        """Prepares; what fails is reported by the start that needs it."""
 
 
 class Controller:
@@ -69,6 +77,8 @@ class Controller:
             self.world.backends[cluster.name] = backend
             self.world.clusters[cluster.name] = await backend.open(self.observing)
             self._store.save_cluster(self.world.clusters[cluster.name])
+            if isinstance(backend, CanWarm):
+                self.world.task(backend.warm())
         await recover(self.world, self.dispatcher.launcher.launch, self.dispatcher.launcher.order)
         self.observing.flush()
         self._store.caught_up()
