@@ -119,6 +119,10 @@ class LiveRun:
             lambda: next((line for line in self.journal() if line["kind"] == kind), None), f"{kind} in the journal"
         )
 
+    def last_step(self) -> str:
+        """The number of the last step."""
+        return str(next(line["step"] for line in reversed(self.journal()) if line["kind"] == "step"))
+
     def output(self) -> str:
         """What the batch script has written."""
         return (self.work_dir / "out.txt").read_text()

@@ -245,7 +245,7 @@ class StepManager:
             "nodes": names,
             "ranks": layout.ranks,
             "kill_wait": self._spec.cluster.kill_wait,
-            "files": self._launcher.shared_files(step),
+            "files": self._launcher.srun_files(step),
             "notes": layout.warnings,
         }
         self._record.write(

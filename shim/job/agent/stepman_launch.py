@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from shim.core.environ.patterns import Names
     from shim.core.layout.step import StepLayout
     from shim.core.model.request import StepRequest
     from shim.job.agent.stepman_step import StepRun
@@ -41,12 +42,21 @@ class Launcher:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
 
-    def shared_files(self, step: StepRun) -> dict[str, str]:
-        """The names of the files that srun itself opens, by stream."""
+    def srun_files(self, step: StepRun) -> dict[str, str | list[str]]:
+        """The names of the files that srun itself opens, by stream: one name, or one for each rank.
+
+        Files of tasks are opened on their nodes, except where srun has to put labels into them.
+        """
         request = step.request
-        names = job_names(self._spec.job).replace(step=str(step.number), host=step.layout.names[0])
-        streams = zip(_STREAMS, streams_of(request.stdin, request.stdout, request.stderr))
-        return {name: expand(stream.pattern, names) for name, stream in streams if stream.kind == "shared"}
+        streams = streams_of(request.stdin, request.stdout, request.stderr)
+        files: dict[str, str | list[str]] = {}
+        for name, stream in zip(_STREAMS, streams):
+            if stream.kind == "shared":
+                files[name] = expand(stream.pattern, self._names(step, 0, 0))
+            elif stream.kind == "files" and request.label and name != "stdin":
+                places = [(rank, at) for at, ranks in enumerate(step.layout.ranks) for rank in ranks]
+                files[name] = [expand(stream.pattern, self._names(step, at, rank)) for rank, at in sorted(places)]
+        return files
 
     def messages(self, step: StepRun, ends: Message) -> Iterator[tuple[int, Message]]:
         """The message for each node of the step. ``ends``: srun's ``launch``, with patterns for files of tasks."""
@@ -86,12 +96,13 @@ class Launcher:
 
     def _own_files(self, step: StepRun, ends: Message, position: int, rank: int) -> Message:
         """The streams of one task that are files of its own."""
-        own = {}
-        for name in _STREAMS:
-            end = ends[name]
-            if end["to"] == "file":
-                names = job_names(self._spec.job).replace(
-                    step=str(step.number), host=step.layout.names[position], node=position, task=rank
-                )
-                own[name] = {**end, "path": expand(str(end["path"]), names)}
-        return own
+        names = self._names(step, position, rank)
+        return {
+            name: {**ends[name], "path": expand(str(ends[name]["path"]), names)}
+            for name in _STREAMS
+            if ends[name]["to"] == "file"
+        }
+
+    def _names(self, step: StepRun, position: int, rank: int) -> Names:
+        host = step.layout.names[position]
+        return job_names(self._spec.job).replace(step=str(step.number), host=host, node=position, task=rank)

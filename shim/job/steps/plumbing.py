@@ -7,7 +7,7 @@ import os
 from shim.core.errors import ShimError
 from shim.job.steps.feed import Feed
 from shim.job.steps.lines import LineWriter
-from shim.job.steps.sink import Output, Sink
+from shim.job.steps.sink import Output, Sink, TaskFiles
 from shim.job.steps.streams import Stream, streams_of
 from shim.job.wire import ALL_RANKS, STDERR, STDOUT
 
@@ -44,6 +44,7 @@ class Plumbing:
         self._input = Stream()
         self._ntasks = 1
         self._opened: list[int] = []
+        self._files: dict[str, Sink] = {}
         self._terminal: Any = None
 
     def say(self, text: str) -> None:
@@ -59,16 +60,11 @@ class Plumbing:
         files = created["files"]
         self._input = stdin
         ends = {"stdin": self._open_input(stdin, files)}
-        out = self._open_output(stdout, "stdout", 1, files)
-        self._outputs[STDOUT] = out
-        same_file = stderr is stdout and stdout.kind in ("shared", "none", "task")
-        if same_file and stdout.kind == "shared":
-            self._outputs[STDERR] = Output(out.sink, self._lines())
-        else:
-            self._outputs[STDERR] = self._open_output(stderr, "stderr", 2, files)
+        self._outputs[STDOUT] = self._open_output(stdout, "stdout", 1, files)
+        self._outputs[STDERR] = self._open_output(stderr, "stderr", 2, files)
         append = request.open_mode == "a"
         for name, stream in (("stdout", stdout), ("stderr", stderr)):
-            if stream.kind == "files":
+            if stream.kind == "files" and name not in files:
                 ends[name] = {"to": "file", "path": stream.pattern, "append": append}
             else:
                 ends[name] = {"to": "null"} if stream.kind == "none" else {"to": "leader"}
@@ -145,21 +141,34 @@ class Plumbing:
         return {"to": "leader"}
 
     def _open_output(self, stream: Stream, name: str, fd: int, files: Message) -> Output:
+        names = files.get(name)
+        if isinstance(names, list):
+            return TaskFiles([Output(self._file(path, name), self._lines()) for path in names])
         if stream.kind in ("none", "files"):
-            return Output(Sink(self._loop, None, self._written, self._broken), self._lines())
-        if stream.kind == "shared":
+            return Output(self._sink(None), self._lines())
+        if names is not None:
+            return Output(self._file(names, name), self._lines())
+        sink = self._errors if fd == 2 else self._sink(fd)
+        return Output(sink, self._lines(), stream.rank if stream.kind == "task" else None)
+
+    def _file(self, path: str, name: str) -> Sink:
+        """A file to write to; one that both streams go to is opened once."""
+        if path not in self._files:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             if self._request.open_mode != "a":
                 flags |= os.O_TRUNC
             try:
-                fd = os.open(files[name], flags, 0o666)
+                fd = os.open(path, flags, 0o666)
             except OSError as error:
                 raise ShimError(f"error: Could not open {name} file: {error.strerror}") from None
             self._opened.append(fd)
-        sink = self._errors if fd == 2 else Sink(self._loop, fd, self._written, self._broken)
-        if sink is not self._errors:
-            self._sinks.append(sink)
-        return Output(sink, self._lines(), stream.rank if stream.kind == "task" else None)
+            self._files[path] = self._sink(fd)
+        return self._files[path]
+
+    def _sink(self, fd: int | None) -> Sink:
+        sink = Sink(self._loop, fd, self._written, self._broken)
+        self._sinks.append(sink)
+        return sink
 
     def _lines(self) -> LineWriter:
         request = self._request

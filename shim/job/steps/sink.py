@@ -106,5 +106,16 @@ class Output:
             self.sink.put(self._lines.finish(rank))
 
 
+class TaskFiles(Output):
+    """One output stream that goes to a file of each task: ``outputs`` by rank."""
+
+    def __init__(self, outputs: list[Output]) -> None:
+        self._outputs = outputs
+
+    def feed(self, rank: int, data: bytes) -> None:
+        """Bytes of a task, or the end of its stream."""
+        self._outputs[rank].feed(rank, data)
+
+
 def _nothing() -> None:
     """Nobody waits for the last byte."""
