@@ -153,7 +153,7 @@ def job_request(
         oversubscribe=settings.shared == "oversubscribe",
         get_user_env="get-user-env" in settings or "export-file" in settings,
         gres=_gres(settings, kind),
-        extra={option: settings.texts[option] for option in _RECORDED if option in settings.sources},
+        extra=_recorded(settings, directory),
     )
     if "account" in settings:
         fields["account"] = settings.get("account").lower()
@@ -210,6 +210,14 @@ def _picked(settings: Settings, same: Sequence[str], renamed: Dict[str, str]) ->
         if option in values:
             fields[field] = values[option]
     return fields
+
+
+def _recorded(settings: Settings, directory: str) -> Dict[str, str]:
+    """The texts that are only kept, and ``submit_dir`` (SLURM_SUBMIT_DIR) where --chdir makes it differ."""
+    kept = {option: settings.texts[option] for option in _RECORDED if option in settings.sources}
+    if "chdir" in settings:
+        kept["submit_dir"] = directory
+    return kept
 
 
 def _signal(settings: Settings) -> Optional[SignalRequest]:

@@ -90,10 +90,11 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
         notes.append(f"Warning: can't run {tasks} processes on {nodes[0]} nodes, setting nnodes to {tasks}")
         nodes = settings.values["nodes"] = (tasks, tasks)
     per_node = settings.get("ntasks-per-node")
-    if settings.command == "srun" and per_node and nodes[0] == nodes[1] and per_node * nodes[0] != tasks:
-        if settings.given("ntasks-per-node"):
-            notes.append(
-                f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
-                f"{tasks} with the number of requested nodes {nodes[0]}. Ignoring --ntasks-per-node."
-            )
+    if settings.command != "srun" or not per_node or nodes[0] != nodes[1]:
+        return
+    if tasks > per_node and per_node * nodes[0] != tasks:  # also when SLURM_NTASKS_PER_NODE says it, measured
+        notes.append(
+            f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
+            f"{tasks} with the number of requested nodes {nodes[0]}. Ignoring --ntasks-per-node."
+        )
         settings.drop("ntasks-per-node")

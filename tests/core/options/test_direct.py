@@ -75,7 +75,10 @@ def test_warnings_of_steps() -> None:
         "requested nodes 2. Ignoring --ntasks-per-node."
     ]
     made, notes = step("-n2 x", SLURM_JOB_NUM_NODES="2", SLURM_NTASKS_PER_NODE="4")
-    assert (made.ntasks_per_node, notes) == (None, [])
+    assert (made.ntasks_per_node, notes) == (4, [])
+    made, notes = step("-n4 x", SLURM_JOB_NUM_NODES="2", SLURM_NTASKS_PER_NODE="3")
+    assert made.ntasks_per_node is None
+    assert len(notes) == 1
 
 
 def test_a_longer_node_list_beats_the_variable_of_the_job() -> None:
