@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 
-from shim.control import paths
+from shim.control import launchers, paths
 from shim.control.backends.base import BackendError, Observer, Order, Run
 from shim.control.backends.local import runs
 from shim.control.backends.local.spawner import Spawner
 from shim.control.backends.local.watch import Watch
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
+from shim.job.agent import isolation
 from shim.job.spec import RunSpec
 
 
@@ -23,9 +25,14 @@ class LocalBackend:
         self._spawner = Spawner()
         self._watches: dict[Run, Watch] = {}
         self._observer: Observer
+        self._private = ""  # the folder with the files that nodes mount
 
     async def open(self, observer: Observer) -> Cluster:
         self._observer = observer
+        if self._cluster.settings.get("isolation") == isolation.NAMESPACES:
+            addresses = {node.name: node.address for node in self._cluster.nodes}
+            self._private = os.path.join(paths.ensure(paths.state_dir()), "private")
+            isolation.prepare(self._private, addresses, launchers.folder())
         return self._cluster
 
     async def warm(self) -> None:
@@ -49,7 +56,7 @@ class LocalBackend:
         if run in self._watches:
             return
         try:
-            runs.create(run, spec, {**environment, **self._own(run)}, script)
+            runs.create(run, spec.replace(private=self._private), {**environment, **self._own(run)}, script)
         except OSError as problem:
             raise BackendError(f"{problem.strerror}: {problem.filename}", transient=True) from problem
         if not runs.journal(run):
