@@ -48,6 +48,8 @@ def _end(program: str, arguments: list[str]) -> NoReturn:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding=sys.getfilesystemencoding(), errors="surrogateescape")
+    if program == "shim":
+        add_site_packages()
     code = funnel.run(program, arguments)
     if "threading" in sys.modules or "asyncio" in sys.modules:
         sys.exit(code)
