@@ -83,7 +83,8 @@ def loads(text: str | bytes) -> Any:
     try:
         value, end = _scan(text, 0)
     except (StopIteration, SystemError):
-        # SystemError: up to Python 3.12 the C scanner looks for json.decoder's exception in vain where that is not imported.
+        # SystemError: in Python 3.10 and 3.11 the C scanner looks in vain for the exception of json.decoder when that is
+        # not imported; other versions import it then.
         raise ValueError("not JSON data") from None
     except RecursionError:
         raise ValueError("JSON data nested too deeply") from None
