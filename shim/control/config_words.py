@@ -32,7 +32,7 @@ CLUSTER = (
     Word(name="sockets", type="int", default=0, text="sockets of each node", backends=("local",)),
     Word(name="threads_per_core", type="int", default=1, text="threads of each core", backends=("local",)),
     Word(name="memory", type="memory", default=0, text="memory of each node; 0 = this machine's", backends=("local",)),
-    Word(name="tmp_disk", type="memory", default=0, text="temporary disk of each node", backends=("local",)),
+    Word(name="tmp_disk", type="memory", default=0, text="temporary disk of each node; unset: /tmp's size, 0 where `cpus` is set", backends=("local",)),
     Word(name="gpus", type="gpus", default=None, text="GPUs of each node: `4` or `a100:4`", backends=("local",)),
     Word(name="features", type="words", default=(), text="features of each node (--constraint)", backends=("local",)),
     Word(name="slurm_conf", type="str", default="", text="the shape of an existing cluster: path of its slurm.conf"),

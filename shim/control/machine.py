@@ -26,7 +26,7 @@ def this_machine() -> Machine:
         sockets=sockets if cpus % sockets == 0 else 1,
         memory=_memory(),
         gpus=_gpus(),
-        tmp_disk=0,
+        tmp_disk=_tmp_disk(),
     )
 
 
@@ -54,6 +54,14 @@ def _memory() -> int:
     except (OSError, ValueError):
         pass  # no cgroup limit to read: the machine's memory stands
     return max(1, total)
+
+
+def _tmp_disk() -> int:
+    try:
+        found = os.statvfs("/tmp")
+    except OSError:
+        return 0
+    return found.f_blocks * found.f_frsize // (1024 * 1024)
 
 
 def _sockets() -> int:

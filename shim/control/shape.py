@@ -112,7 +112,7 @@ def _node(name: str, number: int, words: Mapping[str, Any], machine: Machine) ->
         cores_per_socket=cpus // sockets // threads,
         threads_per_core=threads,
         memory=get("memory") or machine.memory,
-        tmp_disk=get("tmp_disk"),
+        tmp_disk=get("tmp_disk") or (0 if get("cpus") else machine.tmp_disk),
         gres=tuple(Gres(name="gpu", type=kind, count=count) for kind, count in gpus if count),
         features=tuple(get("features")),
     )
