@@ -14,6 +14,8 @@ from shim.core.layout.memory import memory_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, NodeShare
     from shim.core.model.request import JobRequest
@@ -59,8 +61,6 @@ def batch_environment(job: Job, cluster: Cluster, node_index: int = 0) -> dict[s
         variables["SLURM_GPUS_ON_NODE"] = str(len(share.gpus))
     variables.update(_array(job))
     variables.update(skypilot_environment(job, cluster, node_index))
-    if job.request.dependency:
-        variables["SLURM_JOB_DEPENDENCY"] = job.request.dependency
     if job.restarts:
         variables["SLURM_RESTART_COUNT"] = str(job.restarts)
     return variables
@@ -73,6 +73,7 @@ def allocation_environment(job: Job, cluster: Cluster) -> dict[str, str]:
     variables["SLURM_TASKS_PER_NODE"] = counts.fold_counts(share.tasks for share in job.shares)
     variables["SLURM_NNODES"] = str(len(job.shares))
     variables.update(asked_variables(job))
+    variables.update(asked_gpu_variables(job))
     return variables
 
 
@@ -117,7 +118,7 @@ def identity_variables(job: Job, cluster: Cluster) -> dict[str, str]:
 
 
 def asked_variables(job: Job) -> dict[str, str]:
-    """The variables that exist only for an option that was given."""
+    """The variables that exist only for an option that was given, but those about GPUs."""
     request = job.request
     asked: list[tuple[str, object]] = [
         ("SLURM_CPUS_PER_TASK", request.cpus_per_task),
@@ -126,15 +127,10 @@ def asked_variables(job: Job) -> dict[str, str]:
         ("SLURM_NTASKS_PER_CORE", request.ntasks_per_core),
         ("SLURM_NTASKS_PER_GPU", request.ntasks_per_gpu),
         ("SLURM_THREADS_PER_CORE", request.threads_per_core),
-        ("SLURM_GPUS", request.gpus),
-        ("SLURM_GPUS_PER_NODE", request.gpus_per_node),
-        ("SLURM_GPUS_PER_SOCKET", request.gpus_per_socket),
-        ("SLURM_GPUS_PER_TASK", request.gpus_per_task),
-        ("SLURM_CPUS_PER_GPU", request.cpus_per_gpu),
         ("SLURM_MEM_PER_NODE", request.mem_per_node or None),
         ("SLURM_MEM_PER_CPU", request.mem_per_cpu or None),
-        ("SLURM_MEM_PER_GPU", request.mem_per_gpu or None),
         ("SLURM_OVERCOMMIT", 1 if request.overcommit else None),
+        ("SLURM_JOB_DEPENDENCY", request.dependency or None),
     ]
     if (
         request.ntasks is not None
@@ -147,7 +143,26 @@ def asked_variables(job: Job) -> dict[str, str]:
     if request.distribution:
         kind, _, size = request.distribution.split(",")[0].partition("=")
         asked.extend((("SLURM_DISTRIBUTION", kind), ("SLURM_DIST_PLANESIZE", size or None)))
-    return {name: str(value) for name, value in asked if value is not None}
+    return _texts(asked)
+
+
+def asked_gpu_variables(job: Job) -> dict[str, str]:
+    """The GPU options as they were given. A step of srun outside a job does not get them."""
+    request = job.request
+    return _texts(
+        [
+            ("SLURM_GPUS", request.gpus),
+            ("SLURM_GPUS_PER_NODE", request.gpus_per_node),
+            ("SLURM_GPUS_PER_SOCKET", request.gpus_per_socket),
+            ("SLURM_GPUS_PER_TASK", request.gpus_per_task),
+            ("SLURM_CPUS_PER_GPU", request.cpus_per_gpu),
+            ("SLURM_MEM_PER_GPU", request.mem_per_gpu or None),
+        ]
+    )
+
+
+def _texts(pairs: Iterable[tuple[str, object]]) -> dict[str, str]:
+    return {name: str(value) for name, value in pairs if value is not None}
 
 
 def _memory(job: Job, cluster: Cluster) -> dict[str, str]:

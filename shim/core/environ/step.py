@@ -54,6 +54,7 @@ def step_environment(
         variables.update(asked_variables(job))
     else:
         variables["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = variables["SLURM_JOB_CPUS_PER_NODE"]
+        variables["SLURM_DISTRIBUTION"] = layout.distribution
     variables.update(_shape(layout))
     port = str(comm_port)
     variables.update(
@@ -70,7 +71,6 @@ def step_environment(
     for name, value in (
         ("SLURM_CPUS_PER_TASK", step.cpus_per_task),
         ("SLURM_NTASKS_PER_NODE", step.ntasks_per_node),
-        ("SLURM_GPUS_PER_TASK", step.gpus_per_task),
         ("SLURM_LABELIO", 1 if step.label else None),
         ("SLURM_DIST_PLANESIZE", layout.plane_size),
     ):
@@ -85,7 +85,6 @@ def _shape(layout: StepLayout) -> dict[str, str]:
     nodes, ntasks = str(len(layout.nodes)), str(layout.ntasks)
     per_node = counts.fold_counts(layout.tasks)
     return {
-        "SLURM_DISTRIBUTION": layout.distribution,
         "SLURM_NNODES": nodes,
         "SLURM_NPROCS": ntasks,
         "SLURM_NTASKS": ntasks,
