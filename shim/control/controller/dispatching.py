@@ -31,6 +31,8 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
         self._passing = False
+        self._rested = 0.0  # the loop's time from which on the next pass may begin
+        self.rest = 2.0  # how much longer than a pass the pause behind it is
         self.launcher = Launcher(world, self.kick)
         self.alarm = Alarm(self._loop, world.clock, self.kick)
         world.book.followers.append(self._changed)
@@ -40,14 +42,26 @@ class Dispatcher:
             self.kick()
 
     def kick(self) -> None:
-        """A pass will follow once what is happening now is over; many kicks make one pass."""
+        """A pass will follow once what is happening now is over; many kicks make one pass.
+
+        On a busy cluster with a long queue passes take turns with everything else: a third of the time is theirs.
+        """
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self.run)
+            self._loop.call_at(max(self._rested, self._loop.time()), self._run_kicked)
+
+    def _run_kicked(self) -> None:
+        self._scheduled = False
+        self.run()
 
     def run(self) -> None:
         """One pass over all clusters."""
-        self._scheduled = False
+        began = self._loop.time()
+        self._pass()
+        ended = self._loop.time()
+        self._rested = ended + self.rest * (ended - began)
+
+    def _pass(self) -> None:
         now = self._world.clock()
         started: list[Job] = []
         self._passing = True
@@ -92,9 +106,7 @@ class Dispatcher:
         made = plan(pending, cluster, [job for job in jobs if job.state in states.ALLOCATED], now)
         started = [self._start(change, job, shares, cluster, now) for job, shares in made.starts]
         for job in pending:
-            current = change.get(job.key) or job
-            if current.state == states.PENDING:
-                self._waits(change, current, made.reasons.get(job.key), made.expected.get(job.key), now)
+            self._waits(change, job, made.reasons.get(job.key), made.expected.get(job.key), now)
         return started
 
     def _start(self, change: Change, job: Job, shares: Sequence[NodeShare], cluster: Cluster, now: float) -> Job:
@@ -111,16 +123,13 @@ class Dispatcher:
     def _waits(
         self, change: Change, job: Job, reason: str | None, expected: tuple[float, Sequence[str]] | None, now: float
     ) -> None:
-        if not waiting.eligible(job, now):
-            return
-        changes: dict[str, object] = {}
-        if reason is not None and reason != job.reason:
-            changes["reason"] = reason
+        """Writes down why the job waits and when it may start, if that is news."""
         start = float(int(expected[0])) if expected is not None else 0.0
-        if abs(start - job.start_time) >= NEWS or changes:
-            changes["start_time"] = start
-        if changes:
-            change.put(job.replace(**changes), now)
+        if reason in (None, job.reason) and abs(start - job.start_time) < NEWS:
+            return
+        current = change.get(job.key) or job
+        if waiting.eligible(current, now):
+            change.put(current.replace(reason=reason or current.reason, start_time=start), now)
 
     def _next(self, now: float) -> float | None:
         """When time alone will change something."""
