@@ -28,6 +28,7 @@ LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
 _PROGRAM = "squeue"
+_UNCUT = "lLM"  # durations are printed in full, whatever the width
 
 
 class Ask:
@@ -191,7 +192,7 @@ def _columns(values: dict[str, str], default: str, letters: object, names: objec
     if "Format" in values:
         found, unknown = columns.parse_names(values["Format"], names())  # type: ignore[operator]
     else:
-        found, unknown = columns.parse_letters(values.get("format", default), letters)
+        found, unknown = columns.parse_letters(values.get("format", default), letters, _UNCUT)
     reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
     return found
 

@@ -17,10 +17,10 @@ DEFAULT_WIDTH = 20  # of a -O field
 class Column:
     """One column: literal text around a field. ``show`` is None for a column of literal text only.
 
-    ``width`` 0 is the value's own width.
+    ``width`` 0 is the value's own width. ``cut``: values (headers always) never get wider than it.
     """
 
-    __slots__ = ("header", "key", "prefix", "right", "show", "suffix", "width")
+    __slots__ = ("cut", "header", "key", "prefix", "right", "show", "suffix", "width")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Column:
         right: bool = False,
         prefix: str = "",
         suffix: str = "",
+        cut: bool = True,
     ) -> None:
         self.key = key
         self.header = header
@@ -39,19 +40,22 @@ class Column:
         self.right = right
         self.prefix = prefix
         self.suffix = suffix
+        self.cut = cut
 
-    def text(self, value: str) -> str:
+    def text(self, value: str, cut: bool = True) -> str:
         """``value`` in this column."""
         width = self.width
         if width:
-            value = value[:width].rjust(width) if self.right else value[:width].ljust(width)
+            if cut:
+                value = value[:width]
+            value = value.rjust(width) if self.right else value.ljust(width)
         return f"{self.prefix}{value}{self.suffix}"
 
 
-def parse_letters(format_text: str, fields: Any) -> tuple[list[Column], list[str]]:
+def parse_letters(format_text: str, fields: Any, uncut: str = "") -> tuple[list[Column], list[str]]:
     """The columns of a ``-o`` format, and the letters that are no field (they are printed as they stand).
 
-    ``fields``: letter -> (header, show). Several ``%`` in a row are one, and one at the end is nothing: as Slurm splits.
+    ``fields``: letter -> (header, show); ``uncut``: letters whose values may exceed their width. Several ``%`` in a row are one, and one at the end is nothing: as Slurm splits.
     """
     if format_text in ("%all", "all"):
         return [Column(key, header, show, suffix="|") for key, (header, show) in sorted_letters(fields)], []
@@ -72,7 +76,7 @@ def parse_letters(format_text: str, fields: Any) -> tuple[list[Column], list[str
             continue
         header, show = fields[letter]
         width = min(int(token[at:end] or "0"), 1024)
-        columns.append(Column(letter, header, show, width, at == 1, suffix=token[end + 1 :]))
+        columns.append(Column(letter, header, show, width, at == 1, "", token[end + 1 :], letter not in uncut))
     return columns, unknown
 
 
@@ -112,6 +116,8 @@ def header(columns: Sequence[Column]) -> str:
 def rows(columns: Sequence[Column], items: Iterable[Any], view: Any) -> list[str]:
     """One line for each item."""
     return [
-        "".join(column.text(column.show(item, view)) if column.show else column.prefix for column in columns)
+        "".join(
+            column.text(column.show(item, view), column.cut) if column.show else column.prefix for column in columns
+        )
         for item in items
     ]

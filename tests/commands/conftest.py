@@ -1,0 +1,82 @@
+"""Commands against a written index: no controller is started, time stands still, the site has the reference cluster."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from shim.commands import funnel
+from shim.control import alive, client, paths, site
+from shim.core.model.job import Job, Step
+from tests import reference
+
+
+class Result:
+    """What a command printed and returned."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output by line."""
+        return self.out.splitlines()
+
+
+class World:
+    """The machine that a command under test sees."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.errors: list[str | None] = []  # of the next call's targets, in their order; missing ones succeed
+        self.script: str | None = None
+
+    def index(self, jobs: list[Job], steps: dict[int, tuple[Step, ...]] | None = None) -> None:
+        """Writes these jobs into the index."""
+        reference.write_index(paths.index_path(), jobs, steps)
+
+    def call(self, op: str, fields: dict[str, Any] | None = None, **_: Any) -> dict[str, Any]:
+        """Stands where the client's call would."""
+        fields = fields or {}
+        self.calls.append((op, fields))
+        if op == "script":
+            if self.script is None:
+                from shim.core.errors import ShimError
+
+                raise ShimError("error: Invalid job id specified")
+            return {"script": self.script}
+        errors = [*self.errors, *[None] * len(fields.get("targets", ()))]
+        return {"results": [{"target": one, "error": error} for one, error in zip(fields.get("targets", ()), errors)]}
+
+    def run(self, program: str, *argv: str) -> Result:
+        """Runs the program in this process."""
+        self._capsys.readouterr()
+        code = funnel.run(program, list(argv))
+        out, err = self._capsys.readouterr()
+        return Result(code, out, err)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    """A world without jobs."""
+    found = World(capsys)
+    known = reference.cluster()
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.setattr(time, "time", lambda: reference.NOW)
+    monkeypatch.setattr(site, "clusters", lambda: (known,))
+    monkeypatch.setattr(alive, "freshen", lambda reader, program="": None)
+    monkeypatch.setattr(client, "call", found.call)
+    return found
+
+
+@pytest.fixture
+def busy(world: World) -> World:
+    """A world with the reference queue."""
+    world.index(reference.queue(), reference.STEPS)
+    return world
