@@ -43,6 +43,7 @@ def place(
     except features.FeatureError:
         return None
     placing = _Placing(request, cluster, partition)
+    placing.look_at(free)
     excluded = frozenset(placing.wish.excluded)
     for choice in constraint.choices:
         usable = [
@@ -50,7 +51,7 @@ def place(
             for one in free
             if one.node.name not in excluded
             and features.matches(choice, frozenset(one.node.features))
-            and room(placing.wish, placing.rule, one) > 0
+            and placing.rooms[one.node.name] > 0
         ]
         shares = placing.choose(usable, constraint.counts)
         if shares is not None:
@@ -67,14 +68,21 @@ class _Placing:
         self.rule = memory_rule(request, cluster, partition)
         self.one_machine = cluster.settings.get("overcommit") == "machine"
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
+        self.rooms: dict[str, int] = {}
+
+    def look_at(self, free: Sequence[NodeFree]) -> None:
+        """Notes how many tasks each node can take."""
+        self.rooms = {one.node.name: room(self.wish, self.rule, one) for one in free}
 
     def position(self, one: NodeFree) -> int:
         return self.positions.get(one.node.name, len(self.positions))
 
     def choose(self, usable: Sequence[NodeFree], counts: Counts) -> Shares | None:
         """Fills from the nodes by weight, then from the roomiest first, which finds a place if there is one."""
+        if sum(self.rooms[one.node.name] for one in usable) < (self.wish.ntasks or 0):
+            return None
         by_weight = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
-        roomy = sorted(by_weight, key=lambda one: -room(self.wish, self.rule, one))
+        roomy = sorted(by_weight, key=lambda one: -self.rooms[one.node.name])
         for order in (by_weight, roomy):
             for candidates in self.neighbours(order) if self.request.contiguous else [order]:
                 shares = self.fill(candidates, counts)
@@ -140,7 +148,7 @@ class _Placing:
     def tasks(self, nodes: Sequence[NodeFree]) -> list[int] | None:
         """Tasks to make room for on each node: as many as fit on the first, at least one on each of the others."""
         wish = self.wish
-        rooms = [room(wish, self.rule, one) for one in nodes]
+        rooms = [self.rooms[one.node.name] for one in nodes]
         if wish.arbitrary:
             wanted = [wish.arbitrary.count(one.node.name) for one in nodes]
             return wanted if all(count <= here for count, here in zip(wanted, rooms)) else None
