@@ -13,10 +13,15 @@ from typing import Any
 from shim.core.model.cluster import Cluster, Node
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
+from shim.job.address import read_address
 from shim.job.agent.journal import read_journal
+from shim.job.link import SessionLink
+from shim.job.loop import Loop
+from shim.job.session import open_session
 from shim.job.spec import RunNode, RunSpec
 from tests.support import wait_until
 
+KEY = b"\xab" * 32
 ROOT = Path(__file__).parents[2]
 _AGENT = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent.main import run; sys.exit(run(sys.argv[2], int(sys.argv[3])))"
 SRUN = (
@@ -70,7 +75,7 @@ def write_folder(
     run_dir = folder / spec.name
     run_dir.mkdir(parents=True)
     (run_dir / "spec.json").write_text(json.dumps(spec.to_dict()))
-    (run_dir / "key").write_text("ab" * 32)
+    (run_dir / "key").write_text(KEY.hex())
     (run_dir / "environment.json").write_text(json.dumps(environment or {}))
     if script is not None:
         (run_dir / "script").write_text(script)
@@ -126,6 +131,20 @@ class LiveRun:
     def output(self) -> str:
         """What the batch script has written."""
         return (self.work_dir / "out.txt").read_text()
+
+    def order(self, number: int, kind: str, **fields: Any) -> None:
+        """An order, as a controller gives it; returns when the leader has obeyed."""
+        loop = Loop()
+        link = SessionLink(open_session(loop, read_address(self.run_dir), KEY, "controller"))
+        answers: list[dict[str, Any]] = []
+        link.on_message = answers.append
+        link.send({"do": "order", "order": {"number": number, "kind": kind, **fields}})
+        end = loop.now() + 60
+        while not answers and loop.now() < end:
+            loop.run_once(1)
+        link.close()
+        loop.close()
+        assert answers == [{"do": "done", "number": number}]
 
     def start_srun(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
         """Starts ``srun words`` as a program in the job would."""

@@ -220,10 +220,7 @@ class StepClient:
         elif text:
             self._plumbing.say(text + "\n")
         self.exits.add(message["node"], int(message["rank"]), status, bool(message["oom"]))
-        left = self.created["ntasks"] - len(self.exits.ended)
-        if not left:
-            self._say_exits()
-            return
+        # Said a little later: with the exits of others, and after what the tasks themselves have said, which is on its way.
         if self.exits.pending and not self._gathering:
             self._gathering = True
             self.loop.call_later(GATHER, self._say_exits)
@@ -232,7 +229,7 @@ class StepClient:
             self._say_exits()
             self.say(f"launch/slurm: _step_signal: Terminating StepId={self.step_id}")
             self._link.send({"do": "terminate"})
-        if first and self.request.wait:
+        if first and self.request.wait and len(self.exits.ended) < self.created["ntasks"]:
             self.loop.call_later(self.request.wait, self._waited)
 
     def _waited(self) -> None:

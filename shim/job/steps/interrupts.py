@@ -54,6 +54,8 @@ class Interrupts:
         if client.created is None:
             client.give_up(f"Cancelled pending job step with signal {int(_signal.SIGINT)}")
             return
+        if self.forced:
+            return
         now = client.loop.now()
         if self._disable_status and not self._ctrl_c:
             client.say(f"sending Ctrl-C to StepId={client.step_id}")

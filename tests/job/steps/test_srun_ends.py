@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import select
 import signal
 import struct
 import subprocess
@@ -15,9 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from shim.core.ranks import expand_ranks, fold_ranks
 from tests.job.run_folder import ROOT, SRUN, LiveRun, spec_of
 from tests.support import wait_until
 
+EXIT = re.compile(r"srun: error: (\w+): tasks? ([\d,-]+): (.*)")
 SLEEP = ": > there$SLURM_PROCID; exec sleep 600"
 
 
@@ -46,8 +50,31 @@ def sleepers(run: LiveRun, *options: str) -> subprocess.Popen[bytes]:
 
 
 def lines_of(err: bytes) -> list[str]:
-    """srun's lines without slurmstepd's, whose place among them is a matter of luck."""
-    return [line for line in err.decode().splitlines() if "*** STEP" not in line]
+    """srun's lines without slurmstepd's, whose place among them is a matter of luck, and with what is said about several tasks
+    in one line, as srun does unless the machine is slow.
+    """
+    lines: list[str] = []
+    ranks: dict[tuple[str, str], set[int]] = {}
+    for line in err.decode().splitlines():
+        match = EXIT.fullmatch(line)
+        if match:
+            ranks.setdefault((match[1], match[3]), set()).update(expand_ranks(match[2]))
+        elif "*** STEP" not in line:
+            lines.append(line)
+    for (node, end), tasks in ranks.items():
+        text = fold_ranks(tasks)
+        lines.append(f"srun: error: {node}: task{'s' if len(tasks) > 1 else ''} {text}: {end}")
+    return lines
+
+
+def read_until(terminal: int, mark: bytes) -> bytes:
+    """What comes from a terminal up to ``mark``."""
+    seen = b""
+    while mark not in seen:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, f"no {mark!r} after {seen!r}"
+        seen += os.read(terminal, 1024)
+    return seen
 
 
 def test_the_first_failure_ends_the_others(run: LiveRun) -> None:
@@ -58,14 +85,17 @@ def test_the_first_failure_ends_the_others(run: LiveRun) -> None:
     )
     code, _out, err = run.srun("-K", "-n3", "sh", "-c", script)
     step = f"7.{run.last_step()}"
-    lines = err.splitlines()
     assert code == 143
-    assert lines[:2] == [
+    assert err.splitlines()[:2] == [
         "srun: error: n1: task 1: Exited with exit code 4",
         f"srun: launch/slurm: _step_signal: Terminating StepId={step}",
     ]
-    assert lines[2].startswith(f"slurmstepd: error: *** STEP {step} ON n1 CANCELLED AT ")
-    assert lines[3:] == ["srun: error: n1: tasks 0,2: Terminated", f"srun: Force Terminated StepId={step}"]
+    assert f"slurmstepd: error: *** STEP {step} ON n1 CANCELLED AT " in err
+    assert lines_of(err.encode())[1:] == [
+        f"srun: Force Terminated StepId={step}",
+        "srun: error: n1: task 1: Exited with exit code 4",
+        "srun: error: n1: tasks 0,2: Terminated",
+    ]
 
 
 def test_waiting_for_the_others_has_a_limit(run: LiveRun) -> None:
@@ -131,7 +161,7 @@ def test_ctrl_c_goes_to_the_tasks_where_status_is_disabled(run: LiveRun) -> None
     srun.send_signal(signal.SIGINT)
     _out, err = srun.communicate(timeout=60)
     assert srun.returncode == 130
-    assert err.decode().splitlines() == [
+    assert lines_of(err) == [
         f"srun: sending Ctrl-C to StepId=7.{run.last_step()}",
         "srun: error: n1: tasks 0-1: Interrupt",
     ]
@@ -195,13 +225,10 @@ def test_pty(run: LiveRun) -> None:
         stderr=its,
         start_new_session=True,
     )
-    seen = b""
     try:
-        while b"ready" not in seen:
-            seen += os.read(ours, 1024)
+        seen = read_until(ours, b"ready")
         os.write(ours, b"hello\r")
-        while b"exit code 4" not in seen:
-            seen += os.read(ours, 1024)
+        seen += read_until(ours, b"exit code 4")
         assert srun.wait(60) == 4
         assert termios.tcgetattr(its) == before
     finally:
@@ -233,17 +260,33 @@ def test_a_batch_script_with_steps(tmp_path: Path) -> None:
         run.close()
 
 
-def test_a_time_limit_ends_a_batch_script_and_its_step(tmp_path: Path) -> None:
-    script = "#!/bin/sh\ntrap 'echo trapped; exit 9' TERM\nsrun -n1 sleep 600\necho srun rc=$?\n"
-    run = LiveRun(tmp_path, spec_of(script=True, limit=3), script)
+def test_a_limit_ends_a_batch_script_and_its_step(tmp_path: Path) -> None:
+    script = (
+        "#!/bin/sh\ntrap 'echo trapped; exit 9' TERM\nsrun -n1 sh -c ': > there; exec sleep 600'\necho srun rc=$?\n"
+    )
+    run = LiveRun(tmp_path, spec_of(script=True), script)
     try:
+        wait_until((run.work_dir / "there").exists, "the step")
+        run.order(1, "limit", seconds=0)
         ended = run.wait_for("ended")
         assert (ended["state"], ended["status"], ended["reason"]) == ("TIMEOUT", 0, "TimeLimit")
         lines = run.output().splitlines()
         assert sum("*** JOB 7 ON n1 CANCELLED AT " in line and "DUE TO TIME LIMIT" in line for line in lines) == 1
         assert "trapped" in lines
+        assert run.kinds()[:2] == ["started", "step"]
     finally:
         run.close()
+
+
+def test_scancel_of_a_step(run: LiveRun) -> None:
+    srun = sleepers(run)
+    run.order(1, "end", step=run.last_step(), uid=0, state="CANCELLED")
+    _out, err = srun.communicate(timeout=60)
+    assert srun.returncode == 137
+    assert lines_of(err) == [
+        "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.",
+        "srun: error: n1: tasks 0-1: Killed",
+    ]
 
 
 def test_a_killed_node_fails_the_run(tmp_path: Path) -> None:
