@@ -237,7 +237,6 @@ def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], dir
         runner = _client(settings, granted["run_dir"], job_id, _plain(step), _exported(settings), attending.watch)
         code = runner.run()
     finally:
-        attending.stop()
         if not attending.over:
             release(job_id, code << 8)
         allocation.close()
