@@ -119,6 +119,8 @@ def task_environment(
     }
     if not job.shares[index].gpus:
         return variables
+    if job.request.kind == "batch":
+        variables["SLURM_JOB_GPUS"] = ",".join(map(str, job.shares[index].gpus))
     own = layout.task_gpus[position][local_id] if layout.task_gpus else layout.gpus[position]
     variables.update(gpu_variables(own))
     if layout.gpus[position]:

@@ -150,6 +150,13 @@ class TestGpus:
         found = tasks(self.made, StepRequest(ntasks=2, gpus_per_task="2"))
         assert [task["SLURMD_TRES_BIND"] for task in found] == ["gpu:per_task:2"] * 2
 
+    def test_the_jobs_gpus_are_those_of_the_tasks_node(self):
+        request = JobRequest(min_nodes=2, max_nodes=2, gres="gpu:2")
+        made = job(request, cluster(settings={"overcommit": "machine"}))
+        found = tasks(made, StepRequest(ntasks=2, min_nodes=2))
+        assert [task["SLURM_JOB_GPUS"] for task in found] == ["0,1", "2,3"]
+        assert [task["CUDA_VISIBLE_DEVICES"] for task in found] == ["0,1", "2,3"]
+
     def test_a_job_without_gpus_leaves_the_users_variables_alone(self):
         made = batch_job()
         base = {**USER, "CUDA_VISIBLE_DEVICES": "7"}
