@@ -1,6 +1,9 @@
 # Functions for the "run" section of a case. The runner sets RECORD, a folder for what is recorded, and LIMIT, the seconds
 # after which a wait gives up. Everything is bash; the work folder is the current one.
 
+# A command that loops must not fill the disk.
+ulimit -f 1048576
+
 step=0
 ID=          # of the last job submitted by a recorded sbatch
 JOBS=()      # all of them
