@@ -28,7 +28,6 @@ RUN_DIR = b"SHIM_RUN_DIR"
 SERVICE = b"SHIM_SERVICE"
 _TASK = b"SLURM_TASK_PID"
 _NODE = b"SLURMD_NODENAME"
-_ROUNDS = 100  # of killing: each catches what was forked during the one before
 
 
 def is_foreign(environ: list[bytes], run_dir: bytes) -> bool:
@@ -69,6 +68,7 @@ class Belongings:
         processes = table() if processes is None else processes
         if self.subreaper:
             return self.below([self._agent], processes)
+        # Without, what has left its task's tree is known by its environment alone.
         found = [pid for pid in self.tasks if pid in processes and processes[pid].alive]
         found += self.below(self.tasks, processes)
         known = set(found)
@@ -80,7 +80,8 @@ class Belongings:
         found = []
         waiting = [child for root in roots for child in tree.get(root, ())]
         for pid in waiting:
-            if not is_foreign(environment(pid), self._run_dir):
+            # A task that has not come to its execve yet still shows the environment of the fork server, a service.
+            if pid in self.tasks or not is_foreign(environment(pid), self._run_dir):
                 waiting += tree.get(pid, ())
                 if processes[pid].alive:
                     found.append(pid)
@@ -129,16 +130,17 @@ def kill_marked(run_dir: str, node: str | None = None) -> int:
     """
     marker = os.fsencode(run_dir)
     name = None if node is None else os.fsencode(node)
-    killed = 0
-    for _ in range(_ROUNDS):
-        found = _marked(table(), marker)
+    killed: set[int] = set()
+    while True:
+        found = (
+            set(_marked(table(), marker)) - killed
+        )  # what was forked meanwhile; the killed may take their time to go
         if name is not None:
-            found = [pid for pid in found if value_of(environment(pid), _NODE) == name]
+            found = {pid for pid in found if value_of(environment(pid), _NODE) == name}
         if not found:
-            break
-        killed += len(found)
+            return len(killed)
+        killed |= found
         send(found, _signal.SIGKILL)
-    return killed
 
 
 def _marked(processes: dict[int, Process], run_dir: bytes) -> list[int]:

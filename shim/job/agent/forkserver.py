@@ -86,7 +86,9 @@ def _be_agent(run_dir: str, index: int, run: Callable[[str, int], int]) -> NoRet
         null = os.open(os.devnull, os.O_RDWR)
         for target in (0, 1, 2):
             os.dup2(null, target)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2:
+                _close(int(name))
         os.chdir("/")
         code = run(run_dir, index)
     except BaseException:
@@ -94,6 +96,13 @@ def _be_agent(run_dir: str, index: int, run: Callable[[str, int], int]) -> NoRet
         agent_main.log(run_dir, index, traceback.format_exc())
     finally:
         os._exit(code)
+
+
+def _close(fd: int) -> None:
+    try:
+        os.close(fd)
+    except OSError:
+        return  # that of the folder just read
 
 
 def _receive(socket: int) -> bytes | None:

@@ -16,11 +16,15 @@ from shim.job.agent import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from typing import Mapping
+else:
+    import _signal as signal
 
 NAMESPACES = "namespaces"
 ADDRESSES = "addresses"
 _PROBE_NAME = "shim-probe-node"
+_PROBE_LIMIT = 5.0  # seconds
 _NSCD = ("/run/nscd", "/var/run/nscd")
 
 
@@ -86,6 +90,10 @@ def probe(folder: str | None = None) -> tuple[str, str]:
     pid = os.fork()
     if pid == 0:
         try:
+            signal.setitimer(
+                signal.ITIMER_REAL, _PROBE_LIMIT
+            )  # a name service that hangs ends the trial, not the caller
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
             os.write(tell, _try(folder).encode("utf-8", "replace"))
         finally:
             os._exit(0)

@@ -10,11 +10,13 @@ import fcntl
 import os
 
 from shim.core.jsonlite import loads
+from shim.core.model.states import NODE_FAIL
 from shim.job.address import read_address
 from shim.job.agent import isolation
-from shim.job.agent.cleaning import Belongings, kill_marked
+from shim.job.agent.cleaning import Belongings, kill_marked, send
 from shim.job.agent.leader import Leader
 from shim.job.agent.leader_herald import Herald
+from shim.job.agent.leader_outcome import ended_by
 from shim.job.agent.libc import become_subreaper
 from shim.job.agent.node import Node
 from shim.job.link import SessionLink, local_pair
@@ -110,8 +112,13 @@ class _Agent:
         self._loop.on_signal(_signal.SIGTERM, self._terminated)
         if self._belongings.subreaper:
             self._loop.on_orphan(self._orphan)
-        self._begin()
-        self._loop.run()
+        try:
+            self._begin()
+            self._loop.run()
+        except BaseException:
+            # An error of ours must not leave the tasks running with nobody above them.
+            send(self._belongings.all(), _signal.SIGKILL)
+            raise
         self._finish()
         return self._code
 
@@ -166,7 +173,7 @@ class _Agent:
 
     def _terminated(self) -> None:
         self._code = TERMINATED
-        if self._node is None:
+        if self._node is None or self._node.clear:
             self._loop.stop()
         else:
             self._node.stop(0)
@@ -187,6 +194,11 @@ class _LeadingAgent(_Agent):
         self._leader.add_node(leaders_end)
         self._make_node(nodes_end).before_stopped = self._clean_after_the_dead
         self._check_in()
+
+    def _terminated(self) -> None:
+        # First of all: else the death of the batch script would count as the run's own end.
+        self._leader.end(ended_by(NODE_FAIL))
+        super()._terminated()
 
     def _cleared(self, link: Link) -> None:
         # The leader goes on until the end of the run is told. After a TERM there is no more to wait for: a journal without

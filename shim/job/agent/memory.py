@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from typing import Callable
 
     from shim.job.agent.cleaning import Belongings
+    from shim.job.agent.processes import Process
     from shim.job.loop import Loop, Timer
 
 INTERVAL = 1.0  # seconds between two looks
 _MIB = 1024 * 1024
 
 
-def heaviest_over(limit: int, belongings: Belongings) -> int | None:
+def heaviest_over(limit: int, belongings: Belongings, processes: dict[int, Process]) -> int | None:
     """The pid with the most memory when the run's processes on this node hold more than ``limit`` bytes together."""
-    processes = table()
     pids = belongings.all(processes)
     if sum(processes[pid].rss for pid in pids) <= limit:
         return None
@@ -43,6 +43,7 @@ class MemoryWatch:
         self._loop = loop
         self._on_over = on_over
         self._timer: Timer | None = None
+        self._killed: int | None = None  # the last that was told
 
     def start(self) -> None:
         """Tasks run. Nothing happens without a limit."""
@@ -57,6 +58,9 @@ class MemoryWatch:
 
     def _look(self) -> None:
         self._timer = self._loop.call_later(INTERVAL, self._look)
-        pid = heaviest_over(self._limit, self._belongings)
-        if pid is not None:
-            self._on_over(pid)
+        processes = table()
+        if self._killed in processes and processes[self._killed].alive:
+            return  # it is giving its memory back: another must not die for that
+        self._killed = heaviest_over(self._limit, self._belongings, processes)
+        if self._killed is not None:
+            self._on_over(self._killed)

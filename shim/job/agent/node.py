@@ -63,6 +63,11 @@ class Node:
         link.on_data = self._data
         link.on_close = self._lost
 
+    @property
+    def clear(self) -> bool:
+        """Whether a stop is complete."""
+        return self._clear
+
     def check_in(self) -> None:
         """Tell the leader that the node is there."""
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -75,8 +80,12 @@ class Node:
         self._obeys[message["do"]](message)
 
     def _data(self, step: int, rank: int, stream: int, data: bytes) -> None:
-        if stream == STDIN and step in self._steps:
+        if stream != STDIN:
+            return
+        if step in self._steps:
             self._steps[step].feed.data(rank, data)
+        elif data:  # sent before the end of the step was known there: the sender must not wait for it
+            self._link.send({"do": "credit", "step": step, "bytes": len(data), "stream": "in"})
 
     def _start(self, _message: dict[str, Any]) -> None:
         self._started = True

@@ -26,6 +26,7 @@ from tests.support import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = b"k" * 32
+MOST_OUTPUT = 16 * 1024 * 1024
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); import runpy; "
     "runpy.run_module('shim.job.agent.forkserver', run_name='__main__')"
@@ -93,6 +94,7 @@ class FakeLeader:
     def _data(self, step: int, rank: int, stream: int, data: bytes) -> None:
         key = (step, rank, stream)
         self.output[key] = self.output.get(key, b"") + data
+        assert len(self.output[key]) <= MOST_OUTPUT, "a task that writes without end"
         if not data:
             self.ended.add(key)
         elif self.credit:
@@ -111,7 +113,11 @@ class FakeLeader:
             self.loop.run_once(0.02)
             return condition()
 
-        return wait_until(turned, f"{what}; so far: {self.messages} {self.output}")
+        try:
+            return wait_until(turned, what)
+        except AssertionError as failure:
+            tails = {key: data[-200:] for key, data in self.output.items()}  # a failed test must not print megabytes
+            raise AssertionError(f"{failure}; so far: {self.messages[-20:]} {tails}") from None
 
     def told(self, do: str, **fields: Any) -> dict[str, Any]:
         """The first message of that kind with these fields; waits for it."""
