@@ -54,6 +54,8 @@ def _lock(path: str) -> int | None:
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)  # for people who look for it
             return lock
         except OSError:
             if alive.alive() or time.monotonic() > end:

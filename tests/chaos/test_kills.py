@@ -1,0 +1,70 @@
+"""Submissions from several processes while the controller is killed again and again: none lost, none run twice."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shim.control import client, paths
+from shim.control.index.query import JobQuery
+from shim.control.index.reader import open_reader
+from tests.control.controller import processes
+from tests.support import wait_until
+
+PROCESSES = 4
+EACH = 8
+KILLS = 12
+
+_SUBMITTER = """
+import sys
+from tests.control.controller import processes
+out, number = sys.argv[1], int(sys.argv[2])
+for _ in range(number):
+    print(processes.submit(f"echo $SLURM_JOB_ID >> {out}\\n"), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_controller(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SHIM_CONTROLLER_IDLE", "60")
+    with processes.ended_afterwards():
+        yield
+
+
+def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
+    out = tmp_path / "ran"
+    root = Path(__file__).resolve().parents[2]
+    submitters = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SUBMITTER, str(out), str(EACH)], cwd=root, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(PROCESSES)
+    ]
+    kill_now_and_then(random.Random(7), KILLS, submitters)
+    told = [int(line) for one in submitters for line in one.communicate()[0].split()]
+    assert [one.returncode for one in submitters] == [0] * PROCESSES
+    assert len(told) == len(set(told)) == PROCESSES * EACH
+
+    for job_id in told:
+        end = client.call("wait", {"job_id": job_id})
+        assert (job_id, end["state"], end["restarts"]) == (job_id, "COMPLETED", 0)
+    assert sorted(int(line) for line in out.read_text().split()) == sorted(told)
+    reader = open_reader(paths.index_path())
+    assert reader is not None
+    assert len(reader.jobs(JobQuery(active=False))) == PROCESSES * EACH
+    reader.close()
+
+
+def kill_now_and_then(chance: random.Random, times: int, while_running: list[subprocess.Popen[str]]) -> None:
+    """Kills the controller ``times`` times at random moments, as long as there are submissions left to disturb."""
+    for _ in range(times):
+        wait_until(processes.kill, "there is a controller to kill")
+        time.sleep(chance.uniform(0.0, 0.4))
+        if all(one.poll() is not None for one in while_running):
+            return
