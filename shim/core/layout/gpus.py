@@ -49,10 +49,10 @@ def times(demand: Demand, factor: int) -> Demand:
 
 
 def capacity(demand: Demand, types: Iterable[str]) -> int:
-    """How many times ``demand`` fits into free GPUs of these types. An empty demand has no meaning here."""
+    """How many times ``demand`` fits into free GPUs of these types; 0 for an empty demand."""
     free = list(types)
     fits = 0
-    while True:
+    while demand:
         for kind, count in typed_first(demand):
             for _ in range(count):
                 if kind in free:
@@ -62,6 +62,7 @@ def capacity(demand: Demand, types: Iterable[str]) -> int:
                 else:
                     return fits
         fits += 1
+    return 0
 
 
 def pick(demand: Demand, free: Sequence[int], types: Mapping[int, str]) -> tuple[int, ...] | None:

@@ -34,28 +34,24 @@ def place(
 ) -> Shares | None:
     """The nodes for ``request`` among ``free``, or None when it cannot start on them.
 
-    ``free`` holds only nodes of the job's partition that are up. ``partition`` gives the memory defaults (else the
+    ``free`` holds only nodes of the job's partition that are up. --prefer is tried before --constraint. ``partition`` gives the memory defaults (else the
     cluster's). Memory is charged for jobs that ask for it or for whom a default exists. Where the nodes are one machine
     (settings overcommit=machine) two nodes of a job share a GPU only when there are not enough of them.
     """
-    try:
-        constraint = features.parse(request.constraint)
-    except features.FeatureError:
-        return None
     placing = _Placing(request, cluster, partition)
     placing.look_at(free)
     excluded = frozenset(placing.wish.excluded)
-    for choice in constraint.choices:
-        usable = [
-            one
-            for one in free
-            if one.node.name not in excluded
-            and features.matches(choice, frozenset(one.node.features))
-            and placing.rooms[one.node.name] > 0
-        ]
-        shares = placing.choose(usable, constraint.counts)
-        if shares is not None:
-            return shares
+    candidates = [one for one in free if one.node.name not in excluded and placing.rooms[one.node.name] > 0]
+    for text in (request.prefer, request.constraint) if request.prefer else (request.constraint,):
+        try:
+            constraint = features.parse(text)
+        except features.FeatureError:
+            continue
+        for choice in constraint.choices:
+            usable = [one for one in candidates if features.matches(choice, frozenset(one.node.features))]
+            shares = placing.choose(usable, constraint.counts)
+            if shares is not None:
+                return shares
     return None
 
 

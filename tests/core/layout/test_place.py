@@ -90,6 +90,8 @@ def test_measured_places(options, expected):
         ({"constraint": "fast*1&slow*2", "min_nodes": 3, "max_nodes": 3}, ["n1", "n3", "n4"]),
         ({"constraint": "slow*3", "min_nodes": 3, "max_nodes": 3}, None),
         ({"constraint": "slow&("}, None),
+        ({"prefer": "slow"}, ["n3"]),
+        ({"prefer": "slow", "constraint": "cpu", "ntasks": 17}, ["n1", "n2", "n3"]),
         ({"contiguous": True, "exclude": "n2", **N2}, ["n3", "n4"]),
         ({"gpus_per_node": "a100:2", **N2}, ["n3", "n4"]),
         ({"gpus": "a100:1"}, ["n3"]),
