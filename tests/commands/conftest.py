@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -62,12 +63,20 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+def greenwich() -> Iterator[None]:
+    """The time zone of the expected texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def world(greenwich: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
     """A world without jobs."""
     found = World(capsys)
     known = reference.cluster()
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
     monkeypatch.setattr(time, "time", lambda: reference.NOW)
     monkeypatch.setattr(site, "clusters", lambda: (known,))
     monkeypatch.setattr(alive, "freshen", lambda reader, program="": None)

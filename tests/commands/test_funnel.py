@@ -1,0 +1,149 @@
+"""The edge of every command: errors, closed pipes, full disks, and launchers that nothing of the user's can break."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shim import dispatch
+from shim.commands import funnel
+from shim.control import paths
+from shim.core.errors import ShimError, plain
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_errors_are_lines_with_the_program_in_front(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuses(argv: list[str]) -> int:
+        print("so far")
+        raise ShimError("error: no", plain('Try "x --help"'), code=255)
+
+    assert funnel.run("sbatch", [], refuses) == 255
+    out, err = capsys.readouterr()
+    assert (out, err) == ("so far\n", 'sbatch: error: no\nTry "x --help"\n')
+
+
+def test_an_unknown_program_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert funnel.run("sfoo", []) == 1
+    assert "unknown program name 'sfoo'" in capsys.readouterr().err
+
+
+def test_interruption(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(argv: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    assert funnel.run("squeue", [], interrupted) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_the_unexpected_is_one_line_and_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    def breaks(argv: list[str]) -> int:
+        raise KeyError("surprise")
+
+    assert funnel.run("squeue", [], breaks) == 1
+    err = capsys.readouterr().err
+    assert err == f"squeue: error: internal error: KeyError: 'surprise' (details in {paths.log_path()})\n"
+    log = Path(paths.log_path()).read_text()
+    assert "Traceback (most recent call last)" in log
+    assert "surprise" in log
+
+
+def test_the_unexpected_without_a_state_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("SHIM_STATE_DIR", str(blocked / "state"))
+
+    def breaks(argv: list[str]) -> int:
+        raise KeyError("surprise")
+
+    assert funnel.run("squeue", [], breaks) == 1
+    assert capsys.readouterr().err == "squeue: error: internal error: KeyError: 'surprise'\n"
+
+
+def test_every_program_has_a_launcher_and_all_launchers_are_equal() -> None:
+    texts = {name: (ROOT / "bin" / name).read_bytes() for name in dispatch.MODULES}
+    assert len(set(texts.values())) == 1
+    assert all(os.access(ROOT / "bin" / name, os.X_OK) for name in texts)
+
+
+def launch(command: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs a launcher with this suite's interpreter."""
+    return subprocess.run(
+        command,
+        env={**os.environ, "SHIM_PYTHON": sys.executable, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_launchers_do_not_see_the_users_python(tmp_path: Path) -> None:
+    (tmp_path / "time.py").write_text("raise SystemExit('the wrong module')")
+    (tmp_path / "shim").mkdir()
+    done = launch(
+        [str(ROOT / "bin" / "squeue"), "-V"],
+        PYTHONHOME="/nonexistent",
+        PYTHONPATH=str(tmp_path),
+        PYTHONSTARTUP=str(tmp_path / "time.py"),
+        VIRTUAL_ENV="/nonexistent",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "slurm 22.05.8\n", "")
+
+
+def test_launchers_are_found_through_links_and_relative_names(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(ROOT / "bin")
+    (tmp_path / "sinfo").symlink_to("two")
+    (tmp_path / "two").symlink_to(tmp_path / "one" / "squeue")
+    assert launch([str(tmp_path / "sinfo"), "-V"]).stdout == "slurm 22.05.8\n"
+    assert launch([str(tmp_path / "one" / "squeue"), "-V"]).stdout == "slurm 22.05.8\n"
+    assert launch(["sh", "-c", f"cd '{ROOT}/bin' && ./squeue -V && sh squeue -V"]).stdout == "slurm 22.05.8\n" * 2
+    assert launch(["sh", "-c", "squeue -V"], PATH=f"{ROOT / 'bin'}:/usr/bin:/bin").stdout == "slurm 22.05.8\n"
+
+
+def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
+    """The reader has gone before the first byte is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [str(ROOT / "bin" / "squeue"), "--help"],
+        env={**os.environ, "SHIM_PYTHON": sys.executable},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_named() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [str(ROOT / "bin" / "squeue"), "-V"],
+            env={**os.environ, "SHIM_PYTHON": sys.executable},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"squeue: error: write error: No space left on device\n"
+
+
+def test_names_that_are_no_text_pass_unchanged() -> None:
+    done = subprocess.run(
+        [os.fsencode(ROOT / "bin" / "squeue"), b"-j", b"\xff\xfe"],
+        env={**os.environ, "SHIM_PYTHON": sys.executable, "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"squeue: error: Invalid job id: \xff\xfe\n")

@@ -1,0 +1,132 @@
+"""scancel: what it asks of the controller, what it says, what it returns."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.commands.conftest import World
+
+UNKNOWN = "Invalid job id specified"
+FINISHED = "Job/step already completing or completed"
+DENIED = "Access/permission denied"
+
+
+def targets(world: World) -> list[tuple[int, int | None, str | None]]:
+    """The targets of the only call."""
+    ((operation, fields),) = world.calls
+    assert operation == "cancel"
+    return [(one["job_id"], one["task"], one["step"]) for one in fields["targets"]]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["5"], [(5, None, None)]),
+        (["5", "6"], [(5, None, None), (6, None, None)]),
+        (["4_1,4_3"], [(4, 1, None), (4, 3, None)]),
+        (["4_[1-2]"], [(4, 1, None), (4, 2, None)]),
+        (["1.0"], [(1, None, "0")]),
+        (["4_1.2"], [(4, 1, "2")]),
+        (["-n", "runner"], [(1, None, None)]),
+        (["-u", "1002"], [(2, None, None), (5, None, None)]),
+        (["-u", "1001", "-t", "PD"], [(3, None, None), (4, None, None)]),
+        (["-p", "debug", "-t", "running"], [(1, None, None), (2, None, None), (6, None, None)]),
+        (["-n", "arr"], [(4, task, None) for task in range(4)]),
+        (["-w", "n2"], [(1, None, None)]),
+        (["-n", "runner,held", "1"], [(1, None, None)]),
+    ],
+)
+def test_what_is_meant(busy: World, argv: list[str], expected: list[tuple[int, int | None, str | None]]) -> None:
+    result = busy.run("scancel", *argv)
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert targets(busy) == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "signal", "scope"),
+    [
+        (["5"], None, "default"),
+        (["-s", "USR1", "5"], 10, "default"),
+        (["--signal=SIGTERM", "-b", "5"], 15, "batch"),
+        (["-s", "9", "-f", "5"], 9, "full"),
+    ],
+)
+def test_signals(busy: World, argv: list[str], signal: int | None, scope: str) -> None:
+    busy.run("scancel", *argv)
+    fields = busy.calls[0][1]
+    assert (fields["signal"], fields["scope"]) == (signal, scope)
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        ([], "scancel: error: No job identification provided\n"),
+        (["abc", "5"], "scancel: error: Invalid job id abc\n"),
+        (["0"], "scancel: error: Invalid job id 0\n"),
+        (["12_["], "scancel: error: Invalid job id 12_[\n"),
+        (["1_2_3"], "scancel: error: Invalid job id 1_2_3\n"),
+        (["12.x"], "scancel: error: Invalid job id 12.x\n"),
+        (["12.batch"], "scancel: error: Invalid job id 12.batch\n"),
+        ([""], "scancel: error: Invalid job id \n"),
+        (["-u", "no-such-user"], "scancel: error: Invalid user name: no-such-user\n"),
+        (
+            ["-t", "BAD"],
+            "Invalid job state specified: BAD\nValid job states are PENDING, RUNNING, and SUSPENDED\n",
+        ),
+        (["-s", "FOO", "5"], "Unknown job signal: FOO\n"),
+        (["-j", "5"], "scancel: invalid option -- 'j'\nTry \"scancel --help\" for more information\n"),
+    ],
+)
+def test_refusals_cancel_nothing(busy: World, argv: list[str], error: str) -> None:
+    result = busy.run("scancel", *argv)
+    assert (result.code, result.out, result.err) == (1, "", error)
+    assert busy.calls == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "answer", "code", "error"),
+    [
+        (["99"], UNKNOWN, 0, ""),
+        (["99"], FINISHED, 0, ""),
+        (
+            ["-v", "99"],
+            UNKNOWN,
+            0,
+            f"scancel: Terminating job 99\nscancel: error: Kill job error on job id 99: {UNKNOWN}\n",
+        ),
+        (["-v", "4_9"], None, 0, "scancel: Terminating job 4_9\n"),
+        (["-v", "99.0"], UNKNOWN, 0, f"scancel: error: Kill job error on job step id 99.0: {UNKNOWN}\n"),
+        (["6"], DENIED, 210, f"scancel: error: Kill job error on job id 6: {DENIED}\n"),
+        (["-Q", "6"], DENIED, 210, ""),
+    ],
+)
+def test_what_becomes_of_failures(busy: World, argv: list[str], answer: str | None, code: int, error: str) -> None:
+    busy.errors = [answer]
+    result = busy.run("scancel", *argv)
+    assert (result.code, result.out, result.err) == (code, "", error)
+
+
+def test_filters_that_match_nothing(busy: World) -> None:
+    result = busy.run("scancel", "-n", "zz", "-p", "debug")
+    assert (result.code, result.err, busy.calls) == (0, "", [])
+    result = busy.run("scancel", "-v", "-n", "zz", "-p", "debug", "-t", "PD")
+    assert result.err == (
+        "scancel: error: No active jobs match ALL job filters, including: job_name=zz partition=debug state=PD \n"
+    )
+
+
+@pytest.mark.parametrize(("typed", "asked"), [("y\n", True), ("n\n", False), ("", False), ("what\nyes\n", True)])
+def test_interactive(busy: World, monkeypatch: pytest.MonkeyPatch, typed: str, asked: bool) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    result = busy.run("scancel", "-i", "6")
+    assert result.code == 0
+    assert result.out.startswith("Cancel job_id=6 name=onerun partition=debug [y/n]? ")
+    assert bool(busy.calls) is asked
+
+
+def test_interactive_with_an_unknown_id(busy: World) -> None:
+    result = busy.run("scancel", "-i", "99999")
+    assert result.code == 1
+    assert result.err == f"scancel: error: Kill job error on job id 99999: {UNKNOWN}\n"

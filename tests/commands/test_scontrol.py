@@ -1,0 +1,324 @@
+"""scontrol: records, host lists, changes to jobs, its own little shell."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import reference
+from tests.commands.conftest import World
+
+RUNNING = """JobId=1 JobName=runner
+   UserId=alice(1001) GroupId=alice(1001) MCS_label=N/A
+   Priority=1312 Nice=0 Account=(null) QOS=(null)
+   JobState=RUNNING Reason=None Dependency=(null)
+   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:0
+   RunTime=00:00:08 TimeLimit=00:10:00 TimeMin=N/A
+   SubmitTime=2026-11-20T17:35:55 EligibleTime=2026-11-20T17:35:55
+   AccrueTime=2026-11-20T17:35:55
+   StartTime=2026-11-20T17:35:55 EndTime=2026-11-20T17:45:55 Deadline=N/A
+   SuspendTime=None SecsPreSuspend=0 LastSchedEval=2026-11-20T17:35:55 Scheduler=Main
+   Partition=debug AllocNode:Sid=localhost:443
+   ReqNodeList=(null) ExcNodeList=(null)
+   NodeList=n[1-2]
+   BatchHost=n1
+   NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   TRES=cpu=4,mem=4000M,node=2,billing=4,gres/gpu=2
+   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*
+   MinCPUsNode=1 MinMemoryCPU=1000M MinTmpDiskNode=0
+   Features=fast DelayBoot=00:00:00
+   OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)
+   Command=(null)
+   WorkDir=/home/alice/w
+   Comment=my comment 
+   StdErr=/home/alice/w/slurm-1.out
+   StdIn=/dev/null
+   StdOut=/home/alice/w/slurm-1.out
+   Power=
+   TresPerNode=gres:gpu:1
+   
+
+"""  # noqa: W291, W293 - Slurm's own blanks
+
+
+def test_a_running_job(busy: World) -> None:
+    result = busy.run("scontrol", "show", "job", "1")
+    assert (result.code, result.out, result.err) == (0, RUNNING, "")
+
+
+def test_one_line_and_details(busy: World) -> None:
+    line = busy.run("scontrol", "-o", "show", "job", "1").out
+    assert line.count("\n") == 1
+    assert line.startswith("JobId=1 JobName=runner UserId=alice(1001) ")
+    assert line.endswith("Power= TresPerNode=gres:gpu:1 \n")
+    shown = busy.run("scontrol", "-d", "show", "job", "1").lines
+    at = shown.index("   JOB_GRES=gpu:2")
+    assert shown[at + 1 : at + 3] == [
+        "     Nodes=n1 CPU_IDs=0-2 Mem=3000 GRES=gpu:1(IDX:0)",
+        "     Nodes=n2 CPU_IDs=0 Mem=1000 GRES=gpu:1(IDX:0)",
+    ]
+    assert "   DerivedExitCode=0:0" in shown
+
+
+@pytest.mark.parametrize(
+    ("job_id", "wanted"),
+    [
+        ("3", "StartTime=2026-11-20T17:45:55 EndTime=2026-11-20T18:15:55 Deadline=N/A"),
+        ("3", "ReqNodeList=n2 ExcNodeList=n1"),
+        ("3", "MinCPUsNode=1 MinMemoryNode=2G MinTmpDiskNode=0"),
+        ("3", "OverSubscribe=NO Contiguous=0 Licenses=(null) Network=(null)"),
+        ("3", "NodeList="),
+        ("4", "JobId=4 ArrayJobId=4 ArrayTaskId=0-3%1 ArrayTaskThrottle=1 JobName=arr"),
+        ("4_2", "JobId=4 ArrayJobId=4 ArrayTaskId=2 ArrayTaskThrottle=1 JobName=arr"),
+        ("5", "SubmitTime=2026-11-20T17:35:55 EligibleTime=Unknown"),
+        ("5", "StartTime=Unknown EndTime=Unknown Deadline=N/A"),
+        ("5", "RunTime=00:00:00 TimeLimit=UNLIMITED TimeMin=N/A"),
+        ("6", "StartTime=2026-11-20T17:35:55 EndTime=Unknown Deadline=N/A"),
+    ],
+)
+def test_lines_of_other_jobs(busy: World, job_id: str, wanted: str) -> None:
+    lines = [line.strip() for line in busy.run("scontrol", "show", "job", job_id).lines]
+    assert wanted in lines
+
+
+@pytest.mark.parametrize("words", [["job=1"], ["jobid", "1"], ["jobid=1"], ["j", "1"]])
+def test_ways_to_name_a_job(busy: World, words: list[str]) -> None:
+    assert busy.run("scontrol", "show", *words).lines[0] == "JobId=1 JobName=runner"
+
+
+def test_all_jobs(busy: World) -> None:
+    lines = busy.run("scontrol", "show", "jobs").lines
+    assert [line.split()[0] for line in lines if line.startswith("JobId=")] == [
+        f"JobId={job_id}" for job_id in range(1, 7)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "out", "err"),
+    [
+        (["job", "99999"], 1, "", "slurm_load_jobs error: Invalid job id specified\n"),
+        (["job", "abc"], 1, "", "scontrol_print_job error: Invalid job id specified\n"),
+        (["job", "1,2"], 1, "", "scontrol_print_job error: Invalid job id specified\n"),
+        (["job", "4_9"], 1, "Job 4_9 not found\n", ""),
+        (["job", "1", "2"], 1, "", "too many arguments for keyword:show\n"),
+        (["step", "1.77"], 1, "Job step 1.77 not found\n", ""),
+        (["step", "99999"], 1, "", "slurm_get_job_steps error: Invalid job id specified\n"),
+        (["node", "nosuch"], 1, "Node nosuch not found\n", ""),
+        (["partition", "nosuch"], 1, "Partition nosuch not found\n", ""),
+        (["nosuch"], 1, "", "invalid entity:nosuch for keyword:show \n"),
+        (["host", "n1"], 1, "", "invalid entity:host for keyword:show \n"),
+        ([], 1, "", "too few arguments for keyword:show\n"),
+        (["licenses"], 0, "No licenses configured in Slurm.\n", ""),
+        (["reservation"], 0, "No reservations in the system\n", ""),
+        (["topology"], 0, "", "scontrol: error: No topology information available\n"),
+        (["daemons"], 0, "slurmctld slurmd\n", ""),
+        (["hostnames", "n[1-2],x[08-09]"], 0, "n1\nn2\nx08\nx09\n", ""),
+        (["hostnames"], 0, "", "scontrol: error: host list is empty\n"),
+        (["hostlist", "n3,n1,n2"], 0, "n[3,1-2]\n", ""),
+        (["hostlistsorted", "n3,n1,n2"], 0, "n[1-3]\n", ""),
+    ],
+)
+def test_other_entities(busy: World, words: list[str], code: int, out: str, err: str) -> None:
+    result = busy.run("scontrol", "show", *words)
+    assert (result.code, result.out, result.err) == (code, out, err)
+
+
+def test_bad_hostlists_are_named_with_code_0(world: World) -> None:
+    result = world.run("scontrol", "show", "hostname", "n[3-1]")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "scontrol: error: _parse_single_range: Invalid range: `3-1'\nInvalid hostlist: n[3-1]\n"
+
+
+def test_hostnames_of_the_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NODELIST", "n[1-2]")
+    assert world.run("scontrol", "show", "hostnames").lines == ["n1", "n2"]
+
+
+def test_a_node(busy: World) -> None:
+    lines = [line.strip() for line in busy.run("scontrol", "show", "node", "n1").lines]
+    assert lines[1].startswith("CPUAlloc=5 CPUEfctv=8 CPUTot=8 CPULoad=")
+    assert "Gres=gpu:4" in lines
+    assert "State=MIXED ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A" in lines
+    assert "CfgTRES=cpu=8,mem=16000M,billing=8,gres/gpu=4" in lines
+    assert "AllocTRES=cpu=5,mem=5000M,gres/gpu=1" in lines
+    assert busy.run("scontrol", "-o", "show", "nodes").out.count("NodeName=") == 4
+
+
+def test_a_partition(world: World) -> None:
+    assert world.run("scontrol", "show", "part", "gpu").lines[:12] == [
+        "PartitionName=gpu",
+        "   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
+        "   AllocNodes=ALL Default=NO QoS=N/A",
+        "   DefaultTime=00:30:00 DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO",
+        "   MaxNodes=UNLIMITED MaxTime=02:00:00 MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED",
+        "   Nodes=n[3-4]",
+        "   PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO",
+        "   OverTimeLimit=NONE PreemptMode=OFF",
+        "   State=UP TotalCPUs=16 TotalNodes=2 SelectTypeParameters=NONE",
+        "   JobDefaults=(null)",
+        "   DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED",
+        "   TRES=cpu=16,mem=32000M,node=2,billing=16,gres/gpu=8",
+    ]
+
+
+def test_steps(busy: World) -> None:
+    result = busy.run("scontrol", "show", "step", "1")
+    assert [line.split()[0] for line in result.lines if line.startswith("StepId")] == ["StepId=1.0", "StepId=1.batch"]
+    assert busy.run("scontrol", "show", "step", "1.batch").lines[1] == "   State=RUNNING Partition=debug NodeList=n1"
+
+
+def test_config(world: World) -> None:
+    result = world.run("scontrol", "show", "config")
+    assert result.lines[0] == "Configuration data as of 2026-11-20T17:36:03"
+    assert "KillWait                = 30 sec" in result.lines
+    assert "ClusterName             = ref" in result.lines
+    assert "SLURM_VERSION           = 22.05.8" in result.lines
+    assert result.lines[-1] == f"Slurmctld(primary) at {os.uname().nodename} is UP"
+
+
+@pytest.mark.parametrize(
+    ("words", "operation", "ids"),
+    [
+        (["hold", "5"], "hold", [5]),
+        (["hold", "5,6"], "hold", [5, 6]),
+        (["hold", "5", "6"], "hold", [5, 6]),
+        (["uhold", "job=5"], "hold", [5]),
+        (["release", "JobId=5"], "release_job", [5]),
+        (["requeue", "5"], "requeue", [5]),
+        (["requeuehold", "5"], "requeuehold", [5]),
+        (["suspend", "5"], "suspend", [5]),
+        (["resume", "5"], "resume", [5]),
+        (["top", "5"], "top", [5]),
+    ],
+)
+def test_actions(busy: World, words: list[str], operation: str, ids: list[int]) -> None:
+    result = busy.run("scontrol", *words)
+    assert (result.code, result.out, result.err) == (0, "", "")
+    ((found, fields),) = busy.calls
+    assert (found, [one["job_id"] for one in fields["targets"]]) == (operation, ids)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "expected"),
+    [
+        (
+            ["hold", "99"],
+            "Invalid job id specified",
+            "Invalid job id specified for job 99\nslurm_suspend error: Invalid job id specified\n",
+        ),
+        (["requeue", "33"], "Job is pending execution", "Job is pending execution for job 33\n"),
+        (["suspend", "33"], "Access/permission denied", "Access/permission denied for job 33\n"),
+        (["update", "jobid=33", "nice=-20"], "Access/permission denied", "Access/permission denied for job 33\n"),
+    ],
+)
+def test_actions_that_fail(busy: World, words: list[str], error: str, expected: str) -> None:
+    busy.errors = [error]
+    result = busy.run("scontrol", *words)
+    assert (result.code, result.out, result.err) == (1, "", expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["hold"], "too few arguments for keyword:hold\n"),
+        (
+            ["hold", "runname"],
+            "Invalid job id specified for job runname\nslurm_suspend error: Invalid job id specified\n",
+        ),
+        (["hold", "jobname=no-such-name"], "slurm_suspend error: No error\n"),
+        (["update"], "too few arguments for update keyword\n"),
+        (["update", "jobid=3"], "No changes specified\n"),
+        (["update", "jobid=3", "UserID=bob"], "No changes specified\n"),
+        (["update", "jobid=3", "word"], "Invalid input: word\nRequest aborted\n"),
+        (
+            ["update", "jobid=3", "BadField=1"],
+            "Update of this parameter is not supported: BadField=1\nRequest aborted\n",
+        ),
+        (["update", "jobid=3", "TimeLimit=abc"], "scontrol: error: Invalid TimeLimit value\n"),
+        (["update", "nodename=n1", "state=drain"], "slurm_update error: Invalid user id\n"),
+        (["nosuchcmd"], "invalid keyword: nosuchcmd\n"),
+        (["write"], "too few arguments for keyword:write\n"),
+        (["shutdown"], "scontrol: error: shutdown is not supported here\n"),
+        (
+            ["--json", "show", "job"],
+            "scontrol: unrecognized option '--json'\nTry \"scontrol --help\" for more information\n",
+        ),
+    ],
+)
+def test_refusals_before_any_call(busy: World, words: list[str], expected: str) -> None:
+    result = busy.run("scontrol", *words)
+    assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
+
+
+def test_update(busy: World) -> None:
+    result = busy.run("scontrol", "update", "job", "5,4_2", "name=with space", "timelimit=+10", "Dependency=")
+    assert (result.code, result.err) == (0, "")
+    ((operation, fields),) = busy.calls
+    assert operation == "update"
+    assert fields["fields"] == {"Name": "with space", "TimeLimit": "+10", "Dependency": ""}
+    assert fields["targets"] == [
+        {"job_id": 5, "task": None, "step": None},
+        {"job_id": 4, "task": 2, "step": None},
+    ]
+
+
+def test_the_batch_script(busy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert busy.run("scontrol", "write", "batch_script", "9", "-").err == (
+        "job script retrieval failed: Invalid job id specified\n"
+    )
+    busy.script = "#!/bin/sh\ntrue\n"
+    assert busy.run("scontrol", "write", "batch_script", "1", "-").out == busy.script
+    assert busy.run("scontrol", "write", "batch_script", "1").out == "batch script for job 1 written to slurm-1.sh\n"
+    assert (tmp_path / "slurm-1.sh").read_text() == busy.script
+
+
+def test_the_shell(busy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO('show hostnames n[1-2]\nfoo\n\nshow hostnames "m1"\nquit\nnever\n'))
+    result = busy.run("scontrol")
+    assert result.code == 1
+    assert result.out == (
+        'scontrol: show hostnames n[1-2]\nn1\nn2\nscontrol: foo\nscontrol: \nscontrol: show hostnames "m1"\nm1\n'
+        "scontrol: quit\n"
+    )
+    assert result.err == "invalid keyword: foo\n"
+
+
+def test_the_shell_ends_with_its_input(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    result = world.run("scontrol")
+    assert (result.code, result.out) == (0, "scontrol: \n")
+
+
+def test_small_verbs(world: World) -> None:
+    assert world.run("scontrol", "version").out == "slurm 22.05.8\n"
+    assert world.run("scontrol", "-V").out == "slurm 22.05.8\n"
+    assert world.run("scontrol", "errnumstr", "2017").out == "Invalid job id specified\n"
+    assert world.run("scontrol", "ping").out == f"Slurmctld(primary) at {os.uname().nodename} is UP\n"
+    assert world.run("scontrol", "completing").out == ""
+
+
+def test_an_empty_system(world: World) -> None:
+    assert world.run("scontrol", "show", "job").out == "No jobs in the system\n"
+    assert world.run("scontrol", "show", "step").out == "No job steps in the system\n"
+
+
+def test_an_ended_job_and_an_allocation(world: World) -> None:
+    world.index(
+        [
+            reference.running(
+                1, state="FAILED", reason="NonZeroExitCode", exit_status=3 << 8, end_time=reference.NOW - 2
+            ),
+            reference.running(2, request=reference.request(kind="alloc", name="interactive")),
+        ]
+    )
+    lines = [line.strip() for line in world.run("scontrol", "show", "job", "1").lines]
+    assert "Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=3:0" in lines
+    assert "StartTime=2026-11-20T17:35:55 EndTime=2026-11-20T17:36:01 Deadline=N/A" in lines
+    out = world.run("scontrol", "show", "job", "2").out
+    assert "BatchFlag=0" in out
+    assert "AccrueTime=Unknown" in out
+    assert "StdOut=" not in out

@@ -1,0 +1,76 @@
+"""What hot commands may not import: each of these costs as much as all the work of the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shim.control import paths, site
+from tests import reference
+
+ROOT = Path(__file__).resolve().parents[1]
+DEAR = (
+    "dataclasses typing re json pathlib subprocess tomllib asyncio sqlite3 datetime argparse enum inspect logging shlex"
+    " functools collections socket contextlib"
+)
+# Runs the command as a launcher would and names the modules it should not have.
+SCRIPT = f"""
+import sys
+root, program, *arguments = sys.argv[1:]
+sys.path.insert(0, root)
+from shim.control import alive
+alive.freshen = lambda reader, program="": None
+from shim.commands import funnel
+code = funnel.run(program, arguments)
+sys.stdout.flush()
+sys.stderr.write(" ".join(name for name in {DEAR!r}.split() if name in sys.modules))
+sys.exit(code)
+"""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """The program in an interpreter that was started as launchers start it."""
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", SCRIPT, str(ROOT), *words],
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def index() -> None:
+    """The reference queue in this test's state folder; the site's clusters are resolved and kept, as after any command."""
+    jobs = [job.replace(cluster="local") for job in reference.queue()]
+    reference.write_index(paths.index_path(), jobs, reference.STEPS)
+    site.cluster()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "squeue",
+        "squeue -l",
+        "squeue -h -j 1 -o %T",
+        "squeue -s",
+        "squeue -O jobid,state,tres-alloc",
+        "squeue -t all -u root",
+        "sinfo",
+        "sinfo -N -l",
+        "scontrol show job 1",
+        "scontrol show job",
+        "scontrol show node",
+        "scontrol show partition",
+        "scontrol show hostnames n[1-3]",
+        "scancel -n no-such-job",
+    ],
+)
+def test_hot_commands_import_nothing_dear(index: None, words: str) -> None:
+    done = run(*words.split())
+    assert (done.returncode, done.stderr) == (0, "")
