@@ -32,6 +32,10 @@ class Reader:
         self.path = path
         self._connection = connection
 
+    def __del__(self) -> None:
+        # Commands end without closing; newer interpreters warn of connections that were forgotten.
+        self._connection.close()
+
     def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         try:
             return self._connection.execute(sql, values).fetchall()
