@@ -30,8 +30,15 @@ class ArraySpec(Value):
     def parse(cls, text: str, max_size: int = 1001) -> ArraySpec:
         """Reads what sbatch accepts: lists, ranges and steps, ``%limit`` anywhere. Sorted, merged, once each.
 
+        Brackets around it all are allowed, as squeue shows them, with the limit inside or behind.
+
         Raises ValueError for an empty text (no array), a bad one, and an index that is not below ``max_size``.
         """
+        if text.startswith("["):
+            inside, closed, behind = text[1:].partition("]")
+            if not closed or (behind and not behind.startswith("%")):
+                raise ValueError(_REFUSED)
+            text = inside + behind
         pieces = [piece for piece in text.split(",") if piece]
         if not pieces:
             raise ValueError(_REFUSED)
@@ -88,14 +95,6 @@ class ArraySpec(Value):
         """The highest index (SLURM_ARRAY_TASK_MAX)."""
         return self.runs[-1][1]
 
-    @property
-    def step(self) -> int:
-        """SLURM_ARRAY_TASK_STEP: the distance of the first two indexes, 1 for a single one."""
-        low, high = self.runs[0]
-        if high > low:
-            return self.stride
-        return self.runs[1][0] - low if len(self.runs) > 1 else 1
-
     def without(self, index: int) -> ArraySpec | None:
         """The array less ``index``; None when nothing is left. An index that is not there changes nothing."""
         if index not in self:
@@ -109,6 +108,15 @@ class ArraySpec(Value):
             else:
                 runs.extend(run for run in ((low, index - 1), (index + 1, high)) if run[0] <= run[1])
         return self._of(runs, self.throttle) if runs else None
+
+
+def written_step(text: str) -> int:
+    """SLURM_ARRAY_TASK_STEP of an array given as ``text``: the first step that is written there; 1 for ``1,3,5``."""
+    digits = text.partition(":")[2]
+    length = 0
+    while digits[length : length + 1].isdigit():
+        length += 1
+    return int(digits[:length] or "1")
 
 
 def _piece(text: str, max_size: int) -> range:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.arrays import ArraySpec
+from shim.core.arrays import ArraySpec, written_step
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,27 @@ def test_normal_form(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ",", "abc", "5-1", "10-0", "1-3:0", "-1", "1-", "0-3 %2", " 1", "0x10", "1001", "0-1001", "1:2", "1-3:", "²"],
+    [
+        "",
+        ",",
+        "abc",
+        "5-1",
+        "10-0",
+        "1-3:0",
+        "-1",
+        "1-",
+        "0-3 %2",
+        " 1",
+        "0x10",
+        "1001",
+        "0-1001",
+        "1:2",
+        "1-3:",
+        "²",
+        "1-[3]",
+        "[1",
+        "[1]2",
+    ],
 )
 def test_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Invalid job array specification"):
@@ -50,11 +70,22 @@ def test_refused(text: str) -> None:
 
 def test_facts_of_an_array() -> None:
     spec = ArraySpec.parse("5-7:2%1")
-    assert (spec.first, spec.last, spec.step, len(spec), spec.throttle) == (5, 7, 2, 2, 1)
+    assert (spec.first, spec.last, len(spec), spec.throttle) == (5, 7, 2, 1)
     assert (5 in spec, 6 in spec, 7 in spec) == (True, False, True)
     single = ArraySpec.parse("7")
-    assert (single.first, single.last, single.step, len(single)) == (7, 7, 1, 1)
-    assert ArraySpec.parse("1,5,6").step == 4
+    assert (single.first, single.last, len(single)) == (7, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "step"), [("7", 1), ("1-9", 1), ("1,5,6", 1), ("2,6,10", 1), ("5-7:2%1", 2), ("1-9:4,3", 4)]
+)
+def test_the_step_is_the_one_that_was_written(text: str, step: int) -> None:
+    assert written_step(text) == step
+
+
+@pytest.mark.parametrize("text", ["[1-4]%2", "[1-4%2]"])
+def test_brackets(text: str) -> None:
+    assert str(ArraySpec.parse(text)) == "1-4%2"
 
 
 def test_a_million_tasks_stay_one_run() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from shim.control.lifecycle import files, waiting
+from shim.core.arrays import ArraySpec
 from shim.core.layout.needs import needs
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE, JobRequest
 from shim.core.value import Value
+
+_ANY_SIZE = 1 << 31  # the cluster's limit is checked before a job is made
 
 
 class Submitter(Value):
@@ -30,7 +33,7 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
         cluster=cluster.name,
         job_id=job_id,
         array_job_id=job_id if array else 0,
-        array_tasks=array,
+        array_tasks=str(ArraySpec.parse(array, _ANY_SIZE)) if array else None,
         array_spec=array,
         uid=submitter.uid,
         gid=submitter.gid,

@@ -7,7 +7,7 @@ them, so nothing is invented here. Node names are the names that resolve inside 
 from __future__ import annotations
 
 from shim.core import counts, hostlist
-from shim.core.arrays import ArraySpec
+from shim.core.arrays import ArraySpec, written_step
 from shim.core.environ.gpu import gpu_variables
 from shim.core.environ.skypilot import skypilot_environment
 from shim.core.layout.memory import memory_rule
@@ -183,7 +183,7 @@ def _array(job: Job) -> dict[str, str]:
         "SLURM_ARRAY_TASK_COUNT": str(len(spec)),
         "SLURM_ARRAY_TASK_MIN": str(spec.first),
         "SLURM_ARRAY_TASK_MAX": str(spec.last),
-        "SLURM_ARRAY_TASK_STEP": str(spec.step),
+        "SLURM_ARRAY_TASK_STEP": str(written_step(job.array_spec)),
     }
 
 

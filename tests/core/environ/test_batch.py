@@ -207,7 +207,7 @@ def test_what_an_option_changes(options, changes):
 
 
 def test_an_array_task():
-    found = batch({}, array_job_id=448, array_task_id=7, array_spec="5,7%1")
+    found = batch({}, array_job_id=448, array_task_id=7, array_spec="5-7:2%1")
     assert {name: value for name, value in found.items() if "ARRAY" in name} == {
         "SLURM_ARRAY_JOB_ID": "448",
         "SLURM_ARRAY_TASK_ID": "7",
