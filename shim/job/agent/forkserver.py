@@ -22,6 +22,7 @@ try:
 except ImportError:
     pass  # libc says so when it is asked for something
 
+import encodings.ascii  # noqa: F401  # loaded when a file is opened with it
 import resource  # noqa: F401
 import traceback
 

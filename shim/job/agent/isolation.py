@@ -117,7 +117,8 @@ def _try(folder: str) -> str:
     import socket
 
     try:
-        address = socket.gethostbyname(_PROBE_NAME)
+        # As bytes: a name as text goes through the IDNA codec, which is dear to load.
+        address = socket.getaddrinfo(_PROBE_NAME.encode("ascii"), None, socket.AF_INET)[0][4][0]
     except OSError as error:
         return f"no a name in /etc/hosts does not resolve: {error.strerror or error}"
     if address != "127.0.0.99":

@@ -31,16 +31,28 @@ BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); import runpy; "
     "runpy.run_module('shim.job.agent.forkserver', run_name='__main__')"
 )
+# The same with everything loaded first and something done between: this user may not be able to read the interpreter.
+BOOT_AFTER = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import ctypes, os, socket; from shim.job.agent import forkserver, libc, main\n"
+    "%s\n"
+    "forkserver.serve(0)"
+)
+NOBODY = 65534
+# Dumpable again, as every program is that was executed as that user: /proc/self is its own.
+AS_NOBODY = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); libc._call('prctl', 4, 1, 0, 0, 0)"
+NO_SUBREAPER = "main.become_subreaper = lambda: False"
 
 
 class ForkServer:
-    """The fork server as the local backend starts it."""
+    """The fork server as the local backend starts it, or (``after``) once these Python statements are done."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: str = "") -> None:
         self.socket, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT)], stdin=theirs, start_new_session=True
+                [sys.executable, "-I", "-S", "-c", BOOT_AFTER % after if after else BOOT, str(ROOT)],
+                stdin=theirs,
+                start_new_session=True,
             )
 
     def ask(self, request: object) -> dict[str, Any]:
