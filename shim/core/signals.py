@@ -118,6 +118,7 @@ def parse_signal_request(text: str) -> SignalRequest:
         rest = text
     word, at, lead = rest.partition("@")
     number = parse_signal(word)
+    lead = lead or "0"  # ``USR1@`` is no mistake to Slurm
     if at and not (lead.isascii() and lead.isdigit() and len(lead) < 6 and int(lead) <= 0xFFFF):
         raise ValueError(f"Invalid signal time: {text}")
     if not 0 < number <= 0xFFFF:

@@ -50,9 +50,7 @@ def test_signal_requests(text: str, request_: SignalRequest) -> None:
     assert signals.parse_signal_request(text) == request_
 
 
-@pytest.mark.parametrize(
-    "text", ["", "abc", "USR1@abc", "USR1@", "X:USR1", ":USR1", "0", "USR1@65536", "B:", "99999@1"]
-)
+@pytest.mark.parametrize("text", ["", "abc", "USR1@abc", "X:USR1", ":USR1", "0", "USR1@65536", "B:", "99999@1"])
 def test_bad_signal_requests(text: str) -> None:
     with pytest.raises(ValueError):
         signals.parse_signal_request(text)
