@@ -14,6 +14,7 @@ from shim.core.options.merge import read_line
 from shim.core.options.request import job_request
 from shim.core.options.support import refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
+from shim.core.options.words import limits_to_pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def main(argv: List[str]) -> int:
         from shim.core.options.dump import defined_options
 
         _say(*defined_options(settings, directory))
+    refuse_unsupported(settings)
     return _submit(argv, settings, source, directory, notes)
 
 
@@ -112,9 +114,7 @@ def _settle(found: Sequence[Tuple[Option, Optional[str]]], source: Source) -> Tu
     context = values.Context(time.time(), os.getuid(), _read)
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
     settings = settle(context, found, os.environ, text, source.name)
-    notes = verify(settings)
-    refuse_unsupported(settings)
-    return settings, notes
+    return settings, verify(settings)
 
 
 def _read(path: str) -> str:
@@ -142,7 +142,7 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
         "submit_line": " ".join([PROGRAM, *argv]),
         "submit_host": os.uname().nodename,
         "sid": os.getsid(0),
-        "rlimits": _rlimits(settings.get("propagate", "ALL")),
+        "rlimits": _rlimits(limits_to_pass(settings.get("propagate", ""))),
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
     }
@@ -215,21 +215,16 @@ def _environment(settings: Settings) -> Dict[str, str]:
     return environment
 
 
-def _rlimits(propagate: str) -> Dict[str, List[int]]:
-    """The limits to set for the job: those of this process that --propagate names."""
-    if propagate == "NONE":
-        return {}
+def _rlimits(names: Sequence[str]) -> Dict[str, List[int]]:
+    """The present values of these resource limits, by the names that getrlimit has for them."""
     import resource
 
     limits = {}
-    for name in _RLIMITS if propagate == "ALL" else propagate.split(","):
+    for name in names:
         number = getattr(resource, f"RLIMIT_{name}", None)
         if number is not None:
             limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
     return limits
-
-
-_RLIMITS = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS")
 
 
 def _say(*lines: str) -> None:

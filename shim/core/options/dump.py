@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from shim.core.options.table_submit import options_of
+from shim.core.options.values import leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List
+    from typing import Any, Callable, Dict, List, Optional, Sequence
 
     from shim.core.options.merge import Settings
 
@@ -37,7 +38,7 @@ def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
     if name in ("exclusive", "oversubscribe"):
         return settings.shared or ""
     if name in ("requeue", "no-requeue"):
-        return name
+        return "requeue" if settings.get("requeues") else "no-requeue"
     if kind == "path":
         return full_path(value, directory)
     if kind == "file":
@@ -89,8 +90,18 @@ def _switches(value: Any) -> str:
 
 
 def _gres(text: str) -> str:
-    words = [word if word.startswith("gres:") else f"gres:{word}" for word in text.split(",") if word]
-    return ",".join(words)
+    if text.lower() == "none":
+        return text
+    return ",".join(word if word.startswith("gres:") else f"gres:{word}" for word in text.split(","))
+
+
+def _geometry(numbers: Sequence[Optional[int]]) -> str:
+    return ":".join(str(number) for number in numbers if number is not None)
+
+
+def _priority(text: str) -> str:
+    """A number as C reads it; TOP is a number too."""
+    return "-3" if text.upper() == "TOP" else str(leading_int(text)[0] or 0)
 
 
 def _yes_no(value: bool) -> str:
@@ -117,7 +128,9 @@ _SHOW: Dict[str, Callable[[Any], str]] = {
     "nodes": _nodes,
     "switches": _switches,
     "gres": _gres,
+    "geometry": _geometry,
+    "priority": _priority,
     "signal": _signal,
     "yes-no": _yes_no,
 }
-_AS_WRITTEN = ("geometry",)
+_AS_WRITTEN = ("hint",)

@@ -24,13 +24,15 @@ def check_gpus(request: JobRequest) -> None:
 
 def _contradiction(request: JobRequest) -> str:
     per_job, per_task, per_node = _count(request.gpus), _count(request.gpus_per_task), _per_node(request)
-    tasks = request.ntasks or request.ntasks_per_node or request.ntasks_per_gpu
+    tasks = request.ntasks or request.ntasks_per_node
     if request.cpus_per_gpu and request.cpus_per_task:
         return "--cpus-per-gpu is mutually exclusive with --cpus-per-task"
     if not (per_job or per_task or per_node or _count(request.gpus_per_socket)):
         for name, amount in (("cpus", request.cpus_per_gpu), ("mem", request.mem_per_gpu)):
             if amount:
                 return f"Requested {name}_per_tres=gres:gpu:{amount} but did not request any GPU."
+    if request.ntasks_per_gpu and not (per_job or per_task or per_node or request.ntasks or request.min_nodes):
+        return "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"
     if per_task and not (per_job or per_node or tasks):
         return "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
     if per_job and per_node and per_job % per_node:

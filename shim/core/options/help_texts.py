@@ -98,6 +98,7 @@ ntasks count|number of tasks
 ntasks-per-core count|at most this many tasks on a core
 ntasks-per-gpu count|tasks for each GPU
 ntasks-per-node count|tasks on each node
+ntasks-per-tres count|tasks for each GPU
 ntasks-per-socket count|at most this many tasks on a socket
 open-mode append|truncate|what to do with output files that exist
 output file|file for standard output

@@ -140,6 +140,10 @@ def job_request(
     keeps as Command. Raises RequestError for what the controller would refuse without looking at its cluster.
     """
     kind = _KINDS[settings.command]
+    if (settings.get("distribution") or "").startswith("arbitrary") and not settings.get("nodelist"):
+        raise RequestError(
+            "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
+        )
     fields = _picked(settings, _SAME, _RENAMED)
     fields.update(
         kind=kind,
@@ -155,6 +159,8 @@ def job_request(
         gres=_gres(settings, kind),
         extra=_recorded(settings, directory),
     )
+    if "ntasks-per-tres" in settings:
+        fields.setdefault("ntasks_per_gpu", settings.get("ntasks-per-tres"))
     if "account" in settings:
         fields["account"] = settings.get("account").lower()
     if "nodes" in settings:
@@ -167,7 +173,7 @@ def job_request(
         fields["switches"] = settings.texts["switches"]
     _geometry(settings, fields)
     request = JobRequest(**fields)
-    if "gres" in settings or any("gpu" in option for option in settings.sources):
+    if "gres" in settings or any("gpu" in option or "tres" in option for option in settings.sources):
         from shim.core.options.gres_rules import check_gpus
 
         check_gpus(request)
@@ -233,7 +239,7 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
     text = settings.get("gres")
     if text is None:
         return None
-    if not text:
+    if "" in text.split(","):
         raise failed(kind, "Invalid Trackable RESource (TRES) specification")
     from shim.core.tres import normalize_gres
 

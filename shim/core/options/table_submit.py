@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROWS = """
 accel-bind - = r text
 account A = bra text bra:ACCOUNT
-acctg-freq - = bra text bra:ACCTG_FREQ
+acctg-freq - = bra acctg-freq bra:ACCTG_FREQ
 array a = b text b:ARRAY_INX
 batch - = b text b:BATCH
 bb - = bra text bra:BURST_BUFFER
@@ -39,7 +39,7 @@ container - = bra text ba:CONTAINER r:!SRUN_CONTAINER
 context - = bra text
 contiguous - - bra flag
 core-spec S = bra natural bra:CORE_SPEC
-cores-per-socket - = bra range r:NCORES_PER_SOCKET
+cores-per-socket - = bra count r:NCORES_PER_SOCKET
 cpu-bind - = r cpu-bind r:CPU_BIND
 cpu-freq - = bra cpu-freq bra:CPU_FREQ_REQ
 cpu-bind|cpu_bind - = r cpu-bind
@@ -62,7 +62,7 @@ extra-node-info B = bra geometry
 get-user-env - ? ba user-env b:GET_USER_ENV
 gid - = bra root
 gpu-bind - = bra gpu-bind bra:GPU_BIND
-gpu-freq - = bra text bra:GPU_FREQ
+gpu-freq - = bra gpu-freq bra:GPU_FREQ
 gpus G = bra text bra:GPUS
 gpus-per-node - = bra text bra:GPUS_PER_NODE
 gpus-per-socket - = bra text bra:GPUS_PER_SOCKET
@@ -88,7 +88,7 @@ mail-type - = bra mail
 mail-user - = bra text
 mcs-label - = bra text
 mem - = bra memory bra:MEM_PER_NODE
-mem-bind - = bra text bra:MEM_BIND
+mem-bind - = bra mem-bind bra:MEM_BIND
 mem-per-cpu - = bra memory bra:MEM_PER_CPU
 mem-per-gpu - = bra memory bra:MEM_PER_GPU
 mincpus - = bra count
@@ -110,7 +110,7 @@ ntasks-per-core - = bra count
 ntasks-per-gpu - = bra count r:NTASKS_PER_GPU
 ntasks-per-node - = bra count r:NTASKS_PER_NODE
 ntasks-per-socket - = bra count
-ntasks-per-gpu|ntasks-per-tres - = bra count r:NTASKS_PER_TRES
+ntasks-per-tres - = bra count r:NTASKS_PER_TRES
 open-mode - = br open-mode br:OPEN_MODE
 output o = br file b:OUTPUT r:STDOUTMODE
 overcommit O - bra flag bra:OVERCOMMIT
@@ -125,7 +125,7 @@ preserve-env E - r flag
 priority - = bra priority
 profile - = bra profile bra:PROFILE
 prolog - = r text r:PROLOG
-propagate - ? br propagate
+propagate - ? br all
 pty - - r flag
 qos q = bra text bra:QOS
 quiet Q - bra flag
@@ -138,16 +138,16 @@ resv-ports - ? r text r:RESV_PORTS
 send-libs - ? r text r:SEND_LIBS
 signal - = bra signal bra:SIGNAL
 slurmd-debug - = r text r:!SLURMD_DEBUG
-sockets-per-node - = bra range r:NSOCKETS_PER_NODE
+sockets-per-node - = bra count r:NSOCKETS_PER_NODE
 spread-job - - bra flag bra:SPREAD_JOB
 switches - = bra switches bra:REQ_SWITCH
 task-epilog - = r text r:TASK_EPILOG
 task-prolog - = r text r:TASK_PROLOG
 ntasks-per-node|tasks-per-node - = bra count
 test-only - - br flag
-thread-spec - = bra natural bra:THREAD_SPEC
+thread-spec - = bra count bra:THREAD_SPEC
 threads T = r count r:THREADS
-threads-per-core - = bra range bra:THREADS_PER_CORE
+threads-per-core - = bra count bra:THREADS_PER_CORE
 time t = bra minutes bra:TIMELIMIT
 time-min - = bra minutes
 tmp - = bra memory
@@ -159,7 +159,7 @@ verbose v - bra level bra:DEBUG
 version V - bra flag
 wait W - b flag b:WAIT
 wait W = r natural r:WAIT
-wait-all-nodes - = ba switch ba:WAIT_ALL_NODES
+wait-all-nodes - = ba binary ba:WAIT_ALL_NODES
 wckey - = bra text bra:WCKEY
 whole - - r flag
 wrap - = b text

@@ -7,10 +7,11 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geom
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError, plain
+from shim.core.model.request import INVALID_TIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
     from shim.core.options.option import Option
 
@@ -87,6 +88,10 @@ def _text(option: Option, text: Optional[str], context: Context) -> str:
     return text or ""
 
 
+def _all(option: Option, text: Optional[str], context: Context) -> str:
+    return text or "ALL"
+
+
 def _count(option: Option, text: Optional[str], context: Context) -> int:
     number = _whole_int(text or "")
     if number is None or not 0 < number <= _INT_MAX:
@@ -105,20 +110,14 @@ def _seconds(option: Option, text: Optional[str], context: Context) -> int:
     return 0 if not text else _natural(option, text, context)
 
 
-def _range(option: Option, text: Optional[str], context: Context) -> int:
-    """The least of ``2`` or ``2-4`` (sockets, cores, threads)."""
-    number, rest = leading_int(text or "")
-    if number is None or number <= 0 or (rest and not rest.startswith("-")):
-        raise ShimError(f'error: Invalid numeric value "{text or ""}" for {option.long}.')
-    return number
-
-
 def _switch(option: Option, text: Optional[str], context: Context) -> int:
-    """0 or 1; without a value 1."""
-    if text is None or text == "":
-        return 1
-    number = _whole_int(text)
-    if number is None or number < 0:
+    """A number that switches something on; without a value 1."""
+    return 1 if not text else _natural(option, text, context)
+
+
+def _binary(option: Option, text: Optional[str], context: Context) -> int:
+    number = _natural(option, text, context)
+    if number > 1:
         raise bad(option)
     return number
 
@@ -144,8 +143,10 @@ def _memory(option: Option, text: Optional[str], context: Context) -> int:
 def _when(option: Option, text: Optional[str], context: Context) -> int:
     from shim.core.when import WhenError, parse_when
 
+    if not text:
+        raise bad(option)
     try:
-        return parse_when(text or "", context.now)
+        return parse_when(text, context.now)
     except WhenError as error:
         where = plain(f"Invalid time specification (pos={error.position}): {text}")
         raise UsageError(where, f"error: Invalid --{option.long} specification") from None
@@ -208,21 +209,29 @@ def _node_error(text: str) -> UsageError:
 
 
 def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Optional[int], ...]:
-    """``-B sockets[:cores[:threads]]``, each a number, a range or ``*``; what is not said is None."""
-    parts = (text or "").split(":")
-    if len(parts) > 3:
-        raise bad(option)
-    numbers = tuple(None if part == "*" else _range(option, part, context) for part in parts)
-    return numbers + (None,) * (3 - len(numbers))
+    """``-B sockets[:cores[:threads]]``: of each the least of a number or range, None for ``*`` and what is not said."""
+    numbers: List[Optional[int]] = []
+    for part, place in zip((text or "").split(":"), ("first", "second", "third")):
+        number, rest = leading_int(part)
+        if part not in ("*", "") and (number is None or number <= 0 or (rest and not rest.startswith("-"))):
+            raise ShimError(f'error: Invalid numeric value "{part}" for {place} arg of -B.')
+        numbers.append(number)
+    return tuple(numbers) + (None,) * (3 - len(numbers))
 
 
 def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[int, Optional[int]]:
     count, at, time = (text or "").partition("@")
-    return _natural(option, count, context), (_minutes(option, time, context) if at else None)
+    limit: Optional[int] = None
+    if at:
+        try:
+            limit = _minutes(option, time, context)
+        except UsageError:
+            limit = INVALID_TIME
+    return _natural(option, count, context), limit
 
 
 def _nice(option: Option, text: Optional[str], context: Context) -> int:
-    if text is None:
+    if not text:
         return 100
     number = leading_int(text)[0] or 0
     if abs(number) > _NICE_MAX:
@@ -233,9 +242,7 @@ def _nice(option: Option, text: Optional[str], context: Context) -> int:
 def _priority(option: Option, text: Optional[str], context: Context) -> str:
     word = text or ""
     if word.upper() != "TOP":
-        number = _whole_int(word)
-        if number is None:
-            raise bad(option)
+        number = leading_int(word)[0] or 0
         if number < 0:
             raise UsageError("error: Priority must be >= 0")
         if number >= 0xFFFFFFFE:
@@ -301,12 +308,13 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "flag": _flag,
     "level": _level,
     "text": _text,
+    "all": _all,
     "path": _text,
     "count": _count,
     "natural": _natural,
     "seconds": _seconds,
-    "range": _range,
     "switch": _switch,
+    "binary": _binary,
     "minutes": _minutes,
     "memory": _memory,
     "when": _when,
@@ -349,8 +357,10 @@ for _kind in (
     "mail",
     "mpi",
     "open-mode",
+    "mem-bind",
+    "acctg-freq",
+    "gpu-freq",
     "profile",
-    "propagate",
     "yes-no",
 ):
     _READERS[_kind] = _word_reader(_kind)

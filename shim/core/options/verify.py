@@ -22,12 +22,16 @@ def verify(settings: Settings) -> List[str]:
     _one_memory(settings)
     if "nodefile" in settings and "nodelist" not in settings:
         settings.values["nodelist"] = settings.get("nodefile")
+    if "core-spec" in settings and "thread-spec" in settings:
+        raise ShimError("fatal: -S/--core-spec and --thred-spec options are mutually exclusive")  # Slurm's spelling
     for name in ("core-spec", "thread-spec"):
-        if settings.get(name):
+        if name in settings:
             option = "-S" if name == "core-spec" else "--thread-spec"
             notes.append(
                 f"error: Ignoring {option} since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
             )
+    if settings.get("verbose") and "threads-per-core" in settings:
+        notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
     _nodes(settings)
     _tasks(settings, notes)
     begin, deadline = settings.get("begin"), settings.get("deadline")
@@ -84,6 +88,8 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
         for number in geometry:
             tasks *= number or 1
         settings.values["ntasks"] = tasks
+        if settings.get("verbose"):
+            notes.append(f"Number of tasks implicitly set to {tasks}.")
     if not nodes or tasks is None:
         return
     if tasks < nodes[0]:

@@ -7,7 +7,7 @@ from shim.core.options.values import Shown, bad, leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Set
+    from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
     from shim.core.options.option import Option
 
@@ -29,9 +29,14 @@ RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "
 HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
 MPI_TYPES = ("none", "openmpi", "pmi2", "pmix")
 _LEVELS = ("block", "cyclic", "fcyclic", "*")
-_PROFILES = ("energy", "task", "lustre", "network")
-_GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil", "userspace")
-_FREQUENCIES = ("low", "medium", "highm1", "high")
+_PROFILES = ("Energy", "Lustre", "Network", "Task")
+_GOVERNORS = ("Conservative", "OnDemand", "Performance", "PowerSave", "SchedUtil", "UserSpace")
+_FREQUENCIES = ("Low", "Medium", "Highm1", "High")
+_ALLOWED_GOVERNORS = ("OnDemand", "Performance", "UserSpace")  # CpuFreqGovernors of Slurm's default configuration
+_PACKS = ("pack", "nopack")
+_SAMPLED = ("task", "energy", "network", "filesystem")
+
+_BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
 
 HINT_HELP = """\
 Application hint options:
@@ -66,24 +71,26 @@ def more_mail(before: str, after: str) -> str:
 
 
 def _distribution(option: Option, text: Optional[str]) -> str:
-    """``node[:socket[:core]][,Pack|NoPack]``, ``plane=size``, ``arbitrary``; in lower case."""
-    levels, comma, pack = (text or "").partition(",")
-    if comma and pack.lower() not in ("pack", "nopack"):
-        raise bad(option)
-    words = levels.lower().split(":")
+    """``node[:socket[:core]][,pack|nopack]``, ``plane=size``, ``arbitrary``; ``*`` becomes the default of its place."""
+    levels, comma, pack = (text or "").lower().partition(",")
+    if not comma and levels in _PACKS:
+        return levels
+    words = levels.rstrip(":").split(":")
     first, equals, size = words[0].partition("=")
     if first == "plane":
         number, rest = leading_int(size)
-        if not equals or number is None or number <= 0 or rest or len(words) > 1:
+        if not equals or number is None or number <= 0 or rest or len(words) > 1 or comma:
             raise UsageError(
                 "error: Invalid plane size or size not specified", f"error: Invalid --{option.long} specification"
             )
-    elif first == "arbitrary":
-        if len(words) > 1:
-            raise bad(option)
-    elif first not in ("block", "cyclic", "*") or len(words) > 3 or any(word not in _LEVELS for word in words[1:]):
+        return levels
+    good = first in ("block", "cyclic", "*") and len(words) <= 3 and all(word in _LEVELS for word in words[1:])
+    if first == "arbitrary":
+        good = len(words) == 1
+    if not good or (comma and pack not in _PACKS):
         raise bad(option)
-    return ":".join(words) + (f",{pack}" if comma else "")
+    settled = [default if word == "*" else word for word, default in zip(words, ("block", "cyclic", "cyclic"))]
+    return ":".join(settled) + comma + pack
 
 
 def _exclusive(option: Option, text: Optional[str]) -> str:
@@ -124,45 +131,83 @@ def _gres_flags(option: Option, text: Optional[str]) -> str:
 
 
 def _profile(option: Option, text: Optional[str]) -> str:
-    """``none``, ``all`` or a list."""
+    """``None``, or what to sample in Slurm's order."""
     words = [word for word in (text or "").lower().split(",") if word]
-    if words in (["none"], ["all"]) or (words and all(word in _PROFILES for word in words)):
-        return ",".join(words)
-    raise UsageError(f"error: invalid --profile={text or ''} option")
+    if words == ["none"]:
+        return "None"
+    if words == ["all"]:
+        words = [name.lower() for name in _PROFILES]
+    known = [name for name in _PROFILES if name.lower() in words]
+    if not words or len(known) < len(set(words)):
+        raise UsageError(f"error: invalid --profile={text or ''} option")
+    return ",".join(known)
 
 
-def _propagate(option: Option, text: Optional[str]) -> str:
-    """``ALL`` (also without a value), ``NONE``, or names of limits with or without RLIMIT_ in front."""
-    if not text:
-        return "ALL"
-    upper = text.upper()
-    if upper in ("ALL", "NONE"):
-        return upper
-    names = [word[7:] if word.startswith("RLIMIT_") else word for word in upper.split(",")]
-    for name, word in zip(names, text.split(",")):
+def limits_to_pass(text: str) -> List[str]:
+    """The resource limits that ``--propagate=text`` names, without RLIMIT_: all for ALL or no text, none for NONE.
+
+    Slurm reads the list when it submits, after -v has shown the options. ShimError for a name that it does not know.
+    """
+    if text in ("", "ALL"):
+        return list(RLIMITS)
+    if text == "NONE":
+        return []
+    names: List[str] = []
+    for word in text.split(","):
+        name = word[7:] if word.startswith("RLIMIT_") else word
         if name not in RLIMITS:
             raise ShimError(f"error: Bad rlimit name: {word}", f"error: --propagate={text} is not valid.")
-    return ",".join(names)
+        names.append(name)
+    return names
 
 
 def _gpu_bind(option: Option, text: Optional[str]) -> str:
     word = text or ""
-    rest = word.lower()
+    rest = word
     for prefix in ("verbose,", "v,"):
         if rest.startswith(prefix):
             rest = rest[len(prefix) :]
+    rest = rest.lower()
     name, colon, arguments = rest.partition(":")
-    if colon:
-        numbers = arguments.split(",")
-        if name in ("single", "per_task"):
-            good = len(numbers) == 1 and (leading_int(arguments)[0] or 0) > 0
-        else:
-            good = name in ("map_gpu", "mask_gpu") and all(numbers)
-    else:
-        good = name in ("closest", "none")
-    if not good:
-        raise UsageError(f"error: Invalid --gpu-bind argument: gpu:{word}")
+    wrong = UsageError(f"error: Invalid --gpu-bind argument: gpu:{word}")
+    if name in ("map_gpu", "mask_gpu") and colon:
+        for part in arguments.split(",") if arguments else ():
+            if leading_int(part)[0] is None:
+                raise UsageError(f"error: Failed to validate {part}, offending character is {part[:1]}", *wrong.lines)
+    elif rest not in ("closest", "none") and not (colon and name in ("single", "per_task")):
+        raise wrong
     return word
+
+
+def _gpu_freq(option: Option, text: Optional[str]) -> str:
+    """``[[type=]value[,…]][,verbose]`` with values in MHz or words."""
+    for part in (text or "").lower().split(","):
+        value = part.rpartition("=")[2]
+        if part not in ("verbose", "v") and value not in ("low", "medium", "high", "highm1") and not value.isdigit():
+            raise UsageError(f"error: Invalid --gpu-freq argument: gpu:{text}")
+    return text or ""
+
+
+def _mem_bind(option: Option, text: Optional[str]) -> str:
+    word = text or ""
+    for part in word.lower().split(","):
+        if part.startswith(("map_mem:", "mask_mem:")):
+            first = part.partition(":")[2]
+            if leading_int(first)[0] is None:
+                raise UsageError(f"error: Failed to validate number: {first}, the offending character is {first[:1]}")
+            return word
+        if part not in ("none", "no", "rank", "local", "sort", "nosort", "prefer", "p", "quiet", "q", "verbose", "v"):
+            raise UsageError(f'error: unrecognized --mem-bind argument "{word}"')
+    return word
+
+
+def _acctg_freq(option: Option, text: Optional[str]) -> str:
+    """Seconds, or a list of ``kind=seconds``."""
+    for part in text.split(",") if text else ():
+        name, equals, number = part.rpartition("=")
+        if (equals and name.lower() not in _SAMPLED) or leading_int(number)[0] is None:
+            raise UsageError(f"error: Invalid --acctg-freq specification: {text or ''}")
+    return text or ""
 
 
 def _cpu_bind(option: Option, text: Optional[str]) -> str:
@@ -190,16 +235,37 @@ def _cpu_bind(option: Option, text: Optional[str]) -> str:
 
 
 def _cpu_freq(option: Option, text: Optional[str]) -> str:
-    """``min[-max][:governor]`` with kilohertz or a word, or a governor alone."""
-    word = text or ""
-    frequencies, colon, governor = word.lower().partition(":")
-    parts = frequencies.split("-")
-    good = len(parts) <= 2 and all(part in _FREQUENCIES or (part.isascii() and part.isdigit()) for part in parts)
-    if not colon and frequencies in _GOVERNORS:
-        good = True
-    if not good or (colon and governor not in _GOVERNORS):
-        raise UsageError(f'error: unrecognized --cpu-freq argument "{word}"', "error: Invalid --cpu-freq argument")
-    return word
+    """``min[-max][:governor]`` with kilohertz or a word, or a governor alone; words as Slurm writes them."""
+    frequencies, colon, governor = (text or "").partition(":")
+    least, dash, most = frequencies.partition("-")
+    if not colon and not dash and _proper(least, _GOVERNORS):
+        return _governor(least)
+    shown = [_frequency(part) for part in ((least, most) if dash else (least,))]
+    if colon and not dash:
+        raise UsageError(f"error: gov on cpu-frec ({governor}) illegal without max", _BAD_CPU_FREQ)
+    return "-".join(shown) + (f":{_governor(governor)}" if colon else "")
+
+
+def _frequency(word: str) -> str:
+    number, rest = leading_int(word)
+    proper = _proper(word, _FREQUENCIES) or (word if number is not None and not rest else "")
+    if not proper:
+        raise UsageError(f'error: unrecognized --cpu-freq argument "{word}"', _BAD_CPU_FREQ)
+    return proper
+
+
+def _governor(word: str) -> str:
+    proper = _proper(word, _GOVERNORS)
+    if not proper:
+        raise UsageError(f"error: illegal governor: {word} on --cpu-freq", _BAD_CPU_FREQ)
+    if proper not in _ALLOWED_GOVERNORS:
+        raise UsageError(f"error: governor of {word} is not allowed in slurm.conf", _BAD_CPU_FREQ)
+    return proper
+
+
+def _proper(word: str, names: Sequence[str]) -> str:
+    """``word`` as it is spelt in ``names``; empty if it is not there."""
+    return next((name for name in names if name.lower() == word.lower()), "")
 
 
 def _mpi(option: Option, text: Optional[str]) -> str:
@@ -229,8 +295,10 @@ READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "hint": _hint,
     "gres-flags": _gres_flags,
     "profile": _profile,
-    "propagate": _propagate,
     "gpu-bind": _gpu_bind,
+    "gpu-freq": _gpu_freq,
+    "mem-bind": _mem_bind,
+    "acctg-freq": _acctg_freq,
     "cpu-bind": _cpu_bind,
     "cpu-freq": _cpu_freq,
 }

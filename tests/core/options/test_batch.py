@@ -104,6 +104,10 @@ def test_directives_cannot_set_what_is_read_before_them() -> None:
         ("--signal=B:SIGUSR1@90", "", {}, {"signal": "B:USR1@90"}),
         ("--signal=usr1", "", {}, {"signal": "USR1"}),
         ("--switches=2@10", "", {}, {"switches": "2@00:10:00"}),
+        ("-B 2:*:1 --priority=TOP", "", {}, {"extra-node-info": "2:1", "priority": "-3"}),
+        ("--requeue --no-requeue", "", {}, {"no-requeue": "no-requeue", "requeue": "no-requeue"}),
+        ("--gres=none --hint=Multithread", "", {}, {"gres": "none", "hint": "Multithread"}),
+        ("--signal=USR1@ --propagate", "", {}, {"propagate": "ALL", "signal": "USR1@0"}),
         ("--mail-type=END|--mail-type=BEGIN", "", {}, {"mail-type": "BEGIN,END"}),
         ("--exclusive", "", {}, {"exclusive": "exclusive"}),
         ("--exclusive", "-s", {}, {"exclusive": "oversubscribe", "oversubscribe": "oversubscribe"}),
@@ -180,6 +184,19 @@ def test_request(header: str, fields: dict[str, object]) -> None:
         ("--begin=now+60 --deadline=now+30", "", {}, "error: Incompatible begin and deadline time specification"),
         ("", "-Q -v", {}, "error: don't specify both --verbose (-v) and --quiet (-Q)"),
         ("--gres=", "", {}, "error: Batch job submission failed: Invalid Trackable RESource (TRES) specification"),
+        (
+            "--gres=gpu:1,,gpu:2",
+            "",
+            {},
+            "error: Batch job submission failed: Invalid Trackable RESource (TRES) specification",
+        ),
+        (
+            "-m arbitrary",
+            "",
+            {},
+            "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option",
+        ),
+        ("-S1 --thread-spec=1", "", {}, "fatal: -S/--core-spec and --thred-spec options are mutually exclusive"),
         ("--gres=gpu=2", "", {}, "error: Invalid generic resource (gres) specification"),
         ("--reboot", "", {}, "error: rebooting of nodes is only allowed for admins"),
     ],
@@ -247,6 +264,13 @@ def test_what_the_user_writes_beats_a_memory_variable() -> None:
 )
 def test_warnings(header: str, note: str) -> None:
     assert verify(settings(header)) == [note]
+
+
+def test_more_is_said_with_v() -> None:
+    assert verify(settings("-B 2:3 --threads-per-core=1", "-v")) == [
+        "Setting --cpu-bind=threads as a default of --threads-per-core use",
+        "Number of tasks implicitly set to 6.",
+    ]
 
 
 @pytest.mark.parametrize("option", ["--bb=x", "--container=/x", "--batch=f", "--context=c", "--bbf=/x"])

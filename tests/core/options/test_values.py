@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.core.errors import ShimError, plain
-from shim.core.options import values
+from shim.core.options import values, words
 from shim.core.options.table_submit import options_of
 
 NOW = 1_800_000_000.0
@@ -47,7 +47,11 @@ def value(name: str, text: str | None):
         ("mem", "1gb", 1024),
         ("tmp", "2T", 2097152),
         ("begin", "now+60", int(NOW) + 60),
-        ("sockets-per-node", "2-4", 2),
+        ("sockets-per-node", "2", 2),
+        ("extra-node-info", "2-4:1:1:9", (2, 1, 1)),
+        ("switches", "1@x", (1, -2)),
+        ("priority", "abc", "abc"),
+        ("wait-all-nodes", "1", 1),
         ("extra-node-info", "2", (2, None, None)),
         ("extra-node-info", "2:*:1", (2, None, 1)),
         ("switches", "2", (2, None)),
@@ -69,10 +73,11 @@ def value(name: str, text: str | None):
         ("open-mode", "append", "a"),
         ("open-mode", "t", "t"),
         ("distribution", "Block:Cyclic", "block:cyclic"),
-        ("distribution", "block,NoPack", "block,NoPack"),
+        ("distribution", "block,NoPack", "block,nopack"),
+        ("distribution", "pack", "pack"),
         ("distribution", "plane=4", "plane=4"),
         ("distribution", "arbitrary", "arbitrary"),
-        ("distribution", "*:fcyclic:*", "*:fcyclic:*"),
+        ("distribution", "*:fcyclic:*", "block:fcyclic:cyclic"),
         ("mail-type", "end,begin", "BEGIN,END"),
         ("mail-type", "ALL", "INVALID_DEPEND,BEGIN,END,FAIL,REQUEUE,STAGE_OUT"),
         ("mail-type", "ALL,ARRAY_TASKS", "ARRAY_TASKS,INVALID_DEPEND,BEGIN,END,FAIL,REQUEUE,STAGE_OUT"),
@@ -80,16 +85,19 @@ def value(name: str, text: str | None):
         ("mail-type", "FAIL, END", "FAIL"),
         ("mail-type", "NONE", "NONE"),
         ("hint", "nomultithread", "nomultithread"),
-        ("profile", "Energy,task", "energy,task"),
+        ("profile", "task,Energy", "Energy,Task"),
+        ("profile", "all", "Energy,Lustre,Network,Task"),
+        ("profile", "none", "None"),
         ("propagate", None, "ALL"),
-        ("propagate", "none", "NONE"),
-        ("propagate", "RLIMIT_CORE,stack", "CORE,STACK"),
         ("gpu-bind", "closest", "closest"),
         ("gpu-bind", "verbose,single:2", "verbose,single:2"),
         ("gpu-bind", "map_gpu:0,1", "map_gpu:0,1"),
         ("cpu-bind", "verbose,cores", "verbose,cores"),
         ("cpu-bind", "mask_cpu:0x1,0x2", "mask_cpu:0x1,0x2"),
-        ("cpu-freq", "low-high:OnDemand", "low-high:OnDemand"),
+        ("cpu-freq", "low-high:ondemand", "Low-High:OnDemand"),
+        ("gpu-freq", "low,memory=high", "low,memory=high"),
+        ("mem-bind", "verbose,local", "verbose,local"),
+        ("acctg-freq", "task=5,energy=3", "task=5,energy=3"),
         ("cpu-freq", "2400000", "2400000"),
         ("gres-flags", "enforce-binding", "enforce-binding"),
         ("kill-on-invalid-dep", "YES", True),
@@ -155,7 +163,29 @@ def test_usual_complaint(name: str, text: str) -> None:
         ("mail-type", "REQUE", 255, ["error: Invalid --mail-type specification"]),
         ("hint", "foo", 1, ['error: unrecognized --hint argument "foo", see --hint=help']),
         ("profile", "foo", 255, ["error: invalid --profile=foo option"]),
-        ("propagate", "FOO", 1, ["error: Bad rlimit name: FOO", "error: --propagate=FOO is not valid."]),
+        ("sockets-per-node", "2-4", 1, ['error: Invalid numeric value "2-4" for --sockets-per-node.']),
+        ("extra-node-info", "2:x", 1, ['error: Invalid numeric value "x" for second arg of -B.']),
+        ("wait-all-nodes", "2", 255, ["error: Invalid --wait-all-nodes specification"]),
+        ("wait-all-nodes", "x", 1, ['error: Invalid numeric value "x" for --wait-all-nodes.']),
+        ("begin", "", 255, ["error: Invalid --begin specification"]),
+        ("gpu-freq", "foo", 255, ["error: Invalid --gpu-freq argument: gpu:foo"]),
+        ("mem-bind", "foo", 255, ['error: unrecognized --mem-bind argument "foo"']),
+        ("acctg-freq", "x", 255, ["error: Invalid --acctg-freq specification: x"]),
+        (
+            "gpu-bind",
+            "map_gpu:x",
+            255,
+            [
+                "error: Failed to validate x, offending character is x",
+                "error: Invalid --gpu-bind argument: gpu:map_gpu:x",
+            ],
+        ),
+        (
+            "cpu-freq",
+            "high:ondemand",
+            255,
+            ["error: gov on cpu-frec (ondemand) illegal without max", "error: Invalid --cpu-freq argument"],
+        ),
         ("gpu-bind", "foo", 255, ["error: Invalid --gpu-bind argument: gpu:foo"]),
         (
             "cpu-freq",
@@ -180,6 +210,17 @@ def test_complaints(name: str, text: str, code: int, lines: list[str]) -> None:
     with pytest.raises(ShimError) as refused:
         value(name, text)
     assert (list(refused.value.lines), refused.value.code) == (lines, code)
+
+
+def test_limits_to_pass_on() -> None:
+    assert words.limits_to_pass("ALL") == words.limits_to_pass("") == list(words.RLIMITS)
+    assert words.limits_to_pass("NONE") == []
+    assert words.limits_to_pass("RLIMIT_CORE,STACK") == ["CORE", "STACK"]
+    for text, name in (("FOO", "FOO"), ("stack", "stack"), ("ALL,CORE", "ALL")):
+        with pytest.raises(ShimError) as refused:
+            words.limits_to_pass(text)
+        assert refused.value.lines == (f"error: Bad rlimit name: {name}", f"error: --propagate={text} is not valid.")
+        assert refused.value.code == 1
 
 
 def test_an_unknown_mpi_type() -> None:
