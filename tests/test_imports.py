@@ -14,7 +14,7 @@ from tests import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DEAR = (
-    "dataclasses typing re json pathlib subprocess tomllib asyncio sqlite3 datetime argparse enum inspect logging shlex"
+    "dataclasses typer typing re json pathlib subprocess tomllib asyncio sqlite3 datetime argparse enum inspect logging shlex"
     " functools collections socket contextlib"
 )
 # Runs the command as a launcher would and names the modules it should not have.
@@ -22,7 +22,8 @@ SCRIPT = f"""
 import sys
 root, program, *arguments = sys.argv[1:]
 sys.path.insert(0, root)
-from shim.control import alive
+from shim.control import alive, client
+client.call = lambda op, fields=None, **_: {{"job_id": 7, "cluster": "local", "notes": []}}
 alive.freshen = lambda reader, program="": None
 from shim.commands import funnel
 code = funnel.run(program, arguments)
@@ -74,3 +75,11 @@ def index() -> None:
 def test_hot_commands_import_nothing_dear(index: None, words: str) -> None:
     done = run(*words.split())
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_submission_imports_nothing_heavy(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -J name -t 1:00:00 -N2 --mem=1G -o out.%j\n#SBATCH --array=0-3%2\ntrue\n")
+    done = run("sbatch", str(script))
+    assert (done.returncode, done.stdout) == (0, "Submitted batch job 7\n")
+    assert not {"asyncio", "typer", "subprocess", "dataclasses", "argparse"} & set(done.stderr.split())

@@ -41,9 +41,7 @@ _COLUMNS = (
     "start_time",
     "end_time",
 )
-_INSERT = (
-    f"INSERT INTO jobs ({', '.join(_COLUMNS)}, record) VALUES ({', '.join('?' * (len(_COLUMNS) + 1))}) RETURNING key"
-)
+_INSERT = f"INSERT INTO jobs ({', '.join(_COLUMNS)}, record) VALUES ({', '.join('?' * (len(_COLUMNS) + 1))})"
 _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)}, record = ? WHERE key = ?"
 
 
@@ -100,7 +98,7 @@ class Store:
     def add_job(self, job: Job, token: str = "") -> Job:
         """Adds the row; the job with its key. ``token``: of a submission that must happen once (see ``submitted``)."""
         with self.transaction():
-            key = self._execute(_INSERT, (*_column_values(job), jsonlite.dumps(job.to_dict()))).fetchone()[0]
+            key = self._execute(_INSERT, (*_column_values(job), jsonlite.dumps(job.to_dict()))).lastrowid
             if token:
                 self._execute(
                     "INSERT INTO tokens VALUES (?, ?, ?, ?)", (token, job.cluster, job.job_id, job.submit_time)
