@@ -64,7 +64,8 @@ def make_rows(
     apart = [key for letter, key in _APART.items() if letter in shown]
     if exact:
         apart += [key for letter, key in _EXACT.items() if letter in shown]
-    by_partition = bool(shown & PARTITION_LETTERS)
+    # sinfo -N has a line for each partition of a node, whatever its columns show.
+    by_partition = by_node or bool(shown & PARTITION_LETTERS)
     found: dict[Any, Row] = {}
     for place, partition in enumerate(cluster.partitions):
         if (partitions and partition.name not in partitions) or (partition.hidden and not partitions):

@@ -102,10 +102,9 @@ def test_order_letters(text: str, expected: list[tuple[str, bool]]) -> None:
 def test_rows_of_nodes_hold_each_node_once_per_partition(shown_letters: set[str], by_node: bool, exact: bool) -> None:
     cluster = reference.cluster()
     rows = make_rows(cluster, uses(cluster, reference.queue()), shown_letters, by_node=by_node, exact=exact)
-    names = sorted(
-        (row.partition.name if "P" in shown_letters else "", use.node.name) for row in rows for use in row.uses
-    )
-    if "P" in shown_letters:
+    by_partition = by_node or "P" in shown_letters
+    names = sorted((row.partition.name if by_partition else "", use.node.name) for row in rows for use in row.uses)
+    if by_partition:
         assert names == sorted((part.name, node) for part in cluster.partitions for node in part.nodes)
     else:
         assert sorted({name for _, name in names}) == ["n1", "n2", "n3", "n4"]
