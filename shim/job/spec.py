@@ -3,7 +3,7 @@
 A **run** is one start of one job: (cluster, job id, restart count). Its folder, here or in a pod, holds
 
     spec.json   this value                     key       the run's secret, 32 bytes as hex (0600)
-    script      the batch script's copy        journal   what happened (leader only), JSON lines
+    slurm_script  the batch script's copy      journal   what happened (leader only), JSON lines
     lock.<i>    held (flock) by agent i        leader    where the leader listens: a JSON address
     environment.json   the batch environment, complete
 
@@ -15,6 +15,8 @@ from __future__ import annotations
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.value import Value
+
+SCRIPT = "slurm_script"  # Slurm's name for it: scripts look at the basename of $0
 
 
 class RunNode(Value):
@@ -38,7 +40,7 @@ class RunSpec(Value):
     job: Job
     cluster: Cluster
     nodes: tuple[RunNode, ...] = ()
-    script: bool = False  # a batch script is there (file ``script``)
+    script: bool = False  # a batch script is there (file SCRIPT)
     limit: int | None = None  # seconds
     isolate: str = "none"
     private: str = ""

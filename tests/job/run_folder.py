@@ -18,7 +18,7 @@ from shim.job.agent.journal import read_journal
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
 from shim.job.session import open_session
-from shim.job.spec import RunNode, RunSpec
+from shim.job.spec import SCRIPT, RunNode, RunSpec
 from tests.support import wait_until
 
 KEY = b"\xab" * 32
@@ -78,8 +78,8 @@ def write_folder(
     (run_dir / "key").write_text(KEY.hex())
     (run_dir / "environment.json").write_text(json.dumps(environment or {}))
     if script is not None:
-        (run_dir / "script").write_text(script)
-        (run_dir / "script").chmod(0o700)
+        (run_dir / SCRIPT).write_text(script)
+        (run_dir / SCRIPT).chmod(0o700)
     return str(run_dir)
 
 

@@ -7,6 +7,7 @@ import os
 from shim.core.times import stamp
 from shim.job.agent.leader_outcome import job_line
 from shim.job.agent.stepman_launch import with_commands
+from shim.job.spec import SCRIPT
 from shim.job.wire import BATCH
 
 TYPE_CHECKING = False
@@ -40,7 +41,7 @@ class BatchScript:
                 {
                     "rank": 0,
                     "local": 0,
-                    "argv": [os.path.join(self._run_dir, "script"), *request.arguments],
+                    "argv": [os.path.join(self._run_dir, SCRIPT), *request.arguments],
                     "environment": {},
                 }
             ],

@@ -50,7 +50,7 @@ def test_the_batch_script_is_launched_on_the_first_node(scene: Maker) -> None:
     run.check_in()
     launch = run.nodes[0].last("launch")
     assert launch["step"] == BATCH
-    assert launch["tasks"][0]["argv"] == [f"{run.run_dir}/script", "a", "b"]
+    assert launch["tasks"][0]["argv"] == [f"{run.run_dir}/slurm_script", "a", "b"]
     assert launch["umask"] == 0o077
     assert launch["stdin"] == {"to": "null"}
     assert launch["stdout"] == {"to": "file", "path": run.spec.job.stdout, "append": True}

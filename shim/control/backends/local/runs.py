@@ -16,7 +16,7 @@ from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
-from shim.job.spec import RunSpec
+from shim.job.spec import SCRIPT, RunSpec
 
 
 def folder(run: Run) -> str:
@@ -38,7 +38,7 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
     _write(f"{draft}/key", secrets.token_hex(32).encode())
     _write(f"{draft}/cluster", run.cluster.encode())
     if script is not None:
-        _write(f"{draft}/script", script, 0o700)
+        _write(f"{draft}/{SCRIPT}", script, 0o700)
     os.rename(draft, path)
 
 
