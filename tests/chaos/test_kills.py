@@ -53,7 +53,7 @@ def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
 
     for job_id in told:
         end = client.call("wait", {"job_id": job_id})
-        assert (job_id, end["state"], end["restarts"]) == (job_id, "COMPLETED", 0)
+        assert (job_id, end["state"], end["restarts"]) == (job_id, "COMPLETED", 0), processes.log()
     assert sorted(int(line) for line in out.read_text().split()) == sorted(told)
     reader = open_reader(paths.index_path())
     assert reader is not None

@@ -67,6 +67,11 @@ def begun() -> int:
         return 0
 
 
+def log() -> str:
+    """The controllers' log: shown when a test fails."""
+    return Path(paths.log_path()).read_text()
+
+
 def submission(script: str, **request: Any) -> dict[str, Any]:
     """The fields of a submission of ``script``, as sbatch sends them."""
     request.setdefault("name", "job")
@@ -83,4 +88,4 @@ def submit(script: str, **request: Any) -> int:
     return int(client.call("submit", submission(script, **request))["job_id"])
 
 
-__all__ = ["alive", "begun", "ended_afterwards", "kill", "pid", "submission", "submit"]
+__all__ = ["alive", "begun", "ended_afterwards", "kill", "log", "pid", "submission", "submit"]

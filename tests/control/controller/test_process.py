@@ -85,7 +85,7 @@ def killed_and_run_once(point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("SHIM_TEST_CRASH")
     job_id = processes.submit(f"echo run >> {out}\n")
     end = client.call("wait", {"job_id": job_id})
-    assert (end["state"], end["restarts"]) == ("COMPLETED", 0)
+    assert (end["state"], end["restarts"]) == ("COMPLETED", 0), processes.log()
     assert out.read_text() == "run\n"
     # The end of a job is told before its run is forgotten: the last points may still lie ahead.
     wait_until(lambda: processes.begun() > 1 or processes.pid() is None, "the first controller died")

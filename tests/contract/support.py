@@ -1,0 +1,117 @@
+"""What the contract suite needs of a backend under test, and an observer that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shim.control import site
+from shim.control.backends import make
+from shim.control.backends.base import Backend, Run
+from shim.control.controller.launching import run_spec
+from shim.control.controller.spool import Submission
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job, NodeShare
+from shim.core.model.request import JobRequest
+from shim.job.spec import RunSpec
+
+LIMIT = 30.0  # seconds; only ends a test that has failed
+
+
+class Observer:
+    """Remembers what a backend reports."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[Run, dict[str, Any]]] = []
+        self.gone: list[Run] = []
+        self._news = asyncio.Event()
+
+    def happened(self, run: Run, event: Mapping[str, Any]) -> None:
+        self.lines.append((run, dict(event)))
+        self._news.set()
+
+    def lost(self, run: Run, reason: str) -> None:
+        self.gone.append(run)
+        self._news.set()
+
+    def cluster_changed(self, cluster: str) -> None:
+        """Not asked for here."""
+
+    def of(self, run: Run) -> list[dict[str, Any]]:
+        """The lines of one run."""
+        return [line for whose, line in self.lines if whose == run]
+
+    async def line(self, run: Run, kind: str) -> dict[str, Any]:
+        """The run's first line of this kind, once it has come."""
+
+        def found() -> dict[str, Any] | None:
+            return next((line for line in self.of(run) if line["kind"] == kind), None)
+
+        return await self.until(found)
+
+    async def until(self, found: Callable[[], Any]) -> Any:
+        """What ``found`` finds, once a report has made it true."""
+        async with asyncio.timeout(LIMIT):
+            while True:
+                result = found()
+                if result:
+                    return result
+                self._news.clear()
+                await self._news.wait()
+
+
+class Subject:
+    """One kind of backend under test: makes backends over the same runs, as controllers that follow each other do."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._open: list[Backend] = []
+
+    async def backend(self) -> tuple[Backend, Observer, Cluster]:
+        """A backend as a new controller has it; the one before is closed first, its runs go on."""
+        await self.close()
+        observer = Observer()
+        backend = make(site.cluster(self.kind))
+        self._open.append(backend)
+        return backend, observer, await backend.open(observer)
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.pop().close()
+
+
+async def start(
+    backend: Backend, cluster: Cluster, script: str, *, job_id: int = 1, nodes: int = 1, **request: Any
+) -> Run:
+    """Starts a job with this script on the first nodes; its run."""
+    spec, environment = spec_of(backend, cluster, script, job_id=job_id, nodes=nodes, **request)
+    await backend.start(spec, environment, script.encode())
+    return Run(cluster=cluster.name, job_id=job_id)
+
+
+def spec_of(
+    backend: Backend, cluster: Cluster, script: str, *, job_id: int, nodes: int, **request: Any
+) -> tuple[RunSpec, dict[str, str]]:
+    """The spec and the environment of such a job."""
+    request.setdefault("name", "job")
+    shares = tuple(NodeShare(name=node.name) for node in cluster.nodes[:nodes])
+    job = Job(
+        cluster=cluster.name,
+        job_id=job_id,
+        uid=os.getuid(),
+        gid=os.getgid(),
+        user="me",
+        request=JobRequest(**request),
+        state="CONFIGURING",
+        partition=cluster.partitions[0].name,
+        nodes=nodes,
+        cpus=nodes,
+        tasks=nodes,
+        stdout="/dev/null",
+        stderr="/dev/null",
+        stdin="/dev/null",
+    )
+    job = job.replace(shares=backend.hosts(shares, job))
+    return run_spec(job, cluster, backend, Submission(environment={"PATH": "/usr/bin:/bin"}, has_script=True))

@@ -1,0 +1,157 @@
+"""What every backend must do (``shim.control.backends.base``), on real runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.control.backends.base import Order, Run
+from shim.core import hostlist
+from tests.contract.support import Subject, start
+from tests.support import wait_until
+
+BACKENDS = ["local"]
+
+Test = Callable[[Subject, Path], Coroutine[Any, Any, None]]
+
+
+def contract(test: Test) -> Callable[[str, Path, Path], None]:
+    """Runs an asynchronous test on every backend."""
+
+    @pytest.mark.parametrize("kind", BACKENDS)
+    def run(kind: str, state_dir: Path, tmp_path: Path) -> None:
+        async def inside() -> None:
+            subject = Subject(kind)
+            try:
+                await test(subject, tmp_path)
+            finally:
+                await subject.close()
+
+        asyncio.run(inside())
+
+    run.__doc__ = test.__doc__
+    return run
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@contract
+async def test_a_run_tells_its_life_in_numbered_lines(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    run = await start(backend, cluster, "#!/bin/sh\nexit 3\n")
+    end = await observer.line(run, "ended")
+    lines = observer.of(run)
+    assert [line["n"] for line in lines] == list(range(1, len(lines) + 1))
+    assert lines[0]["kind"] == "started"
+    assert (end["state"], end["status"]) == ("FAILED", 3 << 8)
+    await backend.forget(run)
+
+
+@contract
+async def test_a_run_has_all_its_nodes_or_does_not_start(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    out = folder / "out"
+    run = await start(backend, cluster, f"#!/bin/sh\necho $SLURM_JOB_NODELIST > {out}\n", nodes=2)
+    assert len((await observer.line(run, "started"))["hosts"]) == 2
+    assert (await observer.line(run, "ended"))["state"] == "COMPLETED"
+    assert len(hostlist.expand(out.read_text().strip())) == 2
+    await backend.forget(run)
+
+
+@contract
+async def test_starting_twice_is_starting_once(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    script = f"#!/bin/sh\necho run >> {folder / 'out'}\n"
+    run = await start(backend, cluster, script)
+    await start(backend, cluster, script)
+    await observer.line(run, "ended")
+    # Not by another controller either that does not know how far the run has come.
+    backend, observer, cluster = await subject.backend()
+    await start(backend, cluster, script)
+    assert (await observer.line(run, "ended"))["state"] == "COMPLETED"
+    assert (folder / "out").read_text() == "run\n"
+    await backend.forget(run)
+
+
+@contract
+async def test_runs_outlive_the_controller_and_are_found_again(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    run = await start(backend, cluster, f"#!/bin/sh\nuntil test -e {folder / 'go'}; do sleep 0.05; done\n")
+    seen = (await observer.line(run, "started"))["n"]
+    backend, observer, cluster = await subject.backend()
+    await backend.recover([(run, seen)])
+    (folder / "go").touch()
+    assert (await observer.line(run, "ended"))["state"] == "COMPLETED"
+    assert all(line["n"] > seen for line in observer.of(run))
+    await backend.forget(run)
+
+
+@contract
+async def test_an_end_that_came_meanwhile_is_told(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    run = await start(backend, cluster, "#!/bin/sh\nexit 1\n")
+    await observer.line(run, "ended")
+    backend, observer, cluster = await subject.backend()
+    await backend.recover([(run, 1)])
+    assert (await observer.line(run, "ended"))["status"] == 256
+    await backend.forget(run)
+
+
+@contract
+async def test_an_ordered_end_leaves_nothing_behind(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    pid = folder / "pid"
+    run = await start(backend, cluster, f"#!/bin/sh\nsleep 300 &\necho $! > {pid}.new\nmv {pid}.new {pid}\nwait\n")
+    await asyncio.to_thread(wait_until, pid.exists, "the script runs")
+    sleeper = int(pid.read_text())
+    assert alive(sleeper)
+    order = Order(number=1, kind="end", state="CANCELLED", uid=os.getuid())
+    await backend.order(run, order)
+    await backend.order(run, order)
+    end = await observer.line(run, "ended")
+    assert (end["state"], end["status"], end["uid"]) == ("CANCELLED", signal.SIGTERM, os.getuid())
+    assert not alive(sleeper)
+    await backend.forget(run)
+
+
+@contract
+async def test_a_signal_reaches_the_batch_shell(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    ready = folder / "ready"
+    script = f"#!/bin/sh\ntrap 'exit 5' USR1\ntouch {ready}\nwhile :; do sleep 0.05; done\n"
+    run = await start(backend, cluster, script)
+    await asyncio.to_thread(wait_until, ready.exists, "the trap is set")
+    await backend.order(run, Order(number=1, kind="signal", signal=signal.SIGUSR1, scope="batch"))
+    assert (await observer.line(run, "ended"))["status"] == 5 << 8
+    await backend.forget(run)
+
+
+@contract
+async def test_runs_that_nobody_knows_are_ended(subject: Subject, folder: Path) -> None:
+    backend, _observer, cluster = await subject.backend()
+    pid = folder / "pid"
+    run = await start(backend, cluster, f"#!/bin/sh\necho $$ > {pid}.new\nmv {pid}.new {pid}\nsleep 300\n")
+    await asyncio.to_thread(wait_until, pid.exists, "the script runs")
+    backend, observer, cluster = await subject.backend()
+    await backend.recover([])
+    await asyncio.to_thread(wait_until, lambda: not alive(int(pid.read_text())), "the orphan ended")
+    assert observer.of(run) == []
+
+
+@contract
+async def test_a_run_that_is_gone_is_reported_lost(subject: Subject, folder: Path) -> None:
+    backend, observer, cluster = await subject.backend()
+    await backend.recover([(Run(cluster=cluster.name, job_id=77), 1)])
+    assert await observer.until(lambda: observer.gone) == [Run(cluster=cluster.name, job_id=77)]
