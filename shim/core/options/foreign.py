@@ -1,11 +1,13 @@
 """``#PBS`` and ``#BSUB`` directives, said again in sbatch's own options.
 
-Slurm reads them so that scripts of PBS/Torque and LSF can be tried unchanged. Options that have no counterpart are taken
-and have no effect, as on Slurm.
+Slurm reads them so that scripts of PBS/Torque and LSF can be tried unchanged: first all lines of PBS, then all of LSF, after
+its own. Options that have no counterpart are taken and have no effect, as on Slurm.
 """
 
 from __future__ import annotations
 
+from shim.core import hostlist
+from shim.core.errors import ShimError, UsageError
 from shim.core.options.getopt import parse
 from shim.core.options.option import FLAG, REQUIRED, Option
 from shim.core.script import header, split
@@ -14,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, Iterator, List, Sequence, Tuple
 
-# letter -> long option of sbatch that takes the same value; "" = without effect
+# letter -> long option of sbatch that takes the same value; "" = without effect, "*" = see _pbs
 _PBS = {
     "a": "begin",
     "A": "account",
@@ -24,23 +26,23 @@ _PBS = {
     "j": "",
     "J": "array",
     "k": "",
-    "l": "l",
-    "m": "m",
+    "l": "*",
+    "m": "*",
     "M": "mail-user",
     "N": "job-name",
     "o": "output",
-    "p": "p",
+    "p": "nice",
     "q": "partition",
-    "r": "r",
+    "r": "",
     "S": "",
     "t": "array",
     "u": "",
-    "v": "",
-    "W": "W",
+    "v": "export",
+    "W": "*",
 }
 _PBS_FLAGS = {"h": "hold", "I": "", "V": "", "z": ""}
 _BSUB = {
-    "c": "time",
+    "c": "chdir",
     "e": "error",
     "J": "job-name",
     "m": "nodelist",
@@ -52,64 +54,62 @@ _BSUB = {
 }
 _BSUB_FLAGS = {"x": "exclusive"}
 _MAIL = {"a": "FAIL", "b": "BEGIN", "e": "END", "n": "NONE"}
+# resource of -l -> option; of a chunk (select=…) too
 _RESOURCES = {
     "walltime": "time",
+    "cput": "time",
     "mem": "mem",
-    "pmem": "mem-per-cpu",
     "file": "tmp",
     "ncpus": "mincpus",
     "nice": "nice",
+    "select": "nodes",
+    "mpiprocs": "ntasks-per-node",
+    "mppnodes": "nodelist",
+    "proc": "constraint",
 }
 
 
 def foreign_directives(text: str, name: str) -> Iterator[Tuple[int, List[str]]]:
-    """sbatch's words for each ``#PBS`` or ``#BSUB`` line, with its number.
-
-    The first of the two systems that the script mentions is the one that is read. UsageError for an unknown option.
-    """
-    magic = ""
-    for number, line in header(text):
-        for known in ("#PBS", "#BSUB"):
-            if not magic and line.startswith(known):
-                magic = known
-        if magic and line.startswith(magic):
-            words = split(line[len(magic) :], name, number)
-            yield number, _pbs(words) if magic == "#PBS" else _bsub(words)
+    """sbatch's words for each ``#PBS`` and then each ``#BSUB`` line, with its number. ShimError for one it cannot read."""
+    for magic, read in (("#PBS", _pbs), ("#BSUB", _bsub)):
+        for number, line in header(text):
+            if line.startswith(magic):
+                yield number, read(split(line[len(magic) :], name, number))
 
 
-def _table(with_value: Dict[str, str], flags: Dict[str, str]) -> List[Option]:
-    return [Option("", letter, REQUIRED, field=word or letter) for letter, word in with_value.items()] + [
-        Option("", letter, FLAG, field=word or letter) for letter, word in flags.items()
-    ]
-
-
-def _found(words: Sequence[str], table: List[Option]) -> Iterator[Tuple[str, str]]:
-    for option, value in parse("sbatch", words, table)[0]:
+def _found(words: Sequence[str], with_value: Dict[str, str], flags: Dict[str, str]) -> Iterator[Tuple[str, str]]:
+    """Letters and values of a line. Slurm's errors for these differ from those about its own lines."""
+    table = [Option("", letter, REQUIRED, field=letter) for letter in with_value]
+    table += [Option("", letter, FLAG, field=letter) for letter in flags]
+    try:
+        found, left = parse("sbatch", words, table)
+    except UsageError as error:
+        raise ShimError(error.lines[0], "error: Unrecognized command line parameter ?") from None
+    if left:
+        raise ShimError(f"error: Invalid argument: {left[0]}")
+    for option, value in found:
         yield option.short, value or ""
 
 
 def _bsub(words: Sequence[str]) -> List[str]:
     result = []
-    for letter, value in _found(words, _table(_BSUB, _BSUB_FLAGS)):
-        result.append(f"--{_BSUB[letter]}={value}" if letter in _BSUB else f"--{_BSUB_FLAGS[letter]}")
+    for letter, value in _found(words, _BSUB, _BSUB_FLAGS):
+        if letter in _BSUB_FLAGS:
+            result.append(f"--{_BSUB_FLAGS[letter]}")
+        else:
+            # LSF counts memory in kilobytes.
+            unit = "K" if letter == "M" and value.isascii() and value.isdigit() else ""
+            result.append(f"--{_BSUB[letter]}={value}{unit}")
     return result
 
 
 def _pbs(words: Sequence[str]) -> List[str]:
     result: List[str] = []
-    for letter, value in _found(words, _table(_PBS, _PBS_FLAGS)):
+    for letter, value in _found(words, _PBS, _PBS_FLAGS):
         if letter == "l":
             result += _resources(value)
         elif letter == "m":
-            types = [_MAIL[mark] for mark in value if mark in _MAIL]
-            result += [f"--mail-type={','.join(types)}"] if types else []
-        elif letter == "p":
-            # PBS priorities rise with urgency, Slurm's nice falls.
-            digits = value[1:] if value.startswith("-") else value
-            if digits.isascii() and digits.isdigit() and len(digits) < 6:
-                result.append(f"--nice={-int(value)}")
-        elif letter == "r":
-            result.append("--no-requeue" if value.lower().startswith("n") else "--requeue")
+            result.append("--mail-type=" + ",".join(_MAIL[mark] for mark in value if mark in _MAIL))
         elif letter == "W":
             result += _attributes(value)
         elif letter in _PBS_FLAGS:
@@ -120,39 +120,58 @@ def _pbs(words: Sequence[str]) -> List[str]:
 
 
 def _attributes(text: str) -> List[str]:
-    """``-W depend=afterok:5,umask=027``: only the dependency has a counterpart."""
+    """``-W depend=afterok:5``: of the attributes only the dependency has a counterpart."""
     name, _, value = text.partition("=")
     return [f"--dependency={value}"] if name == "depend" else []
 
 
 def _resources(text: str) -> List[str]:
-    """``-l walltime=1:00:00,nodes=2:ppn=4,mem=4gb``."""
+    """``-l walltime=1:00:00,nodes=2:ppn=4,mem=4gb`` and ``-l select=2:ncpus=3``."""
     result: List[str] = []
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name == "nodes":
             result += _nodes(value)
+        elif name == "naccelerators":
+            result.append(f"--gres=gpu:{value}")
+        elif name == "accelerator":
+            result += ["--gres=gpu:1"] if value.lower() == "true" else []
+        elif name == "select":
+            result += _chunk(part)
         elif name in _RESOURCES:
             result.append(f"--{_RESOURCES[name]}={value}")
     return result
 
 
+def _chunk(text: str) -> List[str]:
+    result = []
+    for part in text.split(":"):
+        name, _, value = part.partition("=")
+        if name in _RESOURCES:
+            result.append(f"--{_RESOURCES[name]}={value}")
+    return result
+
+
 def _nodes(text: str) -> List[str]:
-    """``2:ppn=4`` or names, joined by ``+``: a node count or a node list, and ``ppn`` tasks on each node if any says so."""
+    """``2:ppn=4``, names, or both, joined by ``+``: Slurm adds up counts, names and ``ppn`` each for itself."""
     names: List[str] = []
-    nodes = tasks = 0
-    shared = False
-    for part in text.split("+"):
-        head, *properties = part.split(":")
-        ppn = "".join(word[4:] for word in properties if word.startswith("ppn="))
-        is_count = head.isascii() and head.isdigit()
-        count = int(head[:9]) if is_count else 1
-        nodes += count
-        if not is_count:
-            names.append(head)
-        if ppn.isascii() and ppn.isdigit():
-            shared = True
-            count *= int(ppn[:9])
-        tasks += count
-    result = [f"--nodelist={','.join(names)}"] if names else [f"--nodes={nodes}"]
-    return [*result, f"--ntasks={tasks}"] if shared else result
+    nodes = per_node = 0
+    result: List[str] = []
+    for word in text.replace("+", ":").split(":"):
+        name, equals, value = word.partition("=")
+        if not equals:
+            if word.isascii() and word.isdigit():
+                nodes += int(word[:9])
+            elif word:
+                names.append(word)
+        elif name == "ppn" and value.isascii() and value.isdigit():
+            per_node += int(value[:9])
+        elif name == "gpus":
+            result.append(f"--gpus-per-node={value}")
+    if nodes:
+        result.append(f"--nodes={nodes}")
+    if names:
+        result.append(f"--nodelist={hostlist.fold(names)}")
+    if per_node:
+        result.append(f"--ntasks={per_node * (nodes or 1)}")
+    return result

@@ -27,18 +27,23 @@ def _contradiction(request: JobRequest) -> str:
     tasks = request.ntasks or request.ntasks_per_node
     if request.cpus_per_gpu and request.cpus_per_task:
         return "--cpus-per-gpu is mutually exclusive with --cpus-per-task"
-    if not (per_job or per_task or per_node or _count(request.gpus_per_socket)):
-        for name, amount in (("cpus", request.cpus_per_gpu), ("mem", request.mem_per_gpu)):
-            if amount:
-                return f"Requested {name}_per_tres=gres:gpu:{amount} but did not request any GPU."
+    per_socket = _count(request.gpus_per_socket)
+    if request.mem_per_gpu and not (per_job or per_task or per_node or per_socket):
+        return f"Requested mem_per_tres=gres:gpu:{request.mem_per_gpu} but did not request any GPU."
+    if per_socket and not request.sockets_per_node:
+        return "--gpus-per-socket option requires --sockets-per-node specification"
     if request.ntasks_per_gpu and not (per_job or per_task or per_node or request.ntasks or request.min_nodes):
         return "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"
-    if per_task and not (per_job or per_node or tasks):
+    if per_task and not (per_job or per_node or tasks or request.min_nodes):
         return "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
+    if per_job and per_job < per_node:
+        return "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"
+    if 0 < (per_job or per_node * (request.min_nodes or 1)) < per_task:
+        return "Failed to ensure --gpus >= --gpus-per-task"
     if per_job and per_node and per_job % per_node:
         return "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node"
     if per_job and per_task and per_job % per_task:
-        return "Failed to validate job spec, --gpus is not multiple of --gpus-per-task"
+        return "Failed to validate job spec, --gpus not multiple of --gpus-per-task"
     if per_job and per_job < (request.min_nodes or 1):
         return "Failed to validate job spec, --gpus < -N"
     return ""

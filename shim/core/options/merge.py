@@ -62,6 +62,8 @@ class Settings:
         name = _STORED_AS.get(option.field, option.field)
         value = value_of(option, text, self.context)
         if option.kind == "level" and text is None:
+            if self.sources.get(name) == ENVIRONMENT:
+                return  # Slurm counts the -v first, then the variable says how much
             value += self.values.get(name, 0)
         if value is False and option.kind == "flag":
             return

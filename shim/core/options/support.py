@@ -121,6 +121,8 @@ def fate_of(name: str, backend: str = "local") -> Tuple[str, str]:
 def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
     """Raises Unsupported, naming the option, if something is asked for that cannot be had."""
     for name in settings.sources:
+        if settings.get(name) == "" and not settings.given(name):
+            continue  # an empty variable asks for nothing
         fate, reason = fate_of(name, backend)
         if name == "reboot" and settings.context.uid:
             raise RequestError(

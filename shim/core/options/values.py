@@ -75,8 +75,8 @@ def _whole_int(text: str) -> Optional[int]:
 
 
 def _flag(option: Option, text: Optional[str], context: Context) -> bool:
-    """A flag; from a variable it has a value, which may say no."""
-    return text is None or text.lower() not in ("0", "n", "no", "f", "false")
+    """A flag; a variable sets it when empty, ``yes``, or a number that is not 0."""
+    return not text or text.lower() == "yes" or bool(_whole_int(text))
 
 
 def _level(option: Option, text: Optional[str], context: Context) -> int:

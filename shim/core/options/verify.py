@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
+_NOT_WITH_HINT = ("ntasks-per-core", "threads-per-core", "extra-node-info")
+_HINT_DROPPED = (
+    "Following options are mutually exclusive with --hint: --ntasks-per-core, --threads-per-core, -B and --cpu-bind "
+    "(other then --cpu-bind=verbose). Ignoring --hint."
+)
+
 
 def verify(settings: Settings) -> List[str]:
     """Refuses combinations as Slurm does; settles ``nodes``, ``ntasks`` and memory. Returns warnings for stderr."""
@@ -32,6 +38,14 @@ def verify(settings: Settings) -> List[str]:
             )
     if settings.get("verbose") and "threads-per-core" in settings:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
+    if "hint" in settings and any(name in settings for name in _NOT_WITH_HINT):
+        settings.drop("hint")
+        if settings.get("verbose"):
+            notes.append(_HINT_DROPPED)
+    if settings.get("gpus-per-task") and "ntasks-per-gpu" in settings:
+        raise ShimError("fatal: --gpus-per-task is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")
+    if "mincpus" in settings:
+        settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
     _nodes(settings)
     _tasks(settings, notes)
     begin, deadline = settings.get("begin"), settings.get("deadline")
@@ -90,6 +104,8 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
         settings.values["ntasks"] = tasks
         if settings.get("verbose"):
             notes.append(f"Number of tasks implicitly set to {tasks}.")
+    if tasks is not None and not nodes:
+        _fewer_names(settings, tasks, notes)
     if not nodes or tasks is None:
         return
     if tasks < nodes[0]:
@@ -104,3 +120,12 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
             f"{tasks} with the number of requested nodes {nodes[0]}. Ignoring --ntasks-per-node."
         )
         settings.drop("ntasks-per-node")
+
+
+def _fewer_names(settings: Settings, tasks: int, notes: List[str]) -> None:
+    """More nodes named than there are tasks: the first ones are taken."""
+    listed = _listed(settings.get("nodelist"))
+    if tasks >= listed or (settings.get("distribution") or "").startswith("arbitrary"):
+        return
+    notes.append(f"Warning: can't run {tasks} processes on {listed} nodes, setting nnodes to {tasks}")
+    settings.values["nodelist"] = hostlist.fold(sorted(set(hostlist.expand(settings.get("nodelist"))))[:tasks])

@@ -124,6 +124,7 @@ def test_directives_cannot_set_what_is_read_before_them() -> None:
         ("", "--hold -vv --wrap=true", {}, {"hold": "set", "verbose": "2", "wrap": "true"}),
         ("", "", {"SBATCH_DEBUG": "1", "SBATCH_EXCLUSIVE": ""}, {"exclusive": "exclusive", "verbose": "1"}),
         ("", "", {"SBATCH_WAIT": "0"}, {}),
+        ("", "-v", {"SBATCH_DEBUG": "3"}, {"verbose": "3"}),
     ],
 )
 def test_defined_options(header: str, argv: str, environ: dict[str, str], expected: dict[str, str]) -> None:
@@ -144,6 +145,9 @@ def test_defined_options(header: str, argv: str, environ: dict[str, str], expect
         ("-w n[1-2] -N1-4", {"min_nodes": 2, "max_nodes": 4}),
         ("-B 2:4:1", {"ntasks": 8, "sockets_per_node": 2, "cores_per_socket": 4, "threads_per_core": 1}),
         ("-B 2:4:1 -n3", {"ntasks": 3}),
+        ("-w n[1-3] -n2", {"node_list": "n[1-2]", "min_nodes": None}),
+        ("--hint=nomultithread --threads-per-core=2", {"threads_per_core": 2, "extra": {}}),
+        ("--mincpus=2 -c4", {"min_cpus": 4}),
         ("--hint=nomultithread", {"threads_per_core": 1, "cores_per_socket": None}),
         ("--hint=memory_bound", {"threads_per_core": 1, "cores_per_socket": 1}),
         ("--mem=2G -t 1-0 --tmp=5", {"mem_per_node": 2048, "time_limit": 1440, "tmp_disk": 5}),
@@ -196,6 +200,12 @@ def test_request(header: str, fields: dict[str, object]) -> None:
             {},
             "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option",
         ),
+        (
+            "-n2 --gpus-per-task=1 --ntasks-per-gpu=1",
+            "",
+            {},
+            "fatal: --gpus-per-task is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU",
+        ),
         ("-S1 --thread-spec=1", "", {}, "fatal: -S/--core-spec and --thred-spec options are mutually exclusive"),
         ("--gres=gpu=2", "", {}, "error: Invalid generic resource (gres) specification"),
         ("--reboot", "", {}, "error: rebooting of nodes is only allowed for admins"),
@@ -220,6 +230,10 @@ def test_combinations_that_are_refused(header: str, argv: str, environ: dict[str
             "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node",
         ),
         ("-N2 --gpus=1", "Failed to validate job spec, --gpus < -N"),
+        ("--gpus=3 --gpus-per-task=2", "Failed to validate job spec, --gpus not multiple of --gpus-per-task"),
+        ("--gpus=2 --gpus-per-node=4", "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"),
+        ("-n2 --gpus-per-node=2 --gpus-per-task=3", "Failed to ensure --gpus >= --gpus-per-task"),
+        ("--gpus-per-socket=1", "--gpus-per-socket option requires --sockets-per-node specification"),
         ("--gpus=2 --cpus-per-gpu=2 -c2", "--cpus-per-gpu is mutually exclusive with --cpus-per-task"),
         ("--mem-per-gpu=200", "Requested mem_per_tres=gres:gpu:200 but did not request any GPU."),
     ],
@@ -236,6 +250,8 @@ def test_gpu_options_that_contradict(header: str, why: str) -> None:
         "--gpus-per-task=1 -n4",
         "--gpus-per-task=0",
         "--gpus-per-task=1 -G4",
+        "--gpus-per-task=1 -N2",
+        "--cpus-per-gpu=2",
         "-N2 --gpus-per-node=8 --gpus-per-task=8",
         "-N4 -G4",
         "--gres=gpu:1 --mem-per-gpu=1",
@@ -255,6 +271,7 @@ def test_what_the_user_writes_beats_a_memory_variable() -> None:
     "header, note",
     [
         ("-N4 -n2", "Warning: can't run 2 processes on 4 nodes, setting nnodes to 2"),
+        ("-n2 -w n[1-3]", "Warning: can't run 2 processes on 3 nodes, setting nnodes to 2"),
         ("-S 2", "error: Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)"),
         (
             "--thread-spec=1",
@@ -279,6 +296,10 @@ def test_refused_by_name(option: str) -> None:
         request(option)
     assert refused.value.lines[0].startswith(f"error: {option.split('=')[0]} is not supported here: ")
     assert refused.value.code == 1
+
+
+def test_an_empty_variable_asks_for_nothing() -> None:
+    request(SBATCH_CONTAINER="", SBATCH_BURST_BUFFER="")
 
 
 @pytest.mark.parametrize("option", ["--uid=0", "--gid=0", "--reboot"])

@@ -32,28 +32,32 @@ def settings(header: str, argv: str = "", **environ: str) -> Settings:
         ("#PBS -N name", ["--job-name=name"]),
         ("#PBS -l walltime=00:10:00", ["--time=00:10:00"]),
         ("#PBS -l nodes=2:ppn=2", ["--nodes=2", "--ntasks=4"]),
-        ("#PBS -l nodes=a+b:ppn=3", ["--nodelist=a,b", "--ntasks=4"]),
+        ("#PBS -l nodes=n1+n2:ppn=3", ["--nodelist=n[1-2]", "--ntasks=3"]),
+        ("#PBS -l nodes=n1:ppn=2+n2:ppn=3", ["--nodelist=n[1-2]", "--ntasks=5"]),
+        ("#PBS -l nodes=2:ppn=2+1:ppn=3", ["--nodes=3", "--ntasks=15"]),
+        ("#PBS -l nodes=3:gpus=2:ppn=2", ["--gpus-per-node=2", "--nodes=3", "--ntasks=6"]),
+        ("#PBS -l select=1:ncpus=2:mpiprocs=2", ["--nodes=1", "--mincpus=2", "--ntasks-per-node=2"]),
+        ("#PBS -l naccelerators=2,pmem=1gb,proc=f", ["--gres=gpu:2", "--constraint=f"]),
+        ("#PBS -v A=1,B", ["--export=A=1,B"]),
         ("#PBS -l nodes=3,mem=4gb,walltime=1:0:0", ["--nodes=3", "--mem=4gb", "--time=1:0:0"]),
         ("#PBS -q short -A acct -o out -e err", ["--partition=short", "--account=acct", "--output=out", "--error=err"]),
         ("#PBS -m abe -M me@x", ["--mail-type=FAIL,BEGIN,END", "--mail-user=me@x"]),
         ("#PBS -h -V -j oe -S /bin/sh", ["--hold"]),
-        ("#PBS -r n", ["--no-requeue"]),
-        ("#PBS -r y", ["--requeue"]),
-        ("#PBS -p -5", ["--nice=5"]),
+        ("#PBS -r n", []),
+        ("#PBS -p -5", ["--nice=-5"]),
         ("#PBS -t 0-3", ["--array=0-3"]),
         ("#PBS -W depend=afterok:5", ["--dependency=afterok:5"]),
         ("#PBS -W umask=027", []),
         ("#BSUB -J name -W 10 -n 4 -x", ["--job-name=name", "--time=10", "--ntasks=4", "--exclusive"]),
-        ("#BSUB -q q -m n1 -M 100 # note", ["--partition=q", "--nodelist=n1", "--mem-per-cpu=100"]),
+        ("#BSUB -q q -m n1 -M 100 # note", ["--partition=q", "--nodelist=n1", "--mem-per-cpu=100K"]),
     ],
 )
 def test_in_the_words_of_sbatch(line: str, expected: list[str]) -> None:
     assert words(line) == [expected]
 
 
-def test_the_first_system_is_the_one_that_is_read() -> None:
-    assert words("#PBS -N a", "#BSUB -J b") == [["--job-name=a"]]
-    assert words("#BSUB -J b", "#PBS -N a") == [["--job-name=b"]]
+def test_lsf_is_read_after_pbs() -> None:
+    assert words("#PBS -N a", "#BSUB -J b") == words("#BSUB -J b", "#PBS -N a") == [["--job-name=a"], ["--job-name=b"]]
 
 
 def test_with_the_other_sources() -> None:
@@ -64,10 +68,19 @@ def test_with_the_other_sources() -> None:
     assert settings(header, SBATCH_IGNORE_PBS="1").get("job-name") == "slurm"
 
 
-def test_an_unknown_option() -> None:
+@pytest.mark.parametrize(
+    "line, lines",
+    [
+        ("#PBS -Z", ("invalid option -- 'Z'", "error: Unrecognized command line parameter ?")),
+        ("#BSUB -R x", ("invalid option -- 'R'", "error: Unrecognized command line parameter ?")),
+        ("#PBS -N x foo", ("error: Invalid argument: foo",)),
+        ("#PBSX", ("error: Invalid argument: X",)),
+    ],
+)
+def test_what_cannot_be_read(line: str, lines: tuple[str, ...]) -> None:
     with pytest.raises(ShimError) as refused:
-        words("#PBS -Z")
-    assert refused.value.lines[0] == "invalid option -- 'Z'"
+        words(line)
+    assert (refused.value.lines, refused.value.code) == (lines, 1)
 
 
 @given(st.text(max_size=30), st.sampled_from(["#PBS ", "#BSUB "]))

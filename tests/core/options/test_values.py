@@ -241,7 +241,8 @@ def test_texts_that_are_asked_for(name: str, text: str, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, on", [("", True), ("1", True), ("yes", True), ("0", False), ("no", False), ("False", False)]
+    "text, on",
+    [("", True), ("1", True), ("-1", True), ("Yes", True), ("0", False), ("no", False), ("true", False), ("1x", False)],
 )
 def test_flags_from_variables(text: str, on: bool) -> None:
     assert value("overcommit", text) is on
