@@ -178,10 +178,10 @@ class Loop:
     # Running
 
     def run(self) -> None:
-        """Turn until ``stop``."""
-        self._stopped = False
+        """Turn until ``stop``; at once back when that was called before."""
         while not self._stopped:
             self.run_once()
+        self._stopped = False
 
     def stop(self) -> None:
         """End ``run`` after the present turn."""

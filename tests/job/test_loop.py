@@ -177,6 +177,17 @@ def test_stop_ends_run(loop: Loop) -> None:
     loop.run()
 
 
+def test_stop_before_run_counts_once(loop: Loop) -> None:
+    got: list[int] = []
+    loop.stop()
+    loop.call_soon(lambda: got.append(1))
+    loop.run()
+    assert got == []
+    loop.call_soon(loop.stop)
+    loop.run()
+    assert got == [1]
+
+
 def test_a_signal_wakes_the_loop(loop: Loop) -> None:
     got: list[int] = []
     loop.on_signal(signal.SIGUSR1, lambda: got.append(1))

@@ -189,15 +189,19 @@ class _LeadingAgent(_Agent):
     def _begin(self) -> None:
         self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald)
         self._leader.on_done = self._loop.stop
+        lost = bool(self._leader.journal.lines)
         self._leader.start()
+        if lost:
+            return  # started before: without a node to check in, nothing can start again
         leaders_end, nodes_end = local_pair(self._loop)
         self._leader.add_node(leaders_end)
         self._make_node(nodes_end).before_stopped = self._clean_after_the_dead
         self._check_in()
 
     def _terminated(self) -> None:
-        # First of all: else the death of the batch script would count as the run's own end.
-        self._leader.end(ended_by(NODE_FAIL))
+        if self._node is not None:
+            # First of all: else the death of the batch script would count as the run's own end.
+            self._leader.end(ended_by(NODE_FAIL))
         super()._terminated()
 
     def _cleared(self, link: Link) -> None:

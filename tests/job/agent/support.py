@@ -226,8 +226,11 @@ def locked(run_dir: Path, index: int = 1) -> bool:
 class Agent:
     """Agent 1 of a run, a real process, and the leader it talks to."""
 
-    def __init__(self, fork_server: ForkServer, run_dir: Path) -> None:
+    def __init__(self, fork_server: ForkServer, run_dir: Path, owner: int | None = None) -> None:
         self.leader = FakeLeader(run_dir)
+        if owner is not None:
+            for path in (run_dir, *run_dir.iterdir()):
+                os.chown(path, owner, owner)
         self.run_dir = run_dir
         self.pid = int(fork_server.ask({"run_dir": str(run_dir), "index": 1})["pid"])
 
