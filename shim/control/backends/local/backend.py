@@ -47,6 +47,7 @@ class LocalBackend:
         for run, seen in wanted.items():
             if runs.alive(run) or runs.journal(run):
                 self._watch(run, seen)
+                self._watches[run].catch_up()
             elif seen:
                 # Its folder is gone though it had begun: somebody removed it, agents and all.
                 self._observer.lost(run, "the run's folder is gone")

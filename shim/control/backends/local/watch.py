@@ -37,6 +37,10 @@ class Watch:
         if self._link is not None:
             self._send_order(self._link, order)
 
+    def catch_up(self) -> None:
+        """Tells at once what the journal on disk says: what a new controller must know before it answers anybody."""
+        self._read_file()
+
     async def forget(self) -> None:
         """Tells the leader that its end is committed, and stops watching."""
         if self._link is not None:
