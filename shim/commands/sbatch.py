@@ -10,7 +10,7 @@ from shim.core import script
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options import values
 from shim.core.options.batch import settle
-from shim.core.options.merge import read_line
+from shim.core.options.merge import COMMAND_LINE, Settings, read_line
 from shim.core.options.request import job_request
 from shim.core.options.support import refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-    from shim.core.options.merge import Settings
     from shim.core.options.option import Option
 
 PROGRAM = "sbatch"
@@ -60,9 +59,12 @@ def main(argv: List[str]) -> int:
         directory = os.getcwd()
     except OSError as error:
         raise ShimError(f"error: getcwd failed: {error.strerror}") from None
-    source = _source(found, words, directory)
+    context = values.Context(time.time(), os.getuid(), _read)
     try:
-        settings, notes = _settle(found, source)
+        # Slurm reads the values of the command line before it looks for the script and its directives.
+        Settings(PROGRAM, context).put_all(found, COMMAND_LINE)
+        source = _source(found, words, directory)
+        settings, notes = _settle(context, found, source)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
         return 0
@@ -109,9 +111,10 @@ def _file(words: Sequence[str], directory: str) -> Source:
     return Source(data, name, path, words[1:], os.path.basename(path))
 
 
-def _settle(found: Sequence[Tuple[Option, Optional[str]]], source: Source) -> Tuple[Settings, List[str]]:
+def _settle(
+    context: values.Context, found: Sequence[Tuple[Option, Optional[str]]], source: Source
+) -> Tuple[Settings, List[str]]:
     """The verified options and the warnings about them."""
-    context = values.Context(time.time(), os.getuid(), _read)
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
     settings = settle(context, found, os.environ, text, source.name)
     return settings, verify(settings)

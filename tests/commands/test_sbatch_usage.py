@@ -236,8 +236,11 @@ def test_the_command_line_is_judged_before_the_script(
     controller: Controller, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("--nosuch", "nofile.sh") == 255
-    assert run("--time=abc", "nofile.sh") == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "sbatch: error: Unable to open file nofile.sh"
+    assert run("--time=abc", "nofile.sh") == 255
+    assert capsys.readouterr().err.splitlines()[-1] == "sbatch: error: Invalid --time specification"
+    write("a.sh", "#!/bin/sh\n#SBATCH --mem=x\n")
+    assert run("--time=abc", "a.sh") == 255
+    assert capsys.readouterr().err.splitlines()[-1] == "sbatch: error: Invalid --time specification"
 
 
 def test_an_unmatched_quote_names_file_and_line(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
