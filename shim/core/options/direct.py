@@ -35,4 +35,8 @@ def settle(
     put_hostfile(settings, environ)
     notes = verify(settings)
     refuse_unsupported(settings)
+    if "propagate" in settings:
+        from shim.core.options.words import limits_to_pass
+
+        limits_to_pass(settings.get("propagate"))
     return settings, words, notes

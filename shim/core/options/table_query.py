@@ -27,18 +27,18 @@ hide - -
 iterate i =
 jobs j ?
 json - ?
-licenses L = SQUEUE_LICENSES
 local - - SQUEUE_LOCAL
 long l -
+licenses L = SQUEUE_LICENSES
 clusters|cluster M =
 clusters M = SLURM_CLUSTERS
 me - -
 name n = SQUEUE_NAMES
 noconvert - -
-noheader h -
 nodelist|node w =
 nodelist|nodes w =
 nodelist w =
+noheader h -
 partitions p = SQUEUE_PARTITION
 priority P - SQUEUE_PRIORITY
 qos q = SQUEUE_QOS
@@ -90,7 +90,6 @@ all a - SINFO_ALL
 dead d -
 exact e -
 federation - - SINFO_FEDERATION
-future F - SINFO_FUTURE
 help - -
 hide - -
 iterate i =

@@ -1,4 +1,4 @@
-"""Every option of sbatch, srun and salloc as Slurm 22.05 has them, in the order in which its messages list them.
+"""Every option of sbatch, srun and salloc as Slurm 22.05 has them, in the order in which its messages list them (measured).
 
 A row is "long short arity commands kind variable…". Arity: ``-`` (flag), ``=`` (required), ``?`` (only as ``--opt=value``); a
 missing short option is ``-``. Commands: b sbatch, r srun, a salloc. ``field|long`` is another spelling of ``field``. A
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from typing import Dict, Iterator, Tuple
 
 ROWS = """
-accel-bind - = r text
+accel-bind - = r accel-bind
 account A = bra text bra:ACCOUNT
 acctg-freq - = bra acctg-freq bra:ACCTG_FREQ
 array a = b text b:ARRAY_INX
 batch - = b text b:BATCH
-bb - = bra text bra:BURST_BUFFER
-bbf - = bra text
 bcast - ? r text r:BCAST
 bcast-exclude - = r text r:BCAST_EXCLUDE
 begin b = bra when
 bell - - a flag a:BELL
+bb - = bra text bra:BURST_BUFFER
+bbf - = bra text
+cluster-constraint - = bra text bra:CLUSTER_CONSTRAINT
 chdir D = bra path r:REMOTE_CWD r:WORKING_DIR
 cluster - = bra text
-cluster-constraint - = bra text bra:CLUSTER_CONSTRAINT
 clusters M = bra text ba:!SLURM_CLUSTERS bra:CLUSTERS
 comment - = bra text
 compress - ? r text r:COMPRESS
-constraint C = bra text bra:CONSTRAINT
 container - = bra text ba:CONTAINER r:!SRUN_CONTAINER
 context - = bra text
 contiguous - - bra flag
+constraint C = bra text bra:CONSTRAINT
 core-spec S = bra natural bra:CORE_SPEC
 cores-per-socket - = bra count r:NCORES_PER_SOCKET
 cpu-bind - = r cpu-bind r:CPU_BIND
-cpu-freq - = bra cpu-freq bra:CPU_FREQ_REQ
 cpu-bind|cpu_bind - = r cpu-bind
+cpu-freq - = bra cpu-freq bra:CPU_FREQ_REQ
 cpus-per-gpu - = bra count bra:CPUS_PER_GPU
 cpus-per-task c = bra count r:!SRUN_CPUS_PER_TASK
 deadline - = bra when
@@ -77,8 +77,8 @@ ignore-pbs - - b flag b:IGNORE_PBS
 immediate I ? ra seconds ra:IMMEDIATE
 input i = br file b:INPUT r:STDINMODE
 interactive - - r flag
-job-name J = bra text br:JOB_NAME
 jobid - = r natural r:JOB_ID
+job-name J = bra text br:JOB_NAME
 kill-command K ? a signal-name a:KILL_CMD
 kill-on-bad-exit K ? r switch r:KILL_BAD_EXIT
 kill-on-invalid-dep - = b yes-no
@@ -141,20 +141,20 @@ slurmd-debug - = r text r:!SLURMD_DEBUG
 sockets-per-node - = bra count r:NSOCKETS_PER_NODE
 spread-job - - bra flag bra:SPREAD_JOB
 switches - = bra switches bra:REQ_SWITCH
+threads T = r count r:THREADS
 task-epilog - = r text r:TASK_EPILOG
 task-prolog - = r text r:TASK_PROLOG
 ntasks-per-node|tasks-per-node - = bra count
 test-only - - br flag
 thread-spec - = bra count bra:THREAD_SPEC
-threads T = r count r:THREADS
 threads-per-core - = bra count bra:THREADS_PER_CORE
 time t = bra minutes bra:TIMELIMIT
 time-min - = bra minutes
 tmp - = bra memory
 uid - = bra root
 unbuffered u - r flag r:UNBUFFEREDIO
-usage - - bra flag
 use-min-nodes - - bra flag bra:USE_MIN_NODES
+usage - - bra flag
 verbose v - bra level bra:DEBUG
 version V - bra flag
 wait W - b flag b:WAIT

@@ -100,14 +100,17 @@ def _count(option: Option, text: Optional[str], context: Context) -> int:
 
 
 def _natural(option: Option, text: Optional[str], context: Context) -> int:
-    number = _whole_int(text or "")
+    number = _whole_int(text) if text else 0
     if number is None or not 0 <= number <= _INT_MAX:
         raise _numeric(option, text or "")
     return number
 
 
 def _seconds(option: Option, text: Optional[str], context: Context) -> int:
-    return 0 if not text else _natural(option, text, context)
+    number = _whole_int(text) if text else 0
+    if number is None or not 0 <= number <= _INT_MAX:
+        raise ShimError(f'error: Invalid numeric value "{text}" for {option.long}.')
+    return number
 
 
 def _switch(option: Option, text: Optional[str], context: Context) -> int:
@@ -171,7 +174,7 @@ def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
     try:
         return parse_signal(text)
     except ValueError:
-        raise UsageError(f"error: invalid signal name '{text}'") from None
+        raise bad(option) from None
 
 
 def _nodes(option: Option, text: Optional[str], context: Context) -> Tuple[int, int]:
@@ -350,6 +353,7 @@ for _kind in (
     "distribution",
     "exclusive",
     "gpu-bind",
+    "accel-bind",
     "cpu-bind",
     "cpu-freq",
     "gres-flags",

@@ -46,7 +46,7 @@ def verify(settings: Settings) -> List[str]:
         raise ShimError("fatal: --gpus-per-task is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")
     if "mincpus" in settings:
         settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
-    _nodes(settings)
+    _nodes(settings, notes)
     _tasks(settings, notes)
     begin, deadline = settings.get("begin"), settings.get("deadline")
     if begin and deadline and deadline < begin:
@@ -67,7 +67,7 @@ def _one_memory(settings: Settings) -> None:
         raise ShimError("fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.")
 
 
-def _nodes(settings: Settings) -> None:
+def _nodes(settings: Settings, notes: List[str]) -> None:
     """A node list needs at least its own number of nodes."""
     nodes = settings.get("nodes")
     if not nodes:
@@ -79,6 +79,13 @@ def _nodes(settings: Settings) -> None:
             settings.values["nodes"] = (listed, listed)
             return
         least, most = max(listed, nodes[0]), nodes[1]
+        if most and least > most and settings.command == "srun":
+            notes.append(
+                "error: Required nodelist includes more nodes than permitted by max-node count "
+                f"({least} > {most}). Eliminating nodes from the nodelist."
+            )
+            settings.values["nodelist"] = _first_names(settings.get("nodelist"), most)
+            least = most
         if most and least > most:
             raise ShimError(f"error: invalid number of nodes (-N {least}-{most})")
         settings.values["nodes"] = (least, most)
@@ -128,4 +135,9 @@ def _fewer_names(settings: Settings, tasks: int, notes: List[str]) -> None:
     if tasks >= listed or (settings.get("distribution") or "").startswith("arbitrary"):
         return
     notes.append(f"Warning: can't run {tasks} processes on {listed} nodes, setting nnodes to {tasks}")
-    settings.values["nodelist"] = hostlist.fold(sorted(set(hostlist.expand(settings.get("nodelist"))))[:tasks])
+    settings.values["nodelist"] = _first_names(settings.get("nodelist"), tasks)
+
+
+def _first_names(text: str, count: int) -> str:
+    """So many names of a list, which Slurm sorts first."""
+    return hostlist.fold(hostlist.expand(hostlist.fold_sorted(hostlist.expand(text)))[:count])

@@ -36,6 +36,7 @@ _ALLOWED_GOVERNORS = ("OnDemand", "Performance", "UserSpace")  # CpuFreqGovernor
 _PACKS = ("pack", "nopack")
 _SAMPLED = ("task", "energy", "network", "filesystem")
 
+_BAD_CPU_BIND = "fatal: Failed to parse --cpu-bind= values."
 _BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
 
 HINT_HELP = """\
@@ -210,6 +211,13 @@ def _acctg_freq(option: Option, text: Optional[str]) -> str:
     return text or ""
 
 
+def _accel_bind(option: Option, text: Optional[str]) -> str:
+    """Letters: g (GPUs), m (MICs), n (networks), v (say what is done)."""
+    if not text or text.lower().strip("gmnv"):
+        raise bad(option)
+    return text
+
+
 def _cpu_bind(option: Option, text: Optional[str]) -> str:
     """A list of one way of binding and ``quiet``/``verbose``. The lists of map and mask contain commas themselves."""
     word = text or ""
@@ -228,9 +236,13 @@ def _cpu_bind(option: Option, text: Optional[str]) -> str:
     )
     for part in word.lower().split(","):
         if part.startswith(("map_cpu:", "mask_cpu:", "map_ldom:", "mask_ldom:")):
+            first = part.partition(":")[2]
+            if leading_int(first)[0] is None:
+                where = f"Failed to validate number: {first}, the offending character is {first[:1]}"
+                raise ShimError(f"error: {where}", _BAD_CPU_BIND)
             return word
         if part not in ways and part + "s" not in ways and part not in others:
-            raise ShimError(f'error: unrecognized --cpu-bind argument "{word}"')
+            raise ShimError(f'error: unrecognized --cpu-bind argument "{part}"', _BAD_CPU_BIND)
     return word
 
 
@@ -299,6 +311,7 @@ READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "gpu-freq": _gpu_freq,
     "mem-bind": _mem_bind,
     "acctg-freq": _acctg_freq,
+    "accel-bind": _accel_bind,
     "cpu-bind": _cpu_bind,
     "cpu-freq": _cpu_freq,
 }

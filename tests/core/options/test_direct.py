@@ -81,6 +81,42 @@ def test_warnings_of_steps() -> None:
     assert len(notes) == 1
 
 
+def test_names_beyond_the_number_of_nodes_are_dropped() -> None:
+    made, notes = step("-w n[2,1,10] -N2 x")
+    assert (made.node_list, made.min_nodes, made.max_nodes) == ("n[1-2]", 2, 2)
+    assert notes == [
+        "error: Required nodelist includes more nodes than permitted by max-node count (3 > 2). "
+        "Eliminating nodes from the nodelist."
+    ]
+
+
+@pytest.mark.parametrize(
+    "line, code, lines",
+    [
+        ("-Ix true", 1, ('error: Invalid numeric value "x" for immediate.',)),
+        ("--accel-bind=x true", 255, ("error: Invalid --accel-bind specification",)),
+        (
+            "--cpu-bind=cores,foo true",
+            1,
+            ('error: unrecognized --cpu-bind argument "foo"', "fatal: Failed to parse --cpu-bind= values."),
+        ),
+        (
+            "--cpu-bind=map_cpu:x true",
+            1,
+            (
+                "error: Failed to validate number: x, the offending character is x",
+                "fatal: Failed to parse --cpu-bind= values.",
+            ),
+        ),
+        ("--propagate=foo true", 1, ("error: Bad rlimit name: foo", "error: --propagate=foo is not valid.")),
+    ],
+)
+def test_refusals_of_srun(line: str, code: int, lines: tuple[str, ...]) -> None:
+    with pytest.raises(ShimError) as refused:
+        step(line)
+    assert (refused.value.code, refused.value.lines) == (code, lines)
+
+
 def test_a_longer_node_list_beats_the_variable_of_the_job() -> None:
     made, _ = step("-w n[1-3] x", SLURM_JOB_NUM_NODES="2")
     assert (made.min_nodes, made.max_nodes) == (3, 3)
