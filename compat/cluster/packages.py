@@ -1,4 +1,4 @@
-"""Debian packages of Slurm on a machine whose state is unknown: lists may be missing, another apt may be at work."""
+"""Debian packages on a machine whose state is unknown: lists may be missing, another apt may be at work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 NEEDED = {
@@ -21,7 +22,7 @@ ATTEMPTS = 4
 
 
 class PackageError(Exception):
-    """Slurm is not there and could not be installed; the text says what was tried."""
+    """What is needed is not there and could not be installed; the text says what was tried."""
 
 
 def program(name: str) -> str | None:
@@ -29,28 +30,29 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/bin:/sbin:/bin")
 
 
-def missing() -> list[str]:
-    """Packages whose program is not found."""
-    return [package for package, name in NEEDED.items() if program(name) is None]
+def missing(needed: Mapping[str, str] = NEEDED) -> list[str]:
+    """Packages whose program is not found. ``needed``: package → a program of it."""
+    return [package for package, name in needed.items() if program(name) is None]
 
 
-def install() -> None:
+def install(needed: Mapping[str, str] = NEEDED, plugins: Sequence[str] = (PLUGINS,)) -> None:
     """Install what is missing, without letting the packages start daemons of their own.
 
     Raises PackageError when it is not possible: no root, no apt, no network.
     """
-    if not missing():
+    lacking = missing(needed)
+    if not lacking:
         return
     if os.geteuid() != 0 or program("apt-get") is None:
-        raise PackageError("not found: " + ", ".join(missing()) + " (to install them: Debian's apt-get, as root)")
+        raise PackageError("not found: " + ", ".join(lacking) + " (to install them: Debian's apt-get, as root)")
     made_policy = _forbid_starting()
     try:
-        _apt_install()
+        _apt_install([*needed, *plugins])
     finally:
         if made_policy:
             POLICY.unlink(missing_ok=True)
-    if missing():
-        raise PackageError("installed, but still not found: " + ", ".join(missing()))
+    if missing(needed):
+        raise PackageError("installed, but still not found: " + ", ".join(missing(needed)))
 
 
 def _forbid_starting() -> bool:
@@ -61,9 +63,9 @@ def _forbid_starting() -> bool:
     return True
 
 
-def _apt_install() -> None:
+def _apt_install(names: Sequence[str]) -> None:
     options = ["-q", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]
-    command = ["apt-get", *options, "install", "--no-install-recommends", *NEEDED, PLUGINS]
+    command = ["apt-get", *options, "install", "--no-install-recommends", *names]
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     said = ""
     for attempt in range(ATTEMPTS):

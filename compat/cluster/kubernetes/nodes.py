@@ -1,0 +1,42 @@
+"""The nodes as the host sees them: start, stop, and whether they are ready."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from compat.cluster.kubernetes import cgroups, network, node_config
+from compat.cluster.kubernetes.settings import BRIDGE_ADDRESS, DOMAIN, FOLDER, LOG, NODES, ClusterError, node_folder
+from compat.cluster.processes import Registry
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def ready_file(node: str) -> Path:
+    """There once the node's kubelet is Ready and its GPUs are listed; removed before the node is started."""
+    return node_folder(node) / "ready"
+
+
+def start(registry: Registry, environ: dict[str, str]) -> None:
+    """Start the nodes that do not run. Each finds the API server by itself."""
+    resolv = FOLDER / "resolv.conf"
+    resolv.write_text(f"search {DOMAIN}\nnameserver {BRIDGE_ADDRESS}\n")
+    for node in NODES:
+        if registry.pid(node) is None:
+            _start(registry, node, environ)
+
+
+def _start(registry: Registry, node: str, environ: dict[str, str]) -> None:
+    inside = registry.pid(network.holder(node))
+    if inside is None:
+        raise ClusterError(f"the network namespace of {node} is gone")
+    folder = node_folder(node)
+    # What a node that was killed left running is gone with its namespaces; its pods are told apart by the API server.
+    for name in ("kubelet", "var-log", "var-cni", "log", "containerd"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    ready_file(node).unlink(missing_ok=True)
+    node_config.write(node)
+    cgroups.make(node)
+    # Joins the groups first: the group it is in when it gets a cgroup namespace becomes the root of the node's view.
+    command = [sys.executable, "-m", "compat.cluster.kubernetes.node_enter", node, str(inside)]
+    registry.start(node, command, {**environ, "PYTHONPATH": str(CHECKOUT)}, LOG / f"{node}.log")
