@@ -21,9 +21,11 @@ from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
 from shim.control.index.store import Store
+from shim.core.model import states
 from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
 
-FORGET_EVERY = 600.0  # seconds between looks at what has ended long ago
+FORGET_EVERY = 500  # ends of jobs between looks at what memory may forget
 
 
 @runtime_checkable
@@ -58,7 +60,8 @@ class Controller:
         self.allocations = Allocations(self.world, self.dispatcher)
         self.observing = Observing(self.world, self._cluster_changed)
         self.server = Server(self._operations(), self._look_idle)
-        self.world.book.followers.append(lambda _old, _job: self._look_idle())
+        self._ends = 0
+        self.world.book.followers.append(self._changed)
 
     async def run(self, sock: socket.socket) -> None:
         """Serves until told to stop, or idle for long enough."""
@@ -70,8 +73,7 @@ class Controller:
 
     async def open(self) -> None:
         """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""
-        longest = max((cluster.min_job_age for cluster in self._clusters), default=0)
-        self.world.book.load(longest)
+        self.world.book.load(self._memory)
         for cluster in self._clusters:
             backend = self._make(cluster)
             self.world.backends[cluster.name] = backend
@@ -115,15 +117,25 @@ class Controller:
             log.info("idle for %s s: leaving", self._idle_after)
             self.stop()
 
+    @property
+    def _memory(self) -> float:
+        """How long ended jobs are kept in memory, in seconds: as long as dependencies look at them."""
+        return max((cluster.min_job_age for cluster in self._clusters), default=0)
+
+    def _changed(self, old: Job | None, job: Job) -> None:
+        self._look_idle()
+        if job.state in states.TERMINAL:
+            self._ends += 1
+            if self._ends % FORGET_EVERY == 0:
+                self.world.book.forget_before(self._clock() - self._memory)
+
     def _cluster_changed(self, name: str) -> None:
         self.dispatcher.kick()
 
     def _operations(self) -> dict[str, Operation]:
         world = self.world
 
-        def order(job: Any) -> None:
-            self.dispatcher.launcher.order(job)
-
+        order = self.dispatcher.launcher.order
         return {
             "ping": self._ping,
             "shutdown": self._shutdown,

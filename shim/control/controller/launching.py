@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from shim.control import launchers, starter
@@ -17,6 +18,8 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
+
+RETRY = 1.0  # seconds until what could not be written is tried again
 
 
 class Launcher:
@@ -75,8 +78,9 @@ class Launcher:
                     change.put(running.not_started(current, reason, transient, cluster, now), now)
                 change.drop_orders(current)
         except IndexFault as fault:
-            # The row still says CONFIGURING: the next controller starts it again.
+            # The row still says CONFIGURING: the start is tried again, here or by the next controller.
             log.error("%s", fault)
+            asyncio.get_running_loop().call_later(RETRY, self.launch, current)
         self._changed()
 
     def order(self, job: Job) -> None:

@@ -1,0 +1,154 @@
+"""A full disk, a forgotten past, strange requests: nothing is lost, and nobody sees a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from shim.control import paths
+from shim.control.backends.base import Run
+from shim.control.controller import spool
+from shim.control.controller.server import Server
+from shim.control.index.errors import IndexUnavailable
+from shim.control.protocol import PROTOCOL
+from shim.core.errors import ShimError
+from tests.control.controller.fakes import NOW, Bench, Client, bench, submission
+
+
+def full(*_arguments: object, **_fields: object) -> None:
+    raise IndexUnavailable("index.db", "database or disk is full")
+
+
+async def ended(box: Bench, state: str = "COMPLETED", status: int = 0) -> int:
+    job_id = await box.submit()
+    box.backend.tell(job_id, "started")
+    box.backend.tell(job_id, "ended", state=state, status=status)
+    await box.settle()
+    return job_id
+
+
+@bench
+async def test_a_submission_to_a_full_disk_leaves_nothing(box: Bench) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spool, "_write", lambda path, _content: os.open(path + "/nosuch/x", os.O_WRONLY))
+        with pytest.raises(ShimError, match="cannot use the job index"):
+            await box.submit(token="a")
+    assert box.store.jobs() == []
+    assert await box.submit(token="a") == 1
+
+
+@bench
+async def test_lines_that_cannot_be_written_are_kept(box: Bench) -> None:
+    job_id = await box.submit()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(box.store, "save_job", full)
+        box.backend.tell(job_id, "started")
+        await box.settle()
+    assert box.job(job_id).state == "CONFIGURING"
+    box.controller.observing.flush()
+    assert box.job(job_id).state == "RUNNING"
+
+
+@bench
+async def test_a_pass_that_cannot_be_written_starts_nothing(box: Bench) -> None:
+    job_id = await box.submit(hold=True)
+    await box.results("release_job", {"job_id": await box.submit(hold=True)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(box.store, "transition", full)
+        with pytest.raises(ShimError, match="disk is full"):
+            await box.submit()
+    assert len(box.backend.starts) == 1
+    assert box.job(job_id).reason == "JobHeldUser"
+    await box.results("release_job", {"job_id": job_id})
+    assert len(box.backend.starts) == 2
+
+
+@bench
+async def test_what_memory_forgot_is_found_in_the_index(box: Bench) -> None:
+    job_id = await ended(box, "FAILED", 256)
+    array = await box.submit(array="0-1")
+    for job in box.store.array("local", array):
+        box.backend.tell(job.job_id, "started")
+        box.backend.tell(job.job_id, "ended", state="FAILED", status=512)
+    await box.settle()
+    box.controller.world.book.forget_before(NOW + 1000)
+    assert box.controller.world.book.jobs == {}
+    assert (await box.ask("wait", job_id=job_id))["exit_status"] == 256
+    assert (await box.ask("wait", job_id=array))["exit_status"] == 512
+    never = await box.submit(dependency=f"afterok:{array}")
+    assert box.job(never).reason == "DependencyNeverSatisfied"
+    assert await box.results("requeue", {"job_id": job_id}) == [None]
+    await box.pass_time(3)
+    assert box.backend.starts[-1] == Run(cluster="local", job_id=job_id, restart=1)
+
+
+@bench
+async def test_an_array_is_not_forgotten_in_parts(box: Bench) -> None:
+    array = await box.submit(array="0-3%1")
+    first = next(job for job in box.store.array("local", array) if job.array_task_id == 0)
+    box.backend.tell(first.job_id, "started")
+    box.backend.tell(first.job_id, "ended", state="FAILED", status=256)
+    await box.settle()
+    box.controller.world.book.forget_before(NOW + 1000)
+    assert len(box.controller.world.book.known("local", array, None)) == 3
+
+
+@bench
+async def test_lines_of_a_run_whose_end_is_committed_let_it_go_again(box: Bench) -> None:
+    job_id = await ended(box)
+    run = Run(cluster="local", job_id=job_id)
+    box.controller.observing.happened(run, {"n": 3, "at": NOW, "kind": "ended", "state": "FAILED", "status": 1})
+    await box.settle()
+    assert box.job(job_id).state == "COMPLETED"
+    assert box.backend.forgotten == [run, run]
+
+
+@bench
+async def test_an_unknown_line_changes_nothing(box: Bench) -> None:
+    job_id = await box.submit()
+    box.backend.tell(job_id, "what is this")
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    assert box.job(job_id).state == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"protocol": PROTOCOL, "op": "nosuch"}, "error: the controller does not know 'nosuch'"),
+        ({"protocol": 0, "op": "ping"}, "error: the controller speaks protocol 1, this command 0"),
+        ({"op": "ping"}, "error: the controller speaks protocol 1, this command None"),
+        ({"protocol": PROTOCOL, "op": "submit"}, "error: internal error in the controller: KeyError: 'request'"),
+        ({"protocol": PROTOCOL, "op": "wait", "job_id": "x"}, "error: internal error in the controller: ValueError"),
+        ({"protocol": PROTOCOL, "op": "wait", "job_id": 9}, "error: Invalid job id specified"),
+    ],
+)
+def test_strange_requests_are_answered(message: dict[str, object], text: str, state_dir: Path) -> None:
+    @bench
+    async def ask(box: Bench) -> None:
+        server: Server = box.controller.server
+        reply = await server._answer(Client(), message)  # type: ignore[arg-type]
+        assert reply["ok"] is False
+        assert reply["lines"][0].startswith(text)
+
+    ask(state_dir)
+
+
+@bench
+async def test_many_jobs_make_few_passes(box: Bench) -> None:
+    passes = 0
+    run = box.controller.dispatcher._pass
+
+    def counted() -> None:
+        nonlocal passes
+        passes += 1
+        run()
+
+    box.controller.dispatcher._pass = counted  # type: ignore[method-assign]
+    await asyncio.gather(*(box.controller.server._operations["submit"](Client(), submission()) for _ in range(20)))  # type: ignore[arg-type]
+    await box.settle()
+    assert 1 <= passes <= 3
+    assert os.path.isdir(paths.spool_dir())
