@@ -10,7 +10,7 @@ from shim.core import script
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options import values
 from shim.core.options.batch import settle
-from shim.core.options.merge import COMMAND_LINE, Settings, read_line
+from shim.core.options.merge import first_pass
 from shim.core.options.request import job_request
 from shim.core.options.support import refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+    from shim.core.options.merge import Settings
     from shim.core.options.option import Option
 
 PROGRAM = "sbatch"
@@ -47,14 +48,6 @@ class Source:
 
 def main(argv: List[str]) -> int:
     """Runs sbatch with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
-    found, words = read_line(PROGRAM, argv)
-    early = {option.field: text for option, text in found}
-    for name in ("help", "usage", "version"):
-        if name in early:
-            from shim.core.options.usage import text_for
-
-            sys.stdout.write(text_for(PROGRAM, name))
-            return 0
     try:
         directory = os.getcwd()
     except OSError as error:
@@ -62,12 +55,12 @@ def main(argv: List[str]) -> int:
     context = values.Context(time.time(), os.getuid(), _read)
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.
-        Settings(PROGRAM, context).put_all(found, COMMAND_LINE)
+        found, words = first_pass(PROGRAM, argv, context)
         source = _source(found, words, directory)
         settings, notes = _settle(context, found, source)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
-        return 0
+        return shown.code
     if settings.get("verbose"):
         from shim.core.options.dump import defined_options
 

@@ -288,8 +288,25 @@ def test_texts(controller: Controller, capsys: pytest.CaptureFixture[str], optio
     assert capsys.readouterr().out.startswith(start)
 
 
+@pytest.mark.parametrize(
+    "argv, code, out",
+    [
+        (["-V", "--nosuch"], 0, "slurm 22.05.8\n"),
+        (["-V", "--time=abc"], 0, "slurm 22.05.8\n"),
+        (["--nosuch", "-V"], 255, ""),
+        (["--time=abc", "-V"], 255, ""),
+        (["--gres=help"], 0, "Valid gres options are:\ngpu[[:type]:count]\n"),
+    ],
+)
+def test_the_first_word_that_counts(
+    controller: Controller, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, out: str
+) -> None:
+    assert run(*argv) == code
+    assert capsys.readouterr().out == out
+
+
 def test_hint_help(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--hint=help", "--wrap=true") == 0
+    assert run("--hint=help", "--wrap=true") == 1
     out, err = capsys.readouterr()
     assert "memory_bound" in out
     assert err == ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shim.core.options.merge import COMMAND_LINE, Settings, put_environment, put_hostfile, read_line
+from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment, put_hostfile
 from shim.core.options.support import refuse_het, refuse_unsupported
-from shim.core.options.values import Shown
 from shim.core.options.verify import verify
 
 TYPE_CHECKING = False
@@ -21,12 +20,7 @@ def settle(
 
     Raises ShimError with Slurm's text and code, Unsupported for what cannot be had here, Shown for ``--help`` and the like.
     """
-    found, words = read_line(command, argv)
-    for option, _ in found:
-        if option.field in ("help", "usage", "version"):
-            from shim.core.options.usage import text_for
-
-            raise Shown(text_for(command, option.field))
+    found, words = first_pass(command, argv, context)
     if ":" in words:
         raise refuse_het()
     settings = Settings(command, context)

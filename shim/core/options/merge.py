@@ -8,7 +8,7 @@ from __future__ import annotations
 from shim.core.errors import UsageError
 from shim.core.options.getopt import parse
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import read_nodefile, value_of
+from shim.core.options.values import Shown, read_nodefile, value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ COMMAND_LINE = "command line"
 
 # Options that sbatch obeys before it reads the script; a directive cannot set them.
 EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap")
+_TEXTS = ("help", "usage", "version")
 _STORED_AS = {"cluster": "clusters"}
 
 
@@ -58,8 +59,12 @@ class Settings:
         self.sources.pop(name, None)
 
     def put(self, option: Option, text: Optional[str], source: str) -> None:
-        """Reads one option. ShimError with Slurm's text if the value is bad."""
+        """Reads one option. ShimError with Slurm's text if the value is bad, Shown for --help and the like."""
         name = _STORED_AS.get(option.field, option.field)
+        if name in _TEXTS:
+            from shim.core.options.usage import text_for
+
+            raise Shown(text_for(self.command, name))
         value = value_of(option, text, self.context)
         if option.kind == "level" and text is None:
             if self.sources.get(name) == ENVIRONMENT:
@@ -90,6 +95,19 @@ class Settings:
 def read_line(command: str, argv: Sequence[str]) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
     """The options of a command line, not read yet, and the words from the first that is none."""
     return parse(command, argv, options_of(command))
+
+
+def first_pass(
+    command: str, argv: Sequence[str], context: Context
+) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
+    """``read_line`` as sbatch does it: every value is read as it is met, so the first mistake, or --help, is what counts."""
+    found: List[Tuple[Option, Optional[str]]] = []
+    words: List[str] = []
+    try:
+        words = parse(command, argv, options_of(command), found=found)[1]
+    finally:
+        Settings(command, context).put_all(found, COMMAND_LINE)
+    return found, words
 
 
 def put_directive(settings: Settings, words: Sequence[str]) -> None:

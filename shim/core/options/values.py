@@ -22,12 +22,10 @@ NODES_INFINITE = 0
 
 
 class Shown(ShimError):
-    """Not a refusal: an option asked for a text (``--hint=help``) and nothing else is to be done. ``text`` goes to stdout."""
+    """Not a refusal: an option asked for a text (``--help``) and nothing else is to be done. ``text`` goes to stdout."""
 
-    code = 0
-
-    def __init__(self, text: str = "") -> None:
-        super().__init__()
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(code=code)
         self.text = text
 
 
@@ -283,7 +281,7 @@ def _hosts(option: Option, text: Optional[str], context: Context) -> str:
 
 def _gres(option: Option, text: Optional[str], context: Context) -> str:
     if (text or "").lower() == "help":
-        raise Shown()
+        raise Shown("Valid gres options are:\ngpu[[:type]:count]\n")
     return text or ""
 
 

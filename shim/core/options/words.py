@@ -118,7 +118,7 @@ def _yes_no(option: Option, text: Optional[str]) -> bool:
 def _hint(option: Option, text: Optional[str]) -> str:
     word = (text or "").lower()
     if word == "help":
-        raise Shown(HINT_HELP)
+        raise Shown(HINT_HELP, code=1)
     if word not in HINTS:
         raise ShimError(f'error: unrecognized --hint argument "{text or ""}", see --hint=help')
     return word
