@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL
@@ -33,13 +34,14 @@ else:
     import _signal
 
 TERMINATED = 143
+LOCK_PATIENCE = 0.3  # seconds: who looks whether an agent lives holds its lock for a moment
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between attempts to reach the leader; then the last of them again
 _LEADER_LIMIT = 60.0  # seconds in which a leader must be reachable
 
 
 def run(run_dir: str, index: int) -> int:
     """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done."""
-    lock = take_lock(run_dir, index)
+    lock = take_lock(run_dir, index, LOCK_PATIENCE)
     if lock is None:
         return 0
     try:
@@ -58,14 +60,22 @@ def run(run_dir: str, index: int) -> int:
         os.close(lock)
 
 
-def take_lock(run_dir: str, index: int) -> int | None:
-    """The descriptor that holds agent ``index``'s lock, with the agent's pid in the file; None: somebody else holds it."""
+def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
+    """The descriptor that holds agent ``index``'s lock, with the agent's pid in the file; None: somebody else holds it.
+
+    Trying the lock is also how others see whether the agent lives, so one that is taken is tried again for ``patience`` seconds.
+    """
     fd = os.open(os.path.join(run_dir, f"lock.{index}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                os.close(fd)
+                return None
+            time.sleep(0.01)
     os.ftruncate(fd, 0)
     os.write(fd, f"{os.getpid()}\n".encode("ascii"))
     return fd
