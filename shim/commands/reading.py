@@ -105,6 +105,12 @@ def answered(program: str, values: dict[str, str]) -> bool:
     return False
 
 
+def not_found(line: str) -> int:
+    """Says on stdout, as scontrol does, that something is not there; the exit code."""
+    put([line])
+    return 1
+
+
 def free_memory() -> int | None:
     """This machine's free memory in MiB, as slurmd counts it; None where the kernel does not tell."""
     try:

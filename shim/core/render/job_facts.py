@@ -5,7 +5,7 @@ from __future__ import annotations
 from shim.core import hostlist
 from shim.core.model import states
 from shim.core.model.request import INFINITE, INVALID_TIME
-from shim.core.tres import parse_gpus, parse_gres, show_gpus_field, show_gres_field, tres_text
+from shim.core.tres import gpu_count, parse_gres, show_gpus_field, show_gres_field, tres_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ def end_time(job: Job, view: View) -> float:
     return job.end_time or (job.start_time + 60 * limit if job.start_time else 0)
 
 
+def eligible_time(job: Job) -> float:
+    """Since when the job may start; of one that is held, when it could at the earliest. 0 = unknown."""
+    return job.eligible_time or float(job.request.begin)
+
+
 def partition_of(job: Job, cluster: Cluster | None) -> Partition | None:
     """The job's partition; of several that it may wait for, the first."""
     if cluster is None:
@@ -120,9 +125,9 @@ def gpu_total(job: Job) -> int:
     request = job.request
     try:
         per_node = sum(count for name, _, count in parse_gres(request.gres or "") if name == "gpu")
-        per_node += sum(count for _, count in parse_gpus(request.gpus_per_node or ""))
-        whole = sum(count for _, count in parse_gpus(request.gpus or ""))
-        per_task = sum(count for _, count in parse_gpus(request.gpus_per_task or ""))
+        per_node += gpu_count(request.gpus_per_node)
+        whole = gpu_count(request.gpus)
+        per_task = gpu_count(request.gpus_per_task)
     except ValueError:
         return 0
     return whole or per_node * job.nodes or per_task * job.tasks
@@ -136,15 +141,24 @@ def memory_total(job: Job, view: View) -> int:
         return job.request.mem_per_gpu * gpu_total(job)
     amount, per_cpu = min_memory(job, view)
     if amount:
-        return amount * (job.cpus if per_cpu else job.nodes)
+        return amount * (job.cpus if per_cpu else _nodes_counted(job))
     # A job that does not say could get all of a node: so Slurm shows it while it waits.
     node = _first_node(job, view.cluster)
-    return node.memory * job.nodes if node else 0
+    return node.memory * _nodes_counted(job) if node else 0
+
+
+def _nodes_counted(job: Job) -> int:
+    """How many nodes TRES counts: while the job waits, those it asked for, not those it is thought to need."""
+    if job.shares or job.request.ntasks_per_node is not None:
+        return job.nodes
+    return job.request.min_nodes or 1
 
 
 def tres(job: Job, view: View) -> str:
-    """``cpu=4,mem=4000M,node=2,billing=4,gres/gpu=2``."""
-    return tres_text(job.cpus, memory_total(job, view), job.nodes, {"gpu": gpu_total(job)})
+    """``cpu=4,mem=4000M,node=2,billing=4,gres/gpu=2``. GPUs are counted once the job has them."""
+    return tres_text(
+        job.cpus, memory_total(job, view), _nodes_counted(job), {"gpu": gpu_total(job) if job.shares else 0}
+    )
 
 
 def over_subscribe(job: Job) -> str:

@@ -169,7 +169,7 @@ def names() -> dict[str, tuple[str, Show]]:
             "deadline": ("DEADLINE", lambda job, view: view.stamp(job.request.deadline)),
             "delayboot": ("DELAY_BOOT", constant("0:00")),
             "derivedec": ("DERIVED_EC", lambda job, view: str(job.derived_status)),
-            "eligibletime": ("ELIGIBLE_TIME", lambda job, view: view.stamp(job.eligible_time)),
+            "eligibletime": ("ELIGIBLE_TIME", lambda job, view: view.stamp(facts.eligible_time(job))),
             "exit_code": ("EXIT_CODE", lambda job, view: str(job.exit_status)),
             "lastschedeval": ("LAST_SCHED_EVAL", lambda job, view: view.stamp(job.last_sched)),
             "maxcpus": ("MAX_CPUS", lambda job, view: str(job.cpus)),
@@ -186,6 +186,7 @@ def names() -> dict[str, tuple[str, Show]]:
             "stderr": ("STDERR", lambda job, view: job.stderr or job.stdout),
             "stdin": ("STDIN", lambda job, view: job.stdin or "/dev/null"),
             "stdout": ("STDOUT", lambda job, view: job.stdout),
+            "wait4switch": ("WAIT4SWITCH", lambda job, view: "5:00" if job.request.switches else "0:00"),
             "tres-alloc": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
             "tres": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
             "tres-per-job": ("TRES_PER_JOB", lambda job, view: _gpus(job.request.gpus)),
@@ -211,7 +212,7 @@ _CONSTANTS = (
     " resizetime=RESIZE_TIME=N/A selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
     " siblingsactiveraw=ACTIVE_SIBLINGS_RAW=NA siblingsviable=VIABLE_SIBLINGS=NA"
     " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0 system_comment=SYSTEM_COMMENT=(null)"
-    " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A wait4switch=WAIT4SWITCH=0:00"
+    " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A"
 )
 
 

@@ -76,7 +76,7 @@ def _times(job: Job, view: View) -> list[str]:
     return [
         f"RunTime={show_clock(facts.time_used(job, view.now))} TimeLimit={show_limit(facts.time_limit(job, view))}"
         f" TimeMin={minimum}",
-        f"SubmitTime={view.stamp(job.submit_time, 'Unknown')} EligibleTime={view.stamp(job.eligible_time, 'Unknown')}",
+        f"SubmitTime={view.stamp(job.submit_time, 'Unknown')} EligibleTime={view.stamp(facts.eligible_time(job), 'Unknown')}",
         f"AccrueTime={view.stamp(accrue_time(job), 'Unknown')}",
         f"StartTime={view.stamp(job.start_time, 'Unknown')} EndTime={view.stamp(facts.end_time(job, view), 'Unknown')}"
         f" Deadline={view.stamp(request.deadline)}",
@@ -98,7 +98,7 @@ def _sizes(job: Job, view: View) -> list[str]:
     tasks = "N/A" if never_ran and request.ntasks is None and request.ntasks_per_node is None else str(job.tasks)
     return [
         f"NumNodes={nodes} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.cpus_per_task or 1}"
-        " ReqB:S:C:T=0:0:*:*",
+        f" ReqB:S:C:T=0:0:{request.cores_per_socket or '*'}:{request.threads_per_core or '*'}",
         f"TRES={facts.tres(job, view)}",
         f"Socks/Node={request.sockets_per_node or '*'} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"
         f"{request.ntasks_per_socket or '*'}:{request.ntasks_per_core or '*'}"
@@ -152,8 +152,8 @@ def _files(job: Job) -> list[str]:
         lines += [f"StdErr={job.stderr or job.stdout}", f"StdIn={job.stdin or '/dev/null'}", f"StdOut={job.stdout}"]
     if job.request.switches:
         count, _, wait = job.request.switches.partition("@")
-        lines.append(f"Switches={count}@{wait or '00:00:00'}")
-    return [*lines, "Power="]
+        lines.append(f"Switches={count}@{wait or '00:05:00'}")
+    return [*lines, "Power=", *(["SpreadJob=Yes"] if job.request.spread_job else [])]
 
 
 def _extras(job: Job) -> list[str]:

@@ -1,0 +1,91 @@
+"""``scontrol show job`` and ``scontrol show step``."""
+
+from __future__ import annotations
+
+import time
+
+from shim.commands import reading
+from shim.commands.job_ids import JobId, narrowed, parse_job_id
+from shim.control.index.query import JobQuery
+from shim.core.errors import ShimError, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.commands.scontrol import Session
+    from shim.control.index.reader import Reader
+    from shim.core.model.job import Job
+
+_NO_JOB = "Invalid job id specified"
+
+
+def jobs(session: Session, wanted: str | None) -> int:
+    """Every job that is still remembered, or those of one id or array."""
+    from shim.core.render.scontrol_job import job_record
+
+    reader = reading.open_index("scontrol")
+    found = _visible(reader, session, None)
+    if wanted is None:
+        if not found:
+            reading.put(["No jobs in the system"])
+            return 0
+    else:
+        one = parse_job_id(wanted)
+        if one is None or "[" in wanted:
+            raise ShimError(plain(f"scontrol_print_job error: {_NO_JOB}"))
+        known = _visible(reader, session, one)
+        if not known:
+            raise ShimError(plain(f"slurm_load_jobs error: {_NO_JOB}"))
+        found = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
+        if not found:
+            return reading.not_found(f"Job {wanted} not found")
+    view = reading.view(session.cluster)
+    reading.put([job_record(job, view, details=session.details, oneliner=session.oneliner) for job in found])
+    return 0
+
+
+def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list[Job]:
+    """The jobs that have not ended or ended less than MinJobAge ago; those of one id or array only if it is given."""
+    if reader is None:
+        return []
+    age = reading.site_cluster(session.cluster).min_job_age
+    return reader.jobs(
+        JobQuery(
+            cluster=session.cluster or "",
+            job_ids=(one.job_id,) if one is not None else (),
+            active=False,
+            ended_since=time.time() - age,
+        )
+    )
+
+
+def steps(session: Session, wanted: str | None) -> int:
+    """The steps that run: all, those of a job, or one."""
+    from shim.core.render.scontrol_job import step_record
+    from shim.core.render.step_fields import step_order
+
+    reader = reading.open_index("scontrol")
+    one = parse_job_id(wanted) if wanted is not None else None
+    if wanted is not None and one is None:
+        raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
+    jobs = _visible(reader, session, one)
+    if one is not None:
+        jobs = [part for part in (narrowed(job, [one]) for job in jobs) if part is not None]
+        if not jobs:
+            if one.step is not None:
+                return reading.not_found(f"Job step {wanted} not found")
+            raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
+    by_run = {(job.job_id, job.restarts): job for job in jobs}
+    items = [
+        (by_run[step.job_id, step.restart], step)
+        for step in (reader.steps(jobs, running=True) if reader is not None else [])
+        if one is None or one.step in (None, step.step_id)
+    ]
+    if not items:
+        if wanted is None:
+            reading.put(["No job steps in the system"])
+            return 0
+        return reading.not_found(f"Job step {wanted} not found")
+    view = reading.view(session.cluster)
+    ordered = sorted(items, key=step_order)
+    reading.put([step_record(job, step, view, oneliner=session.oneliner) for job, step in ordered])
+    return 0

@@ -1,0 +1,137 @@
+"""``scontrol show node``, ``partition``, ``config`` and ``licenses``."""
+
+from __future__ import annotations
+
+import os
+
+from shim.commands import reading
+from shim.control.index.query import JobQuery
+from shim.core.model import states
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.commands.scontrol import Session
+    from shim.core.model.cluster import Cluster
+    from shim.core.model.job import Job
+    from shim.core.render.node_state import NodeUse
+    from shim.core.render.scontrol_node import Machine
+
+
+def nodes(session: Session, wanted: str | None) -> int:
+    """All nodes, or those of a host list."""
+    from shim.core import hostlist
+    from shim.core.render.scontrol_node import node_record
+
+    cluster = reading.site_cluster(session.cluster)
+    names = [node.name for node in cluster.nodes]
+    if wanted is not None:
+        try:
+            names = hostlist.expand(wanted)
+        except hostlist.HostlistError:
+            names = [wanted]
+    known = _uses(cluster)
+    machine = _machine(cluster)
+    view = reading.view(session.cluster)
+    code = 0
+    for name in names:
+        if name not in known:
+            code = reading.not_found(f"Node {name} not found")
+            continue
+        use = known[name]
+        reading.put([node_record(cluster, use, machine, view, details=session.details, oneliner=session.oneliner)])
+    return code
+
+
+def _uses(cluster: Cluster) -> dict[str, NodeUse]:
+    from shim.core.render.node_state import uses
+
+    return uses(cluster, _holders(cluster))
+
+
+def _holders(cluster: Cluster) -> list[Job]:
+    """The jobs that hold something of the cluster."""
+    reader = reading.open_index("scontrol")
+    query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
+    return reader.jobs(query) if reader is not None else []
+
+
+def _machine(cluster: Cluster) -> Machine:
+    from shim.core.render.scontrol_node import Machine
+
+    if cluster.backend != "local":
+        return Machine()
+    system = os.uname()
+    return Machine(
+        arch=system.machine,
+        system=f"{system.sysname} {system.release} {system.version.partition(' (')[0]}",
+        boot_time=reading.boot_time(),
+        load=os.getloadavg()[0],
+        free_memory=reading.free_memory(),
+    )
+
+
+def partitions(session: Session, wanted: str | None) -> int:
+    """All partitions, or one."""
+    from shim.core.render.scontrol_node import partition_record
+
+    cluster = reading.site_cluster(session.cluster)
+    found = [one for one in cluster.partitions if wanted in (None, one.name)]
+    if wanted is not None and not found:
+        return reading.not_found(f"Partition {wanted} not found")
+    reading.put([partition_record(cluster, one, oneliner=session.oneliner) for one in found])
+    return 0
+
+
+def config(session: Session, wanted: str | None) -> int:
+    """The whole configuration: Slurm, too, takes no notice of a name behind it."""
+    import pwd
+
+    from shim.control import paths
+    from shim.core.render.scontrol_config import config_lines
+
+    cluster = reading.site_cluster(session.cluster)
+    view = reading.view(session.cluster)
+    uid = os.getuid()
+    try:
+        user = f"{pwd.getpwuid(uid).pw_name}({uid})"
+    except KeyError:
+        user = str(uid)
+    host = os.uname().nodename
+    reader = reading.open_index("scontrol")
+    lines = config_lines(
+        cluster,
+        host=host,
+        user=user,
+        state_dir=paths.state_dir(),
+        boot=view.stamp(reading.boot_time(), "Unknown"),
+        next_id=max(cluster.first_job_id, reader.last_job_id() + 1 if reader is not None else 1),
+    )
+    reading.put([f"Configuration data as of {view.stamp(view.now)}", *lines, "", f"Slurmctld(primary) at {host} is UP"])
+    return 0
+
+
+def licenses(session: Session, wanted: str | None) -> int:
+    """All licences, or one, with what running jobs hold of them."""
+    cluster = reading.site_cluster(session.cluster)
+    found = [one for one in cluster.licenses if wanted in (None, one.name)]
+    if not found:
+        reading.put(["No licenses configured in Slurm."])
+        return 0
+    used = _licenses_used(cluster)
+    for one in found:
+        taken = min(one.count, used.get(one.name, 0))
+        words = [
+            f"LicenseName={one.name}",
+            f"    Total={one.count} Used={taken} Free={one.count - taken} Reserved=0 Remote=no",
+        ]
+        reading.put([words[0] + words[1][3:] if session.oneliner else "\n".join(words)])
+    return 0
+
+
+def _licenses_used(cluster: Cluster) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for job in _holders(cluster):
+        for word in (job.request.licenses or "").split(","):
+            name, _, count = word.partition(":")
+            found[name] = found.get(name, 0) + (int(count) if count.isdigit() else 1)
+    return found

@@ -1,0 +1,127 @@
+"""What is derived from a job's record: memory, TRES, times and limits, as measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shim.core.model.job import Job
+from shim.core.render import job_facts as facts
+from shim.core.render.scontrol_job import job_record
+from shim.core.render.view import View
+from tests import reference
+
+PLAIN = reference.cluster().replace(def_mem_per_cpu=None)
+
+
+def view(default_memory: bool = False) -> View:
+    cluster = reference.cluster() if default_memory else PLAIN
+    return View(reference.NOW, lambda: cluster)
+
+
+def waiting(cpus: int = 1, nodes: int = 1, tasks: int = 1, **fields: Any) -> Job:
+    return reference.job(1, cpus=cpus, nodes=nodes, tasks=tasks, request=reference.request(**fields))
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (waiting(), "cpu=1,mem=16000M,node=1,billing=1"),
+        (waiting(2, 2, 2, min_nodes=2), "cpu=2,mem=32000M,node=2,billing=2"),
+        (waiting(9, 2, 9, ntasks=9), "cpu=9,mem=16000M,node=1,billing=9"),
+        (waiting(4, 2, 4, min_nodes=2, mem_per_node=2048), "cpu=4,mem=4G,node=2,billing=4"),
+        (waiting(6, 1, 3, mem_per_cpu=500), "cpu=6,mem=3000M,node=1,billing=6"),
+        (waiting(gpus="2", mem_per_gpu=100), "cpu=1,mem=200M,node=1,billing=1"),
+        (reference.running(1, "n1,n2", 2), "cpu=4,mem=4000M,node=2,billing=4"),
+        (reference.queue()[0], "cpu=4,mem=4000M,node=2,billing=4,gres/gpu=2"),
+    ],
+)
+def test_tres(job: Job, expected: str) -> None:
+    assert facts.tres(job, view()) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "default", "expected"),
+    [
+        ({}, False, (0, False)),
+        ({}, True, (1000, True)),
+        ({"mem_per_node": 0}, True, (0, False)),
+        ({"mem_per_cpu": 5}, True, (5, True)),
+    ],
+)
+def test_memory_asked_for(fields: dict[str, Any], default: bool, expected: tuple[int, bool]) -> None:
+    assert facts.min_memory(waiting(**fields), view(default)) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, 0),
+        ({"gres": "gpu:a100:2"}, 6),
+        ({"gres": "shard:2"}, 0),
+        ({"gpus_per_node": "2"}, 6),
+        ({"gpus": "a100:1,v100:3"}, 4),
+        ({"gpus_per_task": "2"}, 8),
+    ],
+)
+def test_gpus_asked_for(fields: dict[str, Any], expected: int) -> None:
+    assert facts.gpu_total(waiting(4, 3, 4, **fields)) == expected
+
+
+@pytest.mark.parametrize(
+    ("partition", "limit", "expected"),
+    [("debug", None, -1), ("gpu", None, 30), ("gpu,debug", None, 30), ("gpu", 5, 5), ("gone", None, -1)],
+)
+def test_the_limit_of_a_job_that_named_none_is_its_partitions(partition: str, limit: int | None, expected: int) -> None:
+    assert facts.time_limit(reference.job(1, partition=partition, time_limit=limit), view()) == expected
+
+
+def test_ends_and_durations() -> None:
+    job = reference.running(1, time_limit=10)
+    assert facts.end_time(job, view()) == reference.START + 600
+    assert facts.end_time(job.replace(time_limit=-1), view()) == 0
+    ended = job.replace(state="FAILED", end_time=reference.START + 5)
+    assert facts.end_time(ended, view()) == ended.end_time
+    assert facts.time_used(ended, reference.NOW) == 5
+    stopped = job.replace(state="SUSPENDED", suspend_time=reference.START + 3)
+    assert facts.time_used(stopped, reference.NOW) == 3
+    assert facts.time_used(reference.job(1, start_time=5), reference.NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"spread_job": True}, "   SpreadJob=Yes\n"),
+        ({"switches": "1"}, "   Switches=1@00:05:00\n"),
+        ({"switches": "2@01:00:00"}, "   Switches=2@01:00:00\n"),
+        ({"threads_per_core": 1}, "ReqB:S:C:T=0:0:*:1\n"),
+        ({"ntasks_per_node": 2, "ntasks_per_core": 1}, "NtasksPerN:B:S:C=2:0:*:1 "),
+        ({"mail_type": "END", "mail_user": "a@b"}, "   MailUser=a@b MailType=END\n"),
+        ({"mail_type": "ALL"}, "   MailUser=alice MailType=ALL\n"),
+        ({"gpus": "2", "cpus_per_gpu": 2}, "   CpusPerTres=gres:gpu:2\n   TresPerJob=gres:gpu:2\n"),
+        ({"command": "/w/job.sh", "arguments": ("a", "b c")}, "   Command=/w/job.sh a b c\n"),
+        ({"min_nodes": 2, "max_nodes": 3}, "   NumNodes=1-3 "),
+    ],
+)
+def test_lines_of_a_record(fields: dict[str, Any], line: str) -> None:
+    assert line in job_record(waiting(**fields), view())
+
+
+def test_a_held_job_is_eligible_when_it_was_asked_to_begin() -> None:
+    job = waiting(begin=int(reference.NOW) + 60).replace(eligible_time=0)
+    assert facts.eligible_time(job) == reference.NOW + 60
+    assert facts.eligible_time(waiting().replace(eligible_time=0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "label", "shown"),
+    [
+        ("0-3%1", "7_[0-3%1]", "0-3%1"),
+        (",".join(map(str, range(1, 60, 2))), "7_[1,3,5,7,9,11,13,15,17,19,21,", None),
+    ],
+)
+def test_long_arrays_are_cut(tasks: str, label: str, shown: str | None) -> None:
+    job = reference.job(7, array_job_id=7, array_tasks=tasks)
+    assert facts.label(job) == label
+    assert facts.array_tasks(tasks) == (shown or tasks[:60] + "...")
