@@ -40,23 +40,26 @@ def own(table: str, mounts: str) -> dict[str, str]:
     return found
 
 
-def make(node: str) -> list[Path]:
-    """Make the node's groups (they may exist), and note them for `remove`; returns their folders."""
+def folders(node: str) -> list[Path]:
+    """Where the node's groups are, or will be, seen from the group this process is in."""
     mine = own(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mounts").read_text())
-    if not mine:
-        raise ClusterError("no control groups are mounted")
-    folders = [Path(parent) / f"shim-compat-{node}" for parent in mine.values()]
-    _note(folders)
-    for folder in folders:
+    if not mine or str(ROOT) in mine:
+        # With version 2 only, a group that has processes cannot give controllers to those below it; not tried yet.
+        raise ClusterError("control groups of version 1 are not mounted: name a cluster that is there in KUBECONFIG")
+    return [Path(parent) / f"shim-compat-{node}" for parent in mine.values()]
+
+
+def make(node: str) -> None:
+    """Make the node's groups (they may exist), and note them for `remove`."""
+    wanted = folders(node)
+    RECORD.write_text(json.dumps(sorted({*noted(), *map(str, wanted)})))
+    for folder in wanted:
         try:
             folder.mkdir(exist_ok=True)
         except OSError as problem:
             raise ClusterError(f"no control group can be made: {problem}")
         for name in CPUSET:
             inherit(folder, name)
-        if (folder / "cgroup.controllers").exists():
-            delegate(folder.parent)
-    return folders
 
 
 def inherit(folder: Path, name: str) -> None:
@@ -65,22 +68,10 @@ def inherit(folder: Path, name: str) -> None:
         (folder / name).write_text((folder.parent / name).read_text())
 
 
-def delegate(parent: Path) -> None:
-    """Version 2: let the groups below ``parent`` have every controller that it has itself."""
-    names = (parent / "cgroup.controllers").read_text().split()
-    if names:
-        (parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in names))
-
-
-def join(folders: list[Path]) -> None:
+def join(groups: list[Path]) -> None:
     """Move this process into the groups."""
-    for folder in folders:
+    for folder in groups:
         (folder / "cgroup.procs").write_text(str(os.getpid()))
-
-
-def _note(folders: list[Path]) -> None:
-    known = set(noted()) | {str(folder) for folder in folders}
-    RECORD.write_text(json.dumps(sorted(known)))
 
 
 def noted() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from functools import partial
 
 from compat.cluster import packages
 from compat.cluster.kubernetes import cgroups, control, images, network, nodes, pki, programs
@@ -22,16 +23,9 @@ NEEDED = {
     "gcc": "gcc",
     "libc6-dev": "gcc",
 }
-# In the order of their end: nobody is left to report, or to start again, what ends after.
-PROCESSES = (
-    *NODES,
-    *reversed(control.DAEMONS[1:]),
-    "etcd",
-    control.FORWARDER,
-    *(network.holder(node) for node in NODES),
-    network.CONTROL,
-)
+PROCESSES = (*NODES, *control.DAEMONS, control.FORWARDER, *map(network.holder, NODES), network.CONTROL)
 READY_LIMIT = 240.0
+END_LIMIT = 60.0  # a process that waits for a slow disk cannot be killed before
 
 
 def registry() -> Registry:
@@ -95,23 +89,20 @@ def down() -> None:
     if not FOLDER.exists():
         return
     known = registry()
-    for name in PROCESSES:
-        # Killed, the first process of a node takes the whole node along; the API server would wait for ten seconds.
-        if name == "etcd":
-            known.stop(name)
-        else:
-            _kill(known, name)
+    dying = {name: pid for name in PROCESSES if (pid := known.pid(name)) is not None}
+    begun = {name: start_time(pid) for name, pid in dying.items()}
+    # No state is kept, so nobody needs time to write it. A node's first process takes the whole node along.
+    for name, pid in dying.items():
+        if begun[name]:
+            os.kill(pid, signal.SIGKILL)
+    for name, pid in dying.items():
+        if not wait_for(partial(_ended, pid, begun[name]), END_LIMIT, 0.01):
+            raise ClusterError(f"{name} (process {pid}) does not end")
     cgroups.remove()
     shutil.rmtree(FOLDER)
     if not any(FOLDER.parent.iterdir()):
         FOLDER.parent.rmdir()
 
 
-def _kill(known: Registry, name: str) -> None:
-    pid = known.pid(name)
-    if pid is None:
-        return
-    begun = start_time(pid)
-    os.kill(pid, signal.SIGKILL)
-    if not wait_for(lambda: start_time(pid) != begun, 20, 0.01):
-        raise ClusterError(f"{name} (process {pid}) does not end")
+def _ended(pid: int, begun: str) -> bool:
+    return start_time(pid) != begun

@@ -14,8 +14,7 @@ from compat.cluster.kubernetes import cgroups, network
 
 def main(node: str, network_of: int) -> None:
     """Join the node's control groups, then the namespaces; does not return."""
-    # Read and made anew rather than handed over: both are the same as long as the parent stays where it is.
-    cgroups.join(cgroups.make(node))
+    cgroups.join(cgroups.folders(node))
     own = ["--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc", "--cgroup", "--mount-proc"]
     init = [sys.executable, "-m", "compat.cluster.kubernetes.node_init", node]
     command = [*network.enter(network_of), "unshare", *own, *init]

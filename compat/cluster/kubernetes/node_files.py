@@ -91,6 +91,3 @@ def join_leaf() -> None:
         for name in cgroups.CPUSET:
             cgroups.inherit(leaf, name)
     cgroups.join(leaves)
-    for leaf in leaves:
-        if (leaf / "cgroup.controllers").exists():
-            cgroups.delegate(leaf.parent)

@@ -6,17 +6,18 @@ Runs as process 1 of the node's pid namespace; see ``node_enter``.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from compat.cluster.kubernetes import images, node_config, node_files, programs
+from compat.cluster.kubernetes import images, node_config, node_files
 from compat.cluster.kubernetes.api import Api, gpu_patch, ready_since
 from compat.cluster.kubernetes.settings import API_PORT, BRIDGE_ADDRESS, GPUS, node_folder
 from compat.cluster.processes import wait_for
 
 RESTART_DELAY = 2.0
+IMPORT = "images"
 
 
 class Node:
@@ -30,6 +31,7 @@ class Node:
         self.due: dict[str, float] = {}
         self.api = Api(BRIDGE_ADDRESS, API_PORT, name)
         self.unsettled_since = 0.0
+        self.imported = False
 
     def start(self, daemon: str) -> None:
         """Start ``daemon``; a kubelet has to become Ready and get its GPUs again."""
@@ -45,13 +47,15 @@ class Node:
         """Take note of everything that has ended; a daemon is started again after a moment."""
         while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
             ended = self.pids.pop(pid, None)
-            if ended is not None:
+            if ended == IMPORT and status == 0:
+                self.imported = True
+            elif ended is not None:
                 self.due[ended] = time.monotonic() + RESTART_DELAY
 
     def revive(self) -> None:
@@ -68,16 +72,17 @@ class Node:
         # A kubelet takes away resources it does not know when it registers, so not before that.
         if status != 200 or ready_since(node) < begun:
             return
-        if node["status"]["capacity"].get("nvidia.com/gpu") == str(GPUS):
+        if node["status"]["allocatable"].get("nvidia.com/gpu") != str(GPUS):
+            self.api.ask("PATCH", f"/api/v1/nodes/{self.name}/status", gpu_patch(GPUS))
+        elif self.imported:
             (self.folder / "ready").touch()
             self.unsettled_since = 0.0
-            return
-        self.api.ask("PATCH", f"/api/v1/nodes/{self.name}/status", gpu_patch(GPUS))
 
     def run(self) -> None:
         """Bring everything up and look after it until killed."""
         self.start("containerd")
-        import_images(self.name)
+        self.commands[IMPORT] = import_command(images_present())
+        self.start(IMPORT)
         wait_for(self.api.ready, float("inf"), 0.1)
         self.start("kubelet")
         self.start("kube-proxy")
@@ -91,25 +96,23 @@ class Node:
                 time.sleep(0.5)
 
 
-def import_images(node: str) -> None:
-    """Give containerd the images it does not have yet; waits until it answers."""
-    ctr = [str(programs.find("ctr")), "--address", node_config.SOCKET, "--namespace", "k8s.io", "images"]
-    listed = wait_until_listed(ctr)
-    with (node_folder(node) / "log" / "images.log").open("ab") as log:
-        for image in images.names():
-            if image not in listed:
-                subprocess.run([*ctr, "import", str(images.path(image))], stdout=log, stderr=log, check=True)
-
-
-def wait_until_listed(ctr: list[str]) -> list[str]:
-    """Names of the images containerd has, once it answers."""
-    while not Path(node_config.SOCKET).exists():
-        time.sleep(0.02)
+def images_present() -> list[str]:
+    """Names of the images containerd has; waits until it answers."""
     while True:
-        done = subprocess.run([*ctr, "list", "--quiet"], capture_output=True, text=True)
+        done = subprocess.run([*node_config.ctr(), "list", "--quiet"], capture_output=True, text=True)
         if done.returncode == 0:
             return done.stdout.split()
-        time.sleep(0.1)
+        time.sleep(0.05)
+
+
+def import_command(present: list[str]) -> list[str]:
+    """One command that gives containerd the images it does not have yet, the one of every pod first."""
+    imports = [
+        shlex.join([*node_config.ctr(), "import", str(images.path(name))])
+        for name in images.names()
+        if name not in present
+    ]
+    return ["sh", "-c", " && ".join(imports) or "true"]
 
 
 def main(node: str) -> None:
