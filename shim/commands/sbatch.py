@@ -14,7 +14,6 @@ from shim.core.options.merge import first_pass
 from shim.core.options.request import job_request
 from shim.core.options.support import refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
-from shim.core.options.words import limits_to_pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
         "submit_line": " ".join([PROGRAM, *argv]),
         "submit_host": os.uname().nodename,
         "sid": os.getsid(0),
-        "rlimits": _rlimits(limits_to_pass(settings.get("propagate", ""))),
+        "rlimits": _rlimits(settings.get("propagate")),
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
     }
@@ -211,16 +210,24 @@ def _environment(settings: Settings) -> Dict[str, str]:
     return environment
 
 
-def _rlimits(names: Sequence[str]) -> Dict[str, List[int]]:
-    """The present values of these resource limits, by the names that getrlimit has for them."""
+def _rlimits(text: Optional[str]) -> Dict[str, List[int]]:
+    """The present values of the limits that ``--propagate=text`` names, by the names that getrlimit has for them."""
     import resource
 
+    names: Sequence[str] = _RLIMITS
+    if text is not None:
+        from shim.core.options.words import limits_to_pass
+
+        names = limits_to_pass(text)
     limits = {}
     for name in names:
         number = getattr(resource, f"RLIMIT_{name}", None)
         if number is not None:
             limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
     return limits
+
+
+_RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 
 
 def _say(*lines: str) -> None:

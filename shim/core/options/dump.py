@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shim.core.options.merge import full_path
 from shim.core.options.table_submit import options_of
 from shim.core.options.values import leading_int
 
@@ -26,11 +27,6 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
             lines.append(f"{name:<20}: {_show(settings, name, option.kind, directory)}")
     lines += [_RULE, "end of defined options"]
     return lines
-
-
-def full_path(name: str, directory: str) -> str:
-    """``name`` seen from the root; nothing is resolved."""
-    return name if name.startswith("/") else f"{directory}/{name}"
 
 
 def _show(settings: Settings, name: str, kind: str, directory: str) -> str:

@@ -138,3 +138,8 @@ def put_hostfile(settings: Settings, environ: Mapping[str, str]) -> None:
         settings.values["nodelist"] = read_nodefile(path, settings.context)
         settings.sources["nodelist"] = ENVIRONMENT
         settings.texts["nodelist"] = settings.values["nodelist"]
+
+
+def full_path(name: str, directory: str) -> str:
+    """``name`` seen from the root; nothing is resolved."""
+    return name if name.startswith("/") else f"{directory}/{name}"

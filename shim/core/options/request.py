@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shim.core.errors import RequestError
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.options.dump import full_path
+from shim.core.options.merge import full_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

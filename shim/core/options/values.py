@@ -336,33 +336,24 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
 }
 
 
-def _word_reader(kind: str) -> Callable[[Option, Optional[str], Context], Any]:
-    """Readers of word lists are a module of their own: most scripts need none of them."""
+def _of_words(option: Option, text: Optional[str], context: Context) -> Any:
+    """Readers of words are modules of their own: most scripts need few of them."""
+    from shim.core.options import words
 
-    def read(option: Option, text: Optional[str], context: Context) -> Any:
-        from shim.core.options import words
-
-        return words.READERS[kind](option, text)
-
-    return read
+    return words.READERS[option.kind](option, text)
 
 
-for _kind in (
-    "distribution",
-    "exclusive",
-    "gpu-bind",
-    "accel-bind",
-    "cpu-bind",
-    "cpu-freq",
-    "gres-flags",
-    "hint",
-    "mail",
-    "mpi",
-    "open-mode",
-    "mem-bind",
-    "acctg-freq",
-    "gpu-freq",
-    "profile",
-    "yes-no",
-):
-    _READERS[_kind] = _word_reader(_kind)
+def _of_binding(option: Option, text: Optional[str], context: Context) -> Any:
+    from shim.core.options import binding
+
+    return binding.READERS[option.kind](option, text)
+
+
+_READERS.update(
+    dict.fromkeys(("accel-bind", "acctg-freq", "cpu-bind", "cpu-freq", "gpu-bind", "gpu-freq", "mem-bind"), _of_binding)
+)
+_READERS.update(
+    dict.fromkeys(
+        ("distribution", "exclusive", "gres-flags", "hint", "mail", "mpi", "open-mode", "profile", "yes-no"), _of_words
+    )
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shim.core import hostlist
 from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
@@ -95,6 +94,8 @@ def _listed(text: Optional[str]) -> int:
     """How many nodes a list names; 0 for one that cannot be read: the controller refuses it."""
     if not text:
         return 0
+    from shim.core import hostlist
+
     try:
         return len(set(hostlist.expand(text)))
     except ValueError:
@@ -140,4 +141,6 @@ def _fewer_names(settings: Settings, tasks: int, notes: List[str]) -> None:
 
 def _first_names(text: str, count: int) -> str:
     """So many names of a list, which Slurm sorts first."""
+    from shim.core import hostlist
+
     return hostlist.fold(hostlist.expand(hostlist.fold_sorted(hostlist.expand(text)))[:count])

@@ -1,0 +1,148 @@
+"""Options that bind tasks to devices or set frequencies. Nothing is bound here, but what Slurm refuses is refused."""
+
+from __future__ import annotations
+
+from shim.core.errors import ShimError, UsageError
+from shim.core.options.values import bad, leading_int
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional, Sequence
+
+    from shim.core.options.option import Option
+
+_GOVERNORS = ("Conservative", "OnDemand", "Performance", "PowerSave", "SchedUtil", "UserSpace")
+_ALLOWED_GOVERNORS = ("OnDemand", "Performance", "UserSpace")  # CpuFreqGovernors of Slurm's default configuration
+_FREQUENCIES = ("Low", "Medium", "Highm1", "High")
+_SAMPLED = ("task", "energy", "network", "filesystem")
+_BAD_CPU_BIND = "fatal: Failed to parse --cpu-bind= values."
+_BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
+
+
+def _gpu_bind(option: Option, text: Optional[str]) -> str:
+    word = text or ""
+    rest = word
+    for prefix in ("verbose,", "v,"):
+        if rest.startswith(prefix):
+            rest = rest[len(prefix) :]
+    rest = rest.lower()
+    name, colon, arguments = rest.partition(":")
+    wrong = UsageError(f"error: Invalid --gpu-bind argument: gpu:{word}")
+    if name in ("map_gpu", "mask_gpu") and colon:
+        for part in arguments.split(",") if arguments else ():
+            if leading_int(part)[0] is None:
+                raise UsageError(f"error: Failed to validate {part}, offending character is {part[:1]}", *wrong.lines)
+    elif rest not in ("closest", "none") and not (colon and name in ("single", "per_task")):
+        raise wrong
+    return word
+
+
+def _gpu_freq(option: Option, text: Optional[str]) -> str:
+    """``[[type=]value[,…]][,verbose]`` with values in MHz or words."""
+    for part in (text or "").lower().split(","):
+        value = part.rpartition("=")[2]
+        if part not in ("verbose", "v") and value not in ("low", "medium", "high", "highm1") and not value.isdigit():
+            raise UsageError(f"error: Invalid --gpu-freq argument: gpu:{text}")
+    return text or ""
+
+
+def _mem_bind(option: Option, text: Optional[str]) -> str:
+    word = text or ""
+    for part in word.lower().split(","):
+        if part.startswith(("map_mem:", "mask_mem:")):
+            first = part.partition(":")[2]
+            if leading_int(first)[0] is None:
+                raise UsageError(f"error: Failed to validate number: {first}, the offending character is {first[:1]}")
+            return word
+        if part not in ("none", "no", "rank", "local", "sort", "nosort", "prefer", "p", "quiet", "q", "verbose", "v"):
+            raise UsageError(f'error: unrecognized --mem-bind argument "{word}"')
+    return word
+
+
+def _acctg_freq(option: Option, text: Optional[str]) -> str:
+    """Seconds, or a list of ``kind=seconds``."""
+    for part in text.split(",") if text else ():
+        name, equals, number = part.rpartition("=")
+        if (equals and name.lower() not in _SAMPLED) or leading_int(number)[0] is None:
+            raise UsageError(f"error: Invalid --acctg-freq specification: {text or ''}")
+    return text or ""
+
+
+def _accel_bind(option: Option, text: Optional[str]) -> str:
+    """Letters: g (GPUs), m (MICs), n (networks), v (say what is done)."""
+    if not text or text.lower().strip("gmnv"):
+        raise bad(option)
+    return text
+
+
+def _cpu_bind(option: Option, text: Optional[str]) -> str:
+    """A list of one way of binding and ``quiet``/``verbose``. The lists of map and mask contain commas themselves."""
+    word = text or ""
+    ways = ("none", "no", "n", "rank", "sockets", "cores", "threads", "ldoms", "rank_ldom", "boards", "autobind")
+    others = (
+        "quiet",
+        "q",
+        "verbose",
+        "v",
+        "help",
+        "yes",
+        "y",
+        "autobind=threads",
+        "autobind=cores",
+        "autobind=sockets",
+    )
+    for part in word.lower().split(","):
+        if part.startswith(("map_cpu:", "mask_cpu:", "map_ldom:", "mask_ldom:")):
+            first = part.partition(":")[2]
+            if leading_int(first)[0] is None:
+                where = f"Failed to validate number: {first}, the offending character is {first[:1]}"
+                raise ShimError(f"error: {where}", _BAD_CPU_BIND)
+            return word
+        if part not in ways and part + "s" not in ways and part not in others:
+            raise ShimError(f'error: unrecognized --cpu-bind argument "{part}"', _BAD_CPU_BIND)
+    return word
+
+
+def _cpu_freq(option: Option, text: Optional[str]) -> str:
+    """``min[-max][:governor]`` with kilohertz or a word, or a governor alone; words as Slurm writes them."""
+    frequencies, colon, governor = (text or "").partition(":")
+    least, dash, most = frequencies.partition("-")
+    if not colon and not dash and _proper(least, _GOVERNORS):
+        return _governor(least)
+    shown = [_frequency(part) for part in ((least, most) if dash else (least,))]
+    if colon and not dash:
+        raise UsageError(f"error: gov on cpu-frec ({governor}) illegal without max", _BAD_CPU_FREQ)
+    return "-".join(shown) + (f":{_governor(governor)}" if colon else "")
+
+
+def _frequency(word: str) -> str:
+    number, rest = leading_int(word)
+    proper = _proper(word, _FREQUENCIES) or (word if number is not None and not rest else "")
+    if not proper:
+        raise UsageError(f'error: unrecognized --cpu-freq argument "{word}"', _BAD_CPU_FREQ)
+    return proper
+
+
+def _governor(word: str) -> str:
+    proper = _proper(word, _GOVERNORS)
+    if not proper:
+        raise UsageError(f"error: illegal governor: {word} on --cpu-freq", _BAD_CPU_FREQ)
+    if proper not in _ALLOWED_GOVERNORS:
+        raise UsageError(f"error: governor of {word} is not allowed in slurm.conf", _BAD_CPU_FREQ)
+    return proper
+
+
+def _proper(word: str, names: Sequence[str]) -> str:
+    """``word`` as it is spelt in ``names``; empty if it is not there."""
+    return next((name for name in names if name.lower() == word.lower()), "")
+
+
+READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
+    "accel-bind": _accel_bind,
+    "acctg-freq": _acctg_freq,
+    "cpu-bind": _cpu_bind,
+    "cpu-freq": _cpu_freq,
+    "gpu-bind": _gpu_bind,
+    "gpu-freq": _gpu_freq,
+    "mem-bind": _mem_bind,
+}
