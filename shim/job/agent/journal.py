@@ -45,6 +45,7 @@ class Journal:
 
     def __init__(self, path: str, clock: Callable[[], float]) -> None:
         self.lines = read_journal(path)
+        self._path = path
         self._clock = clock
         self._held: list[Line] = []
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -76,6 +77,11 @@ class Journal:
     def has(self, kind: str) -> bool:
         """Whether a line of that kind was written (or is held)."""
         return any(line["kind"] == kind for line in (*self.lines, *self._held))
+
+    @property
+    def gone(self) -> bool:
+        """Whether its file was removed: nobody can ask for it any more."""
+        return not os.path.exists(self._path)
 
     def close(self) -> None:
         """Closes the file; the lines stay readable."""

@@ -94,7 +94,8 @@ class Record:
         self._timer = None
         if self._watchers:
             return
-        if self._call is None or self._calls >= CALLS:
+        # A run folder that is gone was removed by a controller that has the end; it could not say "forget".
+        if self._call is None or self._calls >= CALLS or self._journal.gone:
             self.on_unheard()
             return
         self._call()

@@ -221,6 +221,24 @@ def test_news_start_a_controller_when_none_is_there(tmp_path: Path) -> None:
     loop.close()
 
 
+def test_nobody_is_called_for_a_run_whose_folder_is_gone(tmp_path: Path) -> None:
+    clock = Clock()
+    calls: list[float] = []
+    record, loop = record_in(tmp_path, clock, calls)
+    unheard: list[float] = []
+    record.on_unheard = lambda: unheard.append(clock.now)
+    record.write("ended")
+    advance(clock, loop, 2)
+    assert len(calls) == 1
+    for path in tmp_path.rglob("journal"):
+        path.unlink()
+    advance(clock, loop, 20)
+    assert len(calls) == 1
+    assert len(unheard) == 1
+    record.close()
+    loop.close()
+
+
 def test_a_controller_that_is_there_is_not_started(tmp_path: Path) -> None:
     clock = Clock()
     calls: list[float] = []
