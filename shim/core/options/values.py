@@ -228,6 +228,8 @@ def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[in
             limit = _minutes(option, time, context)
         except UsageError:
             limit = INVALID_TIME
+    if not count:
+        raise _numeric(option, count)
     return _natural(option, count, context), limit
 
 

@@ -134,6 +134,7 @@ def test_usual_complaint(name: str, text: str) -> None:
         ("cpus-per-task", "", 1, ['error: Invalid numeric value "" for --cpus-per-task.']),
         ("mincpus", "1.5", 1, ['error: Invalid numeric value "1.5" for --mincpus.']),
         ("switches", "abc", 1, ['error: Invalid numeric value "abc" for --switches.']),
+        ("switches", "@5", 1, ['error: Invalid numeric value "" for --switches.']),
         ("nodes", "abc", 255, ['error: "abc" is not a valid node count']),
         ("nodes", "=2", 255, ['error: "=2" is not a valid node count']),
         ("nodes", "1,3", 255, ['error: "1,3" is not a valid node count']),
