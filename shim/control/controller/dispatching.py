@@ -38,7 +38,11 @@ class Dispatcher:
         world.book.followers.append(self._changed)
 
     def _changed(self, old: Job | None, job: Job) -> None:
-        if not self._passing:
+        """A pass is worth its while when a job waits anew, or resources came free; a start matters to dependencies alone."""
+        if self._passing:
+            return
+        freed = old is not None and old.state in states.ALLOCATED and job.state not in states.ALLOCATED
+        if freed or job.state == states.PENDING or self._judge.wanted:
             self.kick()
 
     def kick(self) -> None:
