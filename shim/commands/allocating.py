@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from time import monotonic
 
 from shim.commands.funnel import say
 from shim.core.errors import ShimError
@@ -69,8 +70,15 @@ def rlimits(propagate: str) -> Dict[str, List[int]]:
 class Waiter:
     """Waits for an allocation's grant. ``granted`` holds the event; ``ended`` the state once the allocation is over."""
 
-    def __init__(self, program: str, allocation: Allocation, quiet: bool, immediate: Optional[int]) -> None:
-        self.loop = Loop()
+    def __init__(
+        self,
+        program: str,
+        allocation: Allocation,
+        quiet: bool,
+        immediate: Optional[int],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.loop = Loop(clock)
         self._program = program
         self._allocation = allocation
         self._quiet = quiet
@@ -116,7 +124,11 @@ class Waiter:
         program = self._program
         if kind == "queued":
             self._queued = True
-            self._tell(*event.get("lines", ()))
+            reason = str(event.get("reason", ""))
+            if reason.startswith("JobHeld"):
+                self._tell("Job is in held state, pending scheduler release")
+            elif reason.startswith("Partition"):
+                self._tell("Requested partition configuration not available now")
             if program == "salloc":
                 self._tell(f"Pending job allocation {event['job_id']}")
             self._tell(f"job {event['job_id']} queued and waiting for resources")
@@ -129,8 +141,6 @@ class Waiter:
             if program == "salloc":
                 self._tell(f"Job allocation {self._allocation.job_id} has been revoked.")
             self._error = ShimError(f"error: {_FAILED[program]}: Job/step already completing or completed")
-        elif event.get("lines"):
-            self._tell(*event["lines"])
 
     def _tell(self, *lines: str) -> None:
         if not self._quiet and lines:

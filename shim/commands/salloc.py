@@ -213,8 +213,11 @@ def _found(name: str, path: str) -> Any:
 
 def _start(command: str, argv: Sequence[str], environment: Dict[str, str], terminal: bool) -> int:
     """Forks the command. ``terminal``: it gets a process group of its own in the foreground, for its job control."""
+    # Blocked over the fork: a signal that came to the child now would run a handler of ours, and be lost.
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, range(1, 32))
     pid = os.fork()
     if pid:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         return pid
     try:
         _signal.set_wakeup_fd(-1)
@@ -224,6 +227,7 @@ def _start(command: str, argv: Sequence[str], environment: Dict[str, str], termi
         for number in range(1, 32):
             if number not in (_signal.SIGKILL, _signal.SIGSTOP):
                 _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         os.execve(command, list(argv), environment)
     except OSError as error:
         os.write(2, f"{PROGRAM}: error: {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))

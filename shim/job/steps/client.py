@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from signal import SIGWINCH
 
 from shim.core.errors import ShimError
 from shim.job.address import read_address
@@ -16,11 +15,14 @@ from shim.job.steps.plumbing import Plumbing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import Any, Callable
 
     from shim.core.model.request import StepRequest
 
     Message = dict[str, Any]
+else:
+    import _signal
 
 GATHER = 0.2  # seconds in which tasks that end share a line
 SLACK = 2  # seconds srun gives beyond KillWait, as its message says
@@ -189,7 +191,7 @@ class StepClient:
         self._link.send({"do": "launch", **launch})
         self._plumbing.start()
         if self.request.window is not None:
-            self.loop.on_signal(SIGWINCH, self._resized)
+            self.loop.on_signal(_signal.SIGWINCH, self._resized)
 
     def _resized(self) -> None:
         window = self._plumbing.window()

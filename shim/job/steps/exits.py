@@ -12,7 +12,10 @@ from shim.core.ranks import fold_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from collections.abc import Iterable
+else:
+    import _signal
 
 _FORCE = (9, 15)  # ends by SIGKILL and SIGTERM count as forced
 
@@ -31,10 +34,8 @@ def tasks_text(ranks: Iterable[int]) -> str:
 def how(status: int) -> str:
     """How a task ended, as Slurm words it; empty for success."""
     if WIFSIGNALED(status):
-        from signal import strsignal
-
         core = " (core dumped)" if WCOREDUMP(status) else ""
-        return f"{strsignal(WTERMSIG(status)) or f'Unknown signal {WTERMSIG(status)}'}{core}"
+        return f"{_signal.strsignal(WTERMSIG(status)) or f'Unknown signal {WTERMSIG(status)}'}{core}"
     code = WEXITSTATUS(status)
     return f"Exited with exit code {code}" if code else ""
 
