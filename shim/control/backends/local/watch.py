@@ -13,6 +13,7 @@ from typing import Any
 from shim.control.backends.base import Observer, Order, Run
 from shim.control.backends.leader_link import LeaderLink, LinkError, dial
 from shim.control.backends.local import runs
+from shim.job.agent.cleaning import kill_marked
 
 FIRST_PAUSE = 0.002  # seconds between tries to reach a leader that is just starting; doubles up to LONGEST_PAUSE
 LONGEST_PAUSE = 0.25
@@ -74,6 +75,8 @@ class Watch:
             # A leader that was only just asked for has no lock yet; one with a line in its journal had one.
             if not lives and (self._seen or loop.time() - began > START_LIMIT):
                 self._over = True
+                # The other nodes clean up by themselves; the first had no time to.
+                await asyncio.to_thread(kill_marked, runs.folder(self._run))
                 self._observer.lost(self._run, "the job's first agent is gone")
                 return
             await asyncio.sleep(pause)

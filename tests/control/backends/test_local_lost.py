@@ -1,0 +1,41 @@
+"""A run whose first agent was killed: it is told as lost, and nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from shim.control.backends.local import runs
+from tests.contract.support import Subject, start
+from tests.job.agent.support import lives
+from tests.support import wait_until
+
+SCRIPT = """#!/bin/sh
+trap '' TERM HUP
+echo $$ > {pid}.new
+mv {pid}.new {pid}
+while :; do sleep 0.05; done
+"""
+
+
+def test_what_a_killed_leader_left_is_ended(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    async def inside() -> None:
+        subject = Subject("local")
+        try:
+            backend, observer, cluster = await subject.backend()
+            run = await start(backend, cluster, SCRIPT.format(pid=pid))
+            await asyncio.to_thread(wait_until, pid.exists, "the script runs")
+            agent = int((Path(runs.folder(run)) / "lock.0").read_text())
+            os.kill(agent, signal.SIGKILL)
+            assert await observer.until(lambda: observer.gone) == [run]
+            await asyncio.to_thread(wait_until, lambda: not lives(int(pid.read_text())), "the script's end")
+            await backend.forget(run)
+            assert not os.path.exists(runs.folder(run))
+        finally:
+            await subject.close()
+
+    asyncio.run(inside())
