@@ -163,7 +163,7 @@ def test_no_key_is_on_a_command_line_but_by_its_file() -> None:
         for argument in command:
             name, _, value = argument.partition("=")
             if "key" in name and value:
-                assert value.startswith(str(settings.PKI)) and value.endswith((".key", ".crt"))
+                assert value.startswith(str(settings.PKI)) and value.endswith((".key", ".crt", ".pub"))
 
 
 def test_the_node_configurations_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

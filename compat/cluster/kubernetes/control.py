@@ -30,6 +30,7 @@ GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 # The defaults delay what a cluster of this size does by seconds.
 HASTE = ["--kube-api-qps=500", "--kube-api-burst=1000", "--leader-elect=false"]
 FORWARDER = "forwarder"
+READY_LIMIT = 180.0
 DAEMONS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
 
 
@@ -67,7 +68,7 @@ def apiserver() -> list[str]:
         f"--kubelet-client-certificate={PKI}/apiserver-kubelet.crt",
         f"--kubelet-client-key={PKI}/apiserver-kubelet.key",
         f"--service-account-issuer=https://kubernetes.default.svc.{DOMAIN}",
-        f"--service-account-key-file={PKI}/service-accounts.key",
+        f"--service-account-key-file={PKI}/service-accounts.pub",
         f"--service-account-signing-key-file={PKI}/service-accounts.key",
         f"--cert-dir={FOLDER}/apiserver",
         "--runtime-config=scheduling.k8s.io/v1alpha2=true",
@@ -140,8 +141,10 @@ def start(registry: Registry, environ: dict[str, str]) -> None:
         _start(registry, name, commands[name], environ)
     _forward(registry, environ)
     api = from_host()
-    if not wait_for(api.ready, 180, 0.1):
-        raise ClusterError(f"the API server is not ready after 180 s; {tail(LOG / 'kube-apiserver.log')}")
+    # One that ends has a reason that waiting does not change.
+    wait_for(lambda: api.ready() or registry.pid("kube-apiserver") is None, READY_LIMIT, 0.1)
+    if registry.pid("kube-apiserver") is None or not api.ready():
+        raise ClusterError(f"the API server does not get ready; {tail(LOG / 'kube-apiserver.log')}")
     # Started before, these would wait out their own delays between attempts.
     for name in DAEMONS[2:]:
         _start(registry, name, commands[name], environ)

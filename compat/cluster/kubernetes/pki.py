@@ -64,6 +64,7 @@ def make(host_port: int) -> None:
     _certificate("ca", "shim-compat", "", "ca")
     _certificate("apiserver", "kube-apiserver", "", "server")
     _key("service-accounts")
+    _openssl("pkey", "-in", f"{PKI}/service-accounts.key", "-pubout", "-out", f"{PKI}/service-accounts.pub")
     inside = f"https://{BRIDGE_ADDRESS}:{API_PORT}"
     for name, (common_name, group) in CLIENTS.items():
         _certificate(name, common_name, group, "client")
