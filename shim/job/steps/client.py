@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.core.errors import ShimError
+from shim.core.jsonlite import dumps
 from shim.job.address import read_address
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
@@ -25,6 +26,7 @@ else:
     import _signal
 
 GATHER = 0.2  # seconds in which tasks that end share a line
+LONGEST_REQUEST = 900_000  # bytes of command line and environment; with what each task adds they must fit one frame
 SLACK = 2  # seconds srun gives beyond KillWait, as its message says
 SIGKILL = 9
 
@@ -78,6 +80,8 @@ class StepClient:
                 "environment": self._environment,
                 "sid": os.getsid(0),
             }
+            if len(dumps(asked)) > LONGEST_REQUEST:
+                raise self._no_step("Argument list too long")
             self._link.send(asked)
             self.loop.run()
         finally:

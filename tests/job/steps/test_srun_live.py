@@ -92,6 +92,12 @@ def test_refusals(run: LiveRun, words: tuple[str, ...], line: str) -> None:
     assert run.srun(*words) == (1, "", line + "\n")
 
 
+def test_an_environment_that_is_too_large(run: LiveRun) -> None:
+    large = {f"LARGE{number}": "x" * 100_000 for number in range(10)}
+    code, _out, err = run.srun("-n1", "-N1", "true", **large)
+    assert (code, err) == (1, "srun: error: Unable to create step for job 7: Argument list too long\n")
+
+
 def test_a_refusals_code_can_be_chosen(run: LiveRun) -> None:
     assert run.srun("-N3", "true", SLURM_EXIT_ERROR="77")[0] == 77
     assert run.srun("-n1", "-N1", "false", SLURM_EXIT_ERROR="77")[0] == 1
