@@ -48,7 +48,7 @@ def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
     ]
     kill_now_and_then(random.Random(7), KILLS, submitters)
     told = [int(line) for one in submitters for line in one.communicate()[0].split()]
-    assert [one.returncode for one in submitters] == [0] * PROCESSES
+    assert [one.returncode for one in submitters] == [0] * PROCESSES, processes.log()
     assert len(told) == len(set(told)) == PROCESSES * EACH
 
     for job_id in told:

@@ -31,11 +31,14 @@ def main() -> int:
     lock = _lock(paths.state_dir() + "/controller.lock")
     if lock is None:
         return 0  # another one is there
-    _fold_log(paths.log_path())
+    _detach(paths.log_path())
     from shim.control.controller.listening import listen
 
     path = paths.socket_path()
     sock = listen(path)
+    # A child that is forked without an exec (the trial of namespaces) must not keep a dead controller's place taken.
+    os.register_at_fork(after_in_child=lambda: os.close(lock))
+    os.register_at_fork(after_in_child=sock.close)
     try:
         return _work(sock)
     finally:
@@ -64,12 +67,19 @@ def _lock(path: str) -> int | None:
             time.sleep(0.01)
 
 
-def _fold_log(path: str) -> None:
+def _detach(path: str) -> None:
+    """Output to the log, whoever started this process and with what; nothing of the caller's folder and umask is kept."""
     try:
         if os.path.getsize(path) > _LOG_LIMIT:
             os.replace(path, path + ".old")
-    except OSError:
-        return  # there is none yet
+    except FileNotFoundError:
+        pass  # the first one
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)
+    os.umask(0o077)
+    os.chdir("/")
 
 
 def _work(sock: socket.socket) -> int:

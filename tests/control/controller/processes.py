@@ -27,8 +27,7 @@ def pid() -> int | None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        text = os.pread(lock, 20, 0).strip()
-        return int(text) if text else None
+        return int(wait_until(lambda: os.pread(lock, 20, 0).strip(), "a pid in the lock"))
     finally:
         os.close(lock)
 
@@ -36,13 +35,21 @@ def pid() -> int | None:
 def kill() -> bool:
     """Kills the controller with -9; whether there was one."""
     found = pid()
-    if found is None:
+    if found is None or not is_controller(found):
         return False
     try:
         os.kill(found, signal.SIGKILL)
     except ProcessLookupError:
         return False
     return True
+
+
+def is_controller(number: int) -> bool:
+    """Whether the process is a controller: the pid in a lock that was only just taken may be the last holder's."""
+    try:
+        return b"shim.control.controller.main" in Path(f"/proc/{number}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -52,10 +59,11 @@ def ended_afterwards() -> Iterator[None]:
         yield
     finally:
         while (found := pid()) is not None:
-            try:
-                os.kill(found, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
+            if is_controller(found):
+                try:
+                    os.kill(found, signal.SIGTERM)
+                except ProcessLookupError:
+                    pass
             wait_until(lambda gone=found: pid() != gone, "the controller ended")
 
 
