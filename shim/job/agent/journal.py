@@ -24,7 +24,7 @@ def read_journal(path: str) -> list[Line]:
     try:
         with open(path, "rb") as file:
             content = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     lines: list[Line] = []
     for text in content.split(b"\n")[:-1]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
+from shim.job.agent.journal import read_journal
 from shim.job.spec import SCRIPT, RunSpec
 
 
@@ -78,19 +79,8 @@ def alive(run: Run, index: int = 0) -> bool:
 
 
 def journal(run: Run, after: int = 0) -> list[dict[str, Any]]:
-    """The journal's lines after number ``after``; a last line that was cut off by a kill is no line."""
-    lines = []
-    try:
-        with open(f"{folder(run)}/journal", "rb") as file:
-            for raw in file:
-                if not raw.endswith(b"\n"):
-                    break
-                line = json.loads(raw)
-                if line["n"] > after:
-                    lines.append(line)
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    return lines
+    """The journal's lines after number ``after``; a line that a kill or a full disk cut short is no line."""
+    return [line for line in read_journal(f"{folder(run)}/journal") if line["n"] > after]
 
 
 def key(run: Run) -> bytes:
