@@ -57,14 +57,22 @@ def _lock(path: str) -> int | None:
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)  # for people who look for it
+            _sign(lock)
             return lock
         except OSError:
             if alive.alive() or time.monotonic() > end:
                 os.close(lock)
                 return None
             time.sleep(0.01)
+
+
+def _sign(lock: int) -> None:
+    """Writes the pid into the lock, for people who look for it."""
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    except OSError:
+        pass  # on a full disk it still has to tell everybody about that
 
 
 def _detach(path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -10,12 +11,24 @@ import pytest
 
 from shim.control import paths
 from shim.control.backends.base import Run
-from shim.control.controller import spool
+from shim.control.controller import main, spool
 from shim.control.controller.server import Server
 from shim.control.index.errors import IndexUnavailable
 from shim.control.protocol import PROTOCOL
 from shim.core.errors import ShimError
 from tests.control.controller.fakes import NOW, Bench, Client, bench, submission
+
+
+def test_a_full_disk_does_not_keep_a_controller_from_listening(state_dir: Path) -> None:
+    def no_room(*_arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    paths.ensure(paths.state_dir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "pwrite", no_room)
+        lock = main._lock(paths.state_dir() + "/controller.lock")
+    assert lock is not None
+    os.close(lock)
 
 
 def full(*_arguments: object, **_fields: object) -> None:
