@@ -18,8 +18,7 @@ else:
     import _signal
 
 _TIOCSCTTY = 0x540E
-_NSIG = 65
-_ALL = range(1, _NSIG)
+_ALL = _signal.valid_signals()  # the C library keeps some for itself
 _ENOENT, _EINVAL = 2, 22
 
 
@@ -113,7 +112,7 @@ def _default_signals() -> None:
         try:
             _signal.signal(number, _signal.SIG_DFL)
         except (OSError, ValueError):
-            continue  # KILL, STOP, and those of the C library
+            continue  # KILL and STOP
 
 
 def _place_files(files: tuple[int, int, int]) -> None:
