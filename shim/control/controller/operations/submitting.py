@@ -7,6 +7,7 @@ import os
 import pwd
 from typing import Any
 
+from shim.control import paths
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.world import World
@@ -85,7 +86,7 @@ def submitted(world: World, connection: Connection, message: dict[str, Any], clu
         try:
             spool.write(job.key, handed_in, script.encode("utf-8", "surrogateescape") if script is not None else None)
         except OSError as error:
-            raise IndexUnavailable(f"{error.filename}", str(error.strerror)) from error
+            raise IndexUnavailable(paths.job_spool(job.key), str(error.strerror)) from error
         crash.point("submit-written")
     return job
 
