@@ -56,7 +56,6 @@ def job(command: str, line: str, **environ: str) -> JobRequest:
         ("--export=NONE x", {"SLURM_EXPORT_ENV": "ALL"}, {"export": "NONE"}),
         ("-vv x", {}, {"verbose": 2}),
         ("--mem=5 x", {"SLURM_MEM_PER_CPU": "7"}, {"mem_per_node": 5, "mem_per_cpu": None}),
-        ("--task-prolog=a --task-epilog=b x", {}, {"task_prolog": "a", "task_epilog": "b"}),
     ],
 )
 def test_step(line: str, environ: dict[str, str], fields: dict[str, object]) -> None:
