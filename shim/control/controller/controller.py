@@ -25,6 +25,7 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 
+PATIENCE = 3.0  # seconds that a controller takes to end what it does beside, and each backend to close
 FORGET_EVERY = 500  # ends of jobs between looks at what memory may forget
 
 
@@ -94,9 +95,10 @@ class Controller:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         await self.server.close()
-        await self.world.finish()
-        for backend in self.world.backends.values():
-            await backend.close()
+        await self.world.finish(PATIENCE)
+        closing = [asyncio.ensure_future(backend.close()) for backend in self.world.backends.values()]
+        if closing:
+            await asyncio.wait(closing, timeout=PATIENCE)
 
     def stop(self) -> None:
         """Ends the controller soon; running jobs go on."""

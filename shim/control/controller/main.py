@@ -27,7 +27,7 @@ _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one k
 
 
 def main() -> int:
-    """Runs the controller; the process's exit code."""
+    """Runs the controller and ends the process; returns (0) only if there is another one already."""
     lock = _lock(paths.state_dir() + "/controller.lock")
     if lock is None:
         return 0  # another one is there
@@ -39,15 +39,20 @@ def main() -> int:
     # A child that is forked without an exec (the trial of namespaces) must not keep a dead controller's place taken.
     os.register_at_fork(after_in_child=lambda: os.close(lock))
     os.register_at_fork(after_in_child=sock.close)
+    code = 1
     try:
-        return _work(sock)
+        code = _work(sock)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
     finally:
+        # Made to be killed at any moment, it need not take itself apart either: nothing may keep a dead one's place taken.
         try:
             os.unlink(path)
-        except FileNotFoundError:
-            pass
-        sock.close()
-        os.close(lock)
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
 
 
 def _lock(path: str) -> int | None:
@@ -98,7 +103,9 @@ def _work(sock: socket.socket) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(process)d %(levelname)s %(message)s"
     )
-    return asyncio.run(_serve(sock))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop.run_until_complete(_serve(sock))
 
 
 def _spare_ssl() -> None:

@@ -43,11 +43,12 @@ class World:
         if not task.cancelled() and task.exception() is not None:
             log.error("a task failed", exc_info=task.exception())
 
-    async def finish(self) -> None:
-        """Waits for everything that runs beside; cancels what does not end by itself."""
-        for task in list(self._tasks):
+    async def finish(self, seconds: float) -> None:
+        """Cancels everything that runs beside; waits for it, but not longer than ``seconds``."""
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
 
     async def changed(self, keys: list[int]) -> None:
         """Returns after the next change of any of these jobs."""

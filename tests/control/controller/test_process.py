@@ -127,6 +127,19 @@ def test_a_damaged_index_is_said_on_the_terminal() -> None:
     assert Path(paths.index_path()).read_bytes().startswith(b"this is no database")
 
 
+def test_a_controller_that_breaks_down_leaves_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A configuration is read; that its reader fails stands for any error of this program while it starts.
+    broken = "import shim.control.site as site; site.clusters = lambda: 1 / 0; "
+    monkeypatch.setattr(starter, "_CODE", starter._CODE.replace("from shim", broken + "from shim", 1))
+    starter.start()
+    wait_until(lambda: "ZeroDivisionError" in log(), "the controller broke down")
+    wait_until(lambda: processes.pid() is None, "it left its place")
+
+
+def log() -> str:
+    return processes.log() if os.path.exists(paths.log_path()) else ""
+
+
 def test_a_very_long_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHIM_STATE_DIR", str(tmp_path / ("long" * 30) / ("path" * 20)))
     with processes.ended_afterwards():
