@@ -10,6 +10,7 @@ from shim.core import hostlist, tres
 from shim.core.arrays import ArraySpec
 from shim.core.dependency import Dependency
 from shim.core.errors import RequestError
+from shim.core.kinds import kinds
 from shim.core.layout import features
 from shim.core.model.request import INFINITE, INVALID_TIME
 from shim.core.shape_check import Shape, unsuitable
@@ -130,14 +131,13 @@ class _Check:
         excluded = self.nodes(self.request.exclude)
         if not wanted.isdisjoint(excluded):
             raise self.error(BAD_NODE_NAME)
-        if not any(wanted.issubset(partition.nodes) for partition in partitions):
+        if wanted and not any(wanted.issubset(partition.nodes) for partition in partitions):
             raise self.error(NODES_ELSEWHERE)
-        known = {name for node in self.cluster.nodes for name in node.features}
         try:
             named = features.parse(self.request.constraint).names
         except features.FeatureError:
             raise self.error(BAD_FEATURE) from None
-        if not known.issuperset(named):
+        if not kinds(self.cluster).features.issuperset(named):
             raise self.error(BAD_FEATURE)
         if self.request.reservation:
             raise self.error(BAD_RESERVATION)
@@ -149,14 +149,14 @@ class _Check:
             names = set(hostlist.expand(text or ""))
         except hostlist.HostlistError:
             raise self.error(BAD_NODE_NAME) from None
-        if not names.issubset(node.name for node in self.cluster.nodes):
+        if not kinds(self.cluster).nodes.keys() >= names:
             raise self.error(BAD_NODE_NAME)
         return names
 
     def gres(self) -> None:
         """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
         request = self.request
-        known = {gres.name for node in self.cluster.nodes for gres in node.gres} | {"gpu"}
+        known = kinds(self.cluster).gres | {"gpu"}
         try:
             names = {name for name, _, _ in tres.parse_gres(request.gres or "")}
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):

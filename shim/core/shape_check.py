@@ -6,6 +6,7 @@ the GPUs of the whole job. It does not count nodes or CPUs here: ``-N 9`` on fou
 
 from __future__ import annotations
 
+from shim.core.kinds import kinds
 from shim.core.layout import features, gpus
 from shim.core.layout.demand import job_demand
 from shim.core.layout.memory import memory_rule
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Optional
 
+    from shim.core.layout.gpus import Demand
     from shim.core.model.cluster import Cluster, Node, Partition
     from shim.core.model.request import JobRequest
 
@@ -31,7 +33,7 @@ class Shape:
         self.request = request
         self.wish = job_demand(request)
         self.memory = memory_rule(request, cluster, partition)
-        self.nodes = [node for name in partition.nodes for node in cluster.nodes if node.name == name]
+        self.kinds = kinds(cluster).of(partition)
         per_node = request.ntasks_per_node or 1
         if request.ntasks is not None:
             per_node = min(per_node, request.ntasks)
@@ -61,8 +63,8 @@ class Shape:
         )
 
     def suits(self, node: Node, choice: str) -> bool:
-        """Whether a node can be part of the job: all demands on one node, its features among them."""
-        if node.name in self.wish.excluded or not features.matches(choice, frozenset(node.features)):
+        """Whether nodes of this kind can be part of the job: all demands on one node, its features among them."""
+        if not features.matches(choice, frozenset(node.features)):
             return False
         if self.wish.node_gpus and gpus.capacity(self.wish.node_gpus, gpus.gpu_types(node)) < 1:
             return False
@@ -84,26 +86,45 @@ def unsuitable(shape: Shape) -> Optional[Sequence[str]]:
             (_DISK, shape.has_disk),
             (_SOCKETS, shape.has_sockets),
         )
-        if not any(map(test, shape.nodes))
+        if not any(test(kind) for kind, _ in shape.kinds)
     ]
     if lines:
         return lines
     constraint = features.parse(shape.request.constraint)
+    excluded = frozenset(shape.wish.excluded)
     for choice in constraint.choices:
-        nodes = [node for node in shape.nodes if shape.suits(node, choice)]
-        names = {node.name for node in nodes}
-        if nodes and names.issuperset(shape.wish.required) and _has_gpus(shape, nodes):
+        suiting = [
+            (kind, [name for name in names if name not in excluded])
+            for kind, names in shape.kinds
+            if shape.suits(kind, choice)
+        ]
+        found = {name for _, names in suiting for name in names}
+        if found and found.issuperset(shape.wish.required) and _has_gpus(shape, suiting):
             return None
     return ()
 
 
-def _has_gpus(shape: Shape, nodes: Sequence[Node]) -> bool:
+def _has_gpus(shape: Shape, suiting: Sequence[tuple[Node, Sequence[str]]]) -> bool:
     """Whether all these nodes together have the GPUs of the whole job."""
     wish = shape.wish
-    types = [kind for node in nodes for kind in gpus.gpu_types(node)]
-    if wish.job_gpus and gpus.capacity(wish.job_gpus, types) < 1:
-        return False
+    if wish.job_gpus:
+        held: dict[str, int] = {}
+        for kind, names in suiting:
+            for name in gpus.gpu_types(kind):
+                held[name] = held.get(name, 0) + len(names)
+        if gpus.total(wish.job_gpus) > sum(held.values()):
+            return False
+        if any(held.get(name, 0) < count for name, count in _by_type(wish.job_gpus)):
+            return False
     if wish.task_gpus:
-        fitting = sum(gpus.capacity(wish.task_gpus, gpus.gpu_types(node)) for node in nodes)
+        fitting = sum(gpus.capacity(wish.task_gpus, gpus.gpu_types(kind)) * len(names) for kind, names in suiting)
         return fitting >= (wish.ntasks or 1)
     return True
+
+
+def _by_type(demand: Demand) -> list[tuple[str, int]]:
+    """How many GPUs of each named type."""
+    wanted: dict[str, int] = {}
+    for name, count in demand:
+        wanted[name] = wanted.get(name, 0) + count
+    return [(name, count) for name, count in wanted.items() if name]

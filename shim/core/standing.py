@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core import hostlist
+from shim.core.kinds import kinds
 from shim.core.layout.demand import job_demand
 from shim.core.layout.place import NodeFree, place
 from shim.core.model.request import INFINITE
@@ -100,7 +101,11 @@ def idle(nodes: Iterable[Node]) -> list[NodeFree]:
 def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
     """The nodes of the partition with the disk and the sockets asked for, up or not."""
     shape = Shape(request, cluster, partition)
-    return [node for node in shape.nodes if shape.has_disk(node) and shape.has_sockets(node)]
+    fitting = {
+        name for kind, names in shape.kinds if shape.has_disk(kind) and shape.has_sockets(kind) for name in names
+    }
+    nodes = kinds(cluster).nodes
+    return [nodes[name] for name in partition.nodes if name in fitting]
 
 
 def _too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shim.core.kinds import kinds
 from shim.core.layout import gpus
 from shim.core.layout.demand import job_demand
 from shim.core.value import Value
@@ -60,5 +61,6 @@ def needs(request: JobRequest, cluster: Cluster, partition: Partition | None = N
 
 
 def _largest_node(cluster: Cluster, partition: Partition | None) -> int:
-    names = frozenset(partition.nodes) if partition is not None else frozenset()
-    return max((node.cpus for node in cluster.nodes if not names or node.name in names), default=1)
+    if partition is not None and partition.nodes:
+        return max((kind.cpus for kind, _ in kinds(cluster).of(partition)), default=1)
+    return max((node.cpus for node in cluster.nodes), default=1)
