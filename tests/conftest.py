@@ -13,7 +13,9 @@ settings.load_profile("suite")
 
 # Nothing of the caller's job, configuration or input variables may reach a test.
 for _name in list(os.environ):
-    if _name.startswith(("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")):
+    if _name.startswith(
+        ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")
+    ):
         if _name != "SHIM_TEST_SLURM":
             del os.environ[_name]
 os.umask(0o022)
