@@ -6,7 +6,7 @@
 === sort                 texts whose lines come in no promised order, one shell pattern a line: a file, or
                          ``stdout:2`` / ``stderr:2`` of the second recorded command (``stdout:*``: of all)
 === replace              ``regular expression => replacement``, one a line, in every text of the record
-=== differs local        this target does otherwise by design: the reason, shown beside the result
+=== differs local        this target (local, local-addresses) does otherwise by design: the reason
 """
 
 from __future__ import annotations

@@ -22,6 +22,11 @@ COMMON: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bslurm-wlm (\d+\.\d+\.\d+)", r"slurm \1"),
         # Debian's build allows several slurmd on a host and then says which one speaks.
         (r"\bslurmstepd-[\w.-]+: ", "slurmstepd: "),
+        # Whether a step meets the one before it still ending is luck.
+        (
+            r"^srun: (Job \S+ step creation (temporarily|still) disabled, retrying \(.*\)|Step created for job \S+)\n",
+            "",
+        ),
         # Follows KillWait.
         (r"Waiting up to \d+ seconds", "Waiting up to <n> seconds"),
         (r"\bPriority=[1-9]\d*", "Priority=<n>"),
@@ -102,8 +107,24 @@ def _hide_user(text: str, user: str) -> str:
     return text
 
 
+def addresses_for_names(text: str) -> str:
+    """The other way round, for what a case asks for: 127.0.0.1 for node1, lists unfolded (addresses are never folded)."""
+
+    def unfolded(match: re.Match[str]) -> str:
+        numbers: list[int] = []
+        for part in match.group(1).split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+        return ",".join(f"node{number}" for number in numbers)
+
+    text = re.sub(r"\bnode\[([\d,-]+)\]", unfolded, text)
+    return re.sub(r"\bnode([1-9])\b", r"127.0.0.\1", text)
+
+
 def _names_for_addresses(text: str) -> str:
     """node1 for 127.0.0.1 and so on; lists folded as Slurm folds names."""
+    # What pads an address in a column pads the shorter name as well.
+    text = re.sub(r"(?<![\d.])127\.0\.0\.(\d)(?=  )", r"node\1    ", text)
     text = re.sub(r"(?<![\d.])127\.0\.0\.(\d+)(?![\d.])", r"node\1", text)
     return re.sub(r"\bnode\d+(?:,node\d+)+\b", lambda match: _fold(match.group(0)), text)
 

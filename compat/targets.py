@@ -11,13 +11,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from compat.case import Case
 from compat.cluster import slurm, slurm_conf
 from compat.cluster.processes import end_process, processes_with, wait_for
-from compat.normalise import Places
+from compat.normalise import Places, addresses_for_names
 from compat.record import Outcome, read_files, read_steps
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +26,7 @@ PRELUDE = Path(__file__).resolve().parent / "prelude.sh"
 CASE_LIMIT = 150.0  # seconds for a whole case
 WAIT_LIMIT = 60  # seconds for one wait in it
 
-CONFIG = f"""\
+SHAPE = f"""\
 [clusters.local]
 backend = "local"
 nodes = {len(slurm_conf.NODES)}
@@ -35,7 +36,9 @@ memory = {slurm_conf.MEMORY}
 gpus = {slurm_conf.GPUS}
 kill_wait = {slurm_conf.KILL_WAIT}
 first_job_id = {slurm_conf.FIRST_JOB_ID}
-
+"""
+CONFIG = f"""\
+{SHAPE}
 [clusters.local.partitions.debug]
 default = true
 
@@ -79,24 +82,31 @@ class RealSlurm:
 class Local:
     """The commands of this checkout on its local backend: a state folder and a configuration for each case."""
 
-    name = "local"
-
-    def __init__(self, workers: int = 2) -> None:
+    def __init__(self, workers: int = 2, shape: str = SHAPE) -> None:
         self.workers = workers
+        self._config = CONFIG.replace(SHAPE, shape)
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer), shape) as environ:
+            # Nodes are called by their addresses where the machine allows no private names.
+            self._addresses = _command(environ, "sinfo", "-h", "-N", "-o", "%N").startswith("127.")
+        self.name = "local-addresses" if self._addresses else "local"
 
     def run(self, case: Case) -> tuple[Outcome, Places]:
         account = pwd.getpwuid(os.geteuid())
-        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer)) as environ:
+        config = self._config
+        if self._addresses:
+            config = addresses_for_names(config)
+            files = {name: addresses_for_names(text) for name, text in case.files.items()}
+            case = replace(case, script=addresses_for_names(case.script), files=files)
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer), config) as environ:
             outcome, work = _run(case, Path(outer), environ, None)
-            addresses = _command(environ, "sinfo", "-h", "-N", "-o", "%N").startswith("127.")
-        return outcome, Places(work, account.pw_name, account.pw_dir, _host(), addresses)
+        return outcome, Places(work, account.pw_name, account.pw_dir, _host(), self._addresses)
 
 
 @contextmanager
-def local_session(folder: Path) -> Iterator[dict[str, str]]:
+def local_session(folder: Path, config: str = CONFIG) -> Iterator[dict[str, str]]:
     """The environment in which the commands of this checkout use a cluster like the real one, with its state and
     configuration below ``folder``. Nothing of it runs any more when the block is left."""
-    (folder / "config.toml").write_text(CONFIG)
+    (folder / "config.toml").write_text(config)
     environ = {
         **_person(pwd.getpwuid(os.geteuid())),
         "PATH": f"{ROOT / 'bin'}:/usr/local/bin:/usr/bin:/bin",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import socket
 import subprocess
 import sys
 import tarfile
+import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from compat.cluster.kubernetes import (
     cgroups,
     control,
     existing,
+    forwarder,
     images,
     network,
     node_config,
@@ -26,6 +29,7 @@ from compat.cluster.kubernetes import (
     pki,
     programs,
     settings,
+    store,
 )
 
 CLUSTER = Path(__file__).resolve().parents[2] / "compat" / "cluster" / "k8s.py"
@@ -99,6 +103,20 @@ def test_an_image_made_of_something_else_is_another_file() -> None:
     assert len({images.path(name) for name in images.names()}) == 3
     assert images.names()[0] == settings.IMAGE_PAUSE
     assert "python3" not in images.recipe(settings.IMAGE_PLAIN)
+
+
+def test_a_node_gets_files_of_its_own_only_where_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tmp_path / "made"
+    for name in ("content/blobs/sha256/a", "overlay/snapshots/1/fs/etc/db", "overlay/metadata.db", "meta.db"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_text(name)
+    monkeypatch.setattr(store, "path", lambda: made)
+    store.give(tmp_path / "node")
+    files = {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
+    assert {path.relative_to(tmp_path / "node") for path in (tmp_path / "node").rglob("*") if path.is_file()} == files
+    shared = {str(name) for name in files if (made / name).samefile(tmp_path / "node" / name)}
+    assert shared == {"content/blobs/sha256/a", "overlay/snapshots/1/fs/etc/db"}
+    assert (tmp_path / "node" / "meta.db").read_text() == "meta.db"
 
 
 def test_addresses_neither_overlap_nor_repeat() -> None:
@@ -202,3 +220,33 @@ def test_only_a_foreign_kubeconfig_counts_as_an_existing_cluster(monkeypatch: py
 def test_the_command_says_how_it_is_used(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, str(CLUSTER), *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "usage: k8s.py up|down|status\n")
+
+
+def read_all(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as source:
+        return source.read()
+
+
+def test_the_forwarder_passes_on_both_directions_and_their_ends() -> None:
+    here, near = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server, here:
+        joined = threading.Thread(target=forwarder.join, args=(near, *server.getsockname()))
+        joined.start()
+        far, _ = server.accept()
+        with far:
+            here.sendall(b"question")
+            here.shutdown(socket.SHUT_WR)
+            assert read_all(far) == b"question"
+            far.sendall(b"answer")
+            far.shutdown(socket.SHUT_WR)
+            assert read_all(here) == b"answer"
+        joined.join(30)
+        assert not joined.is_alive()
+
+
+def test_a_server_that_is_not_there_ends_the_connection() -> None:
+    here, near = socket.socketpair()
+    with socket.socket() as silent, here:
+        silent.bind(("127.0.0.1", 0))  # and does not listen
+        forwarder.join(near, *silent.getsockname())
+        assert here.recv(1) == b""

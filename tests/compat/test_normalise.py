@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compat.normalise import Places, clean, name_jobs, number_jobs
+from compat.normalise import Places, addresses_for_names, clean, name_jobs, number_jobs
 
 LONG = Places("/tmp/x/work", "shimcompat", "/home/shimcompat", "vm")
 ROOT = Places("/tmp/x/work", "root", "/root", "vm")
@@ -23,6 +23,8 @@ ADDRESSES = Places("/tmp/x/work", "root", "/root", "vm", addresses=True)
         (LONG, "Fri Nov  6 17:22:43 2026", "<date>"),
         (LONG, "slurm-wlm 22.05.8", "slurm 22.05.8"),
         (LONG, "slurmstepd-node1: error: x", "slurmstepd: error: x"),
+        (LONG, "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\nx", "x"),
+        (LONG, "x\nsrun: Step created for job 7\n", "x\n"),
         (LONG, "Waiting up to 32 seconds", "Waiting up to <n> seconds"),
         (LONG, "Priority=4294901745 Nice=0", "Priority=<n> Nice=0"),
         (LONG, "Priority=0 Nice=0", "Priority=0 Nice=0"),
@@ -38,6 +40,7 @@ ADDRESSES = Places("/tmp/x/work", "root", "/root", "vm", addresses=True)
         (LONG, "SLURM_JOB_USER=shimcompat", "SLURM_JOB_USER=<user>"),
         (LONG, "127.0.0.1", "127.0.0.1"),
         (ADDRESSES, "127.0.0.1 on 127.0.0.2,127.0.0.3,127.0.0.4", "node1 on node[2-4]"),
+        (ADDRESSES, "127.0.0.1      1 debug", "node1          1 debug"),
         (ADDRESSES, "127.0.0.2,127.0.0.4 1127.0.0.1 127.0.0.1.5", "node[2,4] 1127.0.0.1 127.0.0.1.5"),
     ],
 )
@@ -55,6 +58,13 @@ def test_ends_of_tasks_read_the_same_however_they_were_put_together() -> None:
     apart = "srun: error: node1: task 2: Killed\nsrun: error: node1: tasks 0,1: Killed\nnext\n"
     assert clean(together, LONG) == clean(apart, LONG)
     assert clean(together, LONG) == "".join(f"srun: error: node1: task {n}: Killed\n" for n in range(3)) + "next\n"
+
+
+def test_what_a_case_asks_for_where_names_are_addresses() -> None:
+    assert (
+        addresses_for_names("-w node[1-2,4] node3 nodes node12")
+        == "-w 127.0.0.1,127.0.0.2,127.0.0.4 127.0.0.3 nodes node12"
+    )
 
 
 def test_rules_of_the_case_come_last() -> None:

@@ -8,7 +8,7 @@ import signal
 from functools import partial
 
 from compat.cluster import packages
-from compat.cluster.kubernetes import cgroups, control, images, network, nodes, pki, programs
+from compat.cluster.kubernetes import cgroups, control, images, network, nodes, pki, programs, store
 from compat.cluster.kubernetes.api import ready_since
 from compat.cluster.kubernetes.settings import FOLDER, KUBECONFIG, LOG, NODES, ClusterError
 from compat.cluster.processes import Registry, start_time, wait_for
@@ -40,6 +40,7 @@ def up() -> None:
     packages.install(NEEDED, plugins=())
     programs.ensure()
     images.ensure()
+    store.ensure()
     known = registry()
     if not known.any_alive() or known.pid(network.CONTROL) is None:
         down()  # what a reboot or a kill left

@@ -62,6 +62,7 @@ def apiserver() -> list[str]:
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged",
+        "--kubelet-preferred-address-types=InternalIP",
         f"--client-ca-file={PKI}/ca.crt",
         f"--tls-cert-file={PKI}/apiserver.crt",
         f"--tls-private-key-file={PKI}/apiserver.key",

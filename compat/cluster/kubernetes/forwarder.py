@@ -6,11 +6,11 @@ made, so the listening one is opened first.
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import socket
 import sys
+import threading
 
 CLONE_NEWNET = 0x40000000
 
@@ -24,39 +24,44 @@ def enter_network(pid: int) -> None:
     os.close(namespace)
 
 
-async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Pass on bytes, and the end of them; a connection that breaks is closed."""
+def copy(source: socket.socket, target: socket.socket) -> None:
+    """Pass on bytes until they end; then the other side hears that, and may still answer. What breaks ends both."""
     try:
-        while data := await source.read(65536):
-            target.write(data)
-            await target.drain()
-        target.write_eof()
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
     except OSError:
-        target.close()
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # it is the one that broke
 
 
-async def serve(listener: socket.socket, host: str, port: int) -> None:
-    """Join every connection with one to ``host:port``."""
-
-    async def joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def join(near: socket.socket, host: str, port: int) -> None:
+    """Join one connection with one to ``host:port``; returns when both directions have ended."""
+    with near:
         try:
-            there, back = await asyncio.open_connection(host, port)
+            far = socket.create_connection((host, port), timeout=10)
         except OSError:
-            writer.close()
             return
-        await asyncio.gather(copy(reader, back), copy(there, writer))
-        back.close()
-        writer.close()
-
-    async with await asyncio.start_server(joined, sock=listener) as server:
-        await server.serve_forever()
+        with far:
+            far.settimeout(None)
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            back = threading.Thread(target=copy, args=(far, near), daemon=True)
+            back.start()
+            copy(near, far)
+            back.join()
 
 
 def main(pid: int, port: int, host: str, inner_port: int) -> None:
     """Listen, enter the namespace, serve until killed."""
     with socket.create_server(("127.0.0.1", port), backlog=512) as listener:
-        enter_network(pid)
-        asyncio.run(serve(listener, host, inner_port))
+        enter_network(pid)  # threads that are started later are in it too
+        while True:
+            near, _ = listener.accept()
+            threading.Thread(target=join, args=(near, host, inner_port), daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ from compat.cluster.kubernetes.settings import IMAGE_PAUSE, IMAGE_PLAIN, IMAGE_P
 SUITE = "bookworm"
 PACKAGES = {IMAGE_PYTHON: "python3,procps,iproute2,netcat-openbsd", IMAGE_PLAIN: "procps"}
 
+# A third of the size, and no program reads them.
+UNWANTED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt", "var/lib/apt/lists")
+
 # First process of every pod: holds the namespaces, buries orphans, ends when told.
 PAUSE = """\
 #include <signal.h>
@@ -39,7 +42,7 @@ SHELL: dict[str, Any] = {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:
 
 def recipe(image: str) -> str:
     """What the image is made of, as a text that changes whenever it would come out differently."""
-    return PAUSE if image == IMAGE_PAUSE else f"debootstrap minbase {SUITE} {PACKAGES[image]} {SHELL}"
+    return PAUSE if image == IMAGE_PAUSE else f"debootstrap minbase {SUITE} {PACKAGES[image]} {SHELL} {UNWANTED}"
 
 
 def path(image: str) -> Path:
@@ -74,8 +77,8 @@ def _make(image: str, work: Path) -> None:
         # In a mount namespace: what debootstrap mounts in the tree never shows on the host.
         options = ["--variant=minbase", f"--include={PACKAGES[image]}"]
         _run("unshare", "--mount", "debootstrap", *options, SUITE, str(root))
-        shutil.rmtree(root / "var/cache/apt")
-        shutil.rmtree(root / "var/lib/apt/lists")
+        for name in UNWANTED:
+            shutil.rmtree(root / name)
         config = SHELL
     root.chmod(0o755)
     layer = work / "layer.tar"

@@ -136,11 +136,6 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def ctr() -> list[str]:
-    """The start of a command line about the images of the node it runs in."""
-    return [str(programs.find("ctr")), "--address", SOCKET, "--namespace", "k8s.io", "images"]
-
-
 def commands(node: str) -> dict[str, list[str]]:
     """Command lines of the node's daemons, in the order of their start."""
     folder = node_folder(node)

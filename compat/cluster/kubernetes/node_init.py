@@ -6,18 +6,17 @@ Runs as process 1 of the node's pid namespace; see ``node_enter``.
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from compat.cluster.kubernetes import images, node_config, node_files
+from compat.cluster.kubernetes import node_config, node_files
 from compat.cluster.kubernetes.api import Api, gpu_patch, ready_since
 from compat.cluster.kubernetes.settings import API_PORT, BRIDGE_ADDRESS, GPUS, node_folder
 from compat.cluster.processes import wait_for
 
 RESTART_DELAY = 2.0
-IMPORT = "images"
 
 
 class Node:
@@ -31,7 +30,6 @@ class Node:
         self.due: dict[str, float] = {}
         self.api = Api(BRIDGE_ADDRESS, API_PORT, name)
         self.unsettled_since = 0.0
-        self.imported = False
 
     def start(self, daemon: str) -> None:
         """Start ``daemon``; a kubelet has to become Ready and get its GPUs again."""
@@ -47,15 +45,13 @@ class Node:
         """Take note of everything that has ended; a daemon is started again after a moment."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
             ended = self.pids.pop(pid, None)
-            if ended == IMPORT and status == 0:
-                self.imported = True
-            elif ended is not None:
+            if ended is not None:
                 self.due[ended] = time.monotonic() + RESTART_DELAY
 
     def revive(self) -> None:
@@ -74,15 +70,15 @@ class Node:
             return
         if node["status"]["allocatable"].get("nvidia.com/gpu") != str(GPUS):
             self.api.ask("PATCH", f"/api/v1/nodes/{self.name}/status", gpu_patch(GPUS))
-        elif self.imported:
+        else:
             (self.folder / "ready").touch()
             self.unsettled_since = 0.0
 
     def run(self) -> None:
         """Bring everything up and look after it until killed."""
         self.start("containerd")
-        self.commands[IMPORT] = import_command(images_present())
-        self.start(IMPORT)
+        # A kubelet that starts before it gives up.
+        wait_for(Path(node_config.SOCKET).exists, float("inf"))
         wait_for(self.api.ready, float("inf"), 0.1)
         self.start("kubelet")
         self.start("kube-proxy")
@@ -94,25 +90,6 @@ class Node:
                 time.sleep(0.1)
             else:
                 time.sleep(0.5)
-
-
-def images_present() -> list[str]:
-    """Names of the images containerd has; waits until it answers."""
-    while True:
-        done = subprocess.run([*node_config.ctr(), "list", "--quiet"], capture_output=True, text=True)
-        if done.returncode == 0:
-            return done.stdout.split()
-        time.sleep(0.05)
-
-
-def import_command(present: list[str]) -> list[str]:
-    """One command that gives containerd the images it does not have yet, the one of every pod first."""
-    imports = [
-        shlex.join([*node_config.ctr(), "import", str(images.path(name))])
-        for name in images.names()
-        if name not in present
-    ]
-    return ["sh", "-c", " && ".join(imports) or "true"]
 
 
 def main(node: str) -> None:

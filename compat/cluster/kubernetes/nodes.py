@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from compat.cluster.kubernetes import cgroups, network, node_config
+from compat.cluster.kubernetes import cgroups, network, node_config, store
 from compat.cluster.kubernetes.settings import BRIDGE_ADDRESS, DOMAIN, FOLDER, LOG, NODES, ClusterError, node_folder
 from compat.cluster.processes import Registry
 
@@ -32,8 +32,10 @@ def _start(registry: Registry, node: str, environ: dict[str, str]) -> None:
         raise ClusterError(f"the network namespace of {node} is gone")
     folder = node_folder(node)
     # What a node that was killed left running is gone with its namespaces; its pods are told apart by the API server.
-    for name in ("kubelet", "var-log", "var-cni", "log", "containerd"):
+    for name in ("kubelet", "var-log", "var-cni", "log"):
         (folder / name).mkdir(parents=True, exist_ok=True)
+    if not (folder / "containerd").exists():
+        store.give(folder / "containerd")
     ready_file(node).unlink(missing_ok=True)
     node_config.write(node)
     cgroups.make(node)
