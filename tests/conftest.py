@@ -12,12 +12,10 @@ settings.register_profile("suite", deadline=None, max_examples=60, suppress_heal
 settings.load_profile("suite")
 
 # Nothing of the caller's job, configuration or input variables may reach a test.
+_OURS = ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")
 for _name in list(os.environ):
-    if _name.startswith(
-        ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")
-    ):
-        if _name != "SHIM_TEST_SLURM":
-            del os.environ[_name]
+    if _name.startswith(_OURS) and _name != "SHIM_TEST_SLURM":
+        del os.environ[_name]
 os.umask(0o022)
 
 

@@ -7,7 +7,7 @@ The controller has committed before it calls; it calls again after a restart. So
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
@@ -98,3 +98,11 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """The controller ends. Runs go on."""
+
+
+@runtime_checkable
+class CanWarm(Protocol):
+    """A backend that can prepare its first start while the controller still reads."""
+
+    async def warm(self) -> None:
+        """Prepares; what fails is reported by the start that needs it."""

@@ -7,10 +7,10 @@ import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import shim
-from shim.control.backends.base import Backend
+from shim.control.backends.base import Backend, CanWarm
 from shim.control.controller import crash
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
@@ -27,14 +27,6 @@ from shim.core.model.job import Job
 
 PATIENCE = 3.0  # seconds that a controller takes to end what it does beside, and each backend to close
 FORGET_EVERY = 500  # ends of jobs between looks at what memory may forget
-
-
-@runtime_checkable
-class CanWarm(Protocol):
-    """A backend that can prepare its first start while the controller still reads."""
-
-    async def warm(self) -> None:
-        """Prepares; what fails is reported by the start that needs it."""
 
 
 class Controller:
