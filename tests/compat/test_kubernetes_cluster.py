@@ -222,13 +222,20 @@ def test_the_command_says_how_it_is_used(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (2, "usage: k8s.py up|down|status\n")
 
 
+def connected() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = socket.create_connection(server.getsockname())
+        return here, server.accept()[0]
+
+
 def read_all(connection: socket.socket) -> bytes:
     with connection.makefile("rb") as source:
         return source.read()
 
 
 def test_the_forwarder_passes_on_both_directions_and_their_ends() -> None:
-    here, near = socket.socketpair()
+    here, near = connected()
     with socket.create_server(("127.0.0.1", 0)) as server, here:
         joined = threading.Thread(target=forwarder.join, args=(near, *server.getsockname()))
         joined.start()
@@ -245,7 +252,7 @@ def test_the_forwarder_passes_on_both_directions_and_their_ends() -> None:
 
 
 def test_a_server_that_is_not_there_ends_the_connection() -> None:
-    here, near = socket.socketpair()
+    here, near = connected()
     with socket.socket() as silent, here:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         forwarder.join(near, *silent.getsockname())
