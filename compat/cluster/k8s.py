@@ -36,8 +36,8 @@ def main(argv: list[str]) -> int:
 
 def _run(verb: str, theirs: str) -> int:
     if theirs:
-        if verb != "down":
-            print(f"up: KUBECONFIG={theirs} (not ours), nodes: {' '.join(existing.nodes(theirs))}")
+        names = "left alone" if verb == "down" else "nodes: " + " ".join(existing.nodes(theirs))
+        print(f"up: KUBECONFIG={theirs} (not ours), {names}")
         return 0
     if verb == "down":
         cluster.down()
