@@ -6,12 +6,10 @@ import os
 import sys
 
 from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
+from shim.commands.settled import settled
 from shim.core.errors import ShimError
 from shim.core.options import values
-from shim.core.options.merge import COMMAND_LINE, Settings, put_environment, read_line
 from shim.core.options.request import job_request
-from shim.core.options.support import refuse_het, refuse_unsupported
-from shim.core.options.verify import verify
 from shim.job.loop import Loop
 
 TYPE_CHECKING = False
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Sequence
 
     from shim.control.client import Allocation
+    from shim.core.options.merge import Settings
 else:
     import _signal
 
@@ -29,39 +28,12 @@ _NAME = "interactive"  # the name of every salloc job that has none
 
 def main(argv: List[str]) -> int:
     """Runs salloc with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
-    found, words = read_line(PROGRAM, argv)
-    early = {option.field: text for option, text in found}
-    for name in ("help", "usage", "version"):
-        if name in early:
-            from shim.core.options.usage import text_for
-
-            sys.stdout.write(text_for(PROGRAM, name))
-            return 0
-    from time import time
-
-    settings = Settings(PROGRAM, values.Context(time(), os.getuid(), _read))
     try:
-        put_environment(settings, os.environ)
-        settings.put_all(found, COMMAND_LINE)
+        settings, words, directory = settled(PROGRAM, argv)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
-        return 0
-    notes = verify(settings)
-    if ":" in words:
-        raise refuse_het()
-    refuse_unsupported(settings)
-    directory = os.getcwd()
-    if settings.get("verbose"):
-        from shim.core.options.dump import defined_options
-
-        _say(*defined_options(settings, directory))
-    _say(*notes)
+        return shown.code
     return _allocate(argv, settings, words, directory)
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
 
 
 def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], directory: str) -> int:

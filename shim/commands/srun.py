@@ -8,23 +8,21 @@ from __future__ import annotations
 import os
 import sys
 
+from shim.commands.settled import read_text, settled
 from shim.core.errors import ShimError
 from shim.core.options import values
-from shim.core.options.merge import COMMAND_LINE, Settings, put_environment, read_line
 from shim.core.options.request import step_request
-from shim.core.options.support import refuse_het, refuse_unsupported
-from shim.core.options.verify import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
     from shim.core.model.request import StepRequest
+    from shim.core.options.merge import Settings
     from shim.job.loop import Loop
     from shim.job.steps.client import StepClient
 
 PROGRAM = "srun"
-_MPI_LIST = "MPI plugin types are...\n\tnone\n"
 
 
 def main(argv: List[str]) -> int:
@@ -39,39 +37,13 @@ def main(argv: List[str]) -> int:
 
 
 def _main(argv: List[str]) -> int:
-    found, words = read_line(PROGRAM, argv)
-    early = {option.field: text for option, text in found}
-    for name in ("help", "usage", "version"):
-        if name in early:
-            from shim.core.options.usage import text_for
-
-            sys.stdout.write(text_for(PROGRAM, name))
-            return 0
-    if early.get("mpi") == "list":
-        sys.stdout.write(_MPI_LIST)
-        return 0
-    from time import time
-
-    settings = Settings(PROGRAM, values.Context(time(), os.getuid(), _read))
     try:
-        put_environment(settings, os.environ)
-        settings.put_all(found, COMMAND_LINE)
+        settings, words, directory = settled(PROGRAM, argv)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
-        return 0
-    notes = verify(settings)
-    if ":" in words:
-        raise refuse_het()
-    refuse_unsupported(settings)
-    _check_mpi(settings.get("mpi"))
+        return shown.code
     if not words and not settings.get("test-only"):
         raise ShimError("fatal: No command given to execute.")
-    directory = os.getcwd()
-    if settings.get("verbose"):
-        from shim.core.options.dump import defined_options
-
-        _say(*defined_options(settings, directory))
-    _say(*notes)
     jobid = settings.get("jobid")
     run_dir = os.environ.get("SHIM_RUN_DIR", "")
     if jobid and not settings.get("test-only"):
@@ -82,27 +54,10 @@ def _main(argv: List[str]) -> int:
     return _allocate(argv, settings, words, directory)
 
 
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
-
-
 def _job_of(run_dir: str) -> int:
     """The job whose run folder that is: its name is JOB.RESTARTS."""
     digits = os.path.basename(run_dir).partition(".")[0]
     return int(digits) if digits.isdigit() else 0
-
-
-def _check_mpi(kind: Optional[str]) -> None:
-    if kind in (None, "none"):
-        return
-    raise ShimError(
-        f"error: Couldn't find the specified plugin name for mpi/{kind} looking at all files",
-        f"error: cannot find mpi plugin for mpi/{kind}",
-        f"error: MPI: Cannot create context for mpi/{kind}",
-        "error: MPI: Unable to load any plugin",
-        f"error: Invalid MPI type '{kind}', --mpi=list for acceptable types",
-    )
 
 
 # The step
@@ -132,7 +87,7 @@ def _programs(words: Sequence[str], ntasks: Optional[int]) -> Tuple[Tuple[str, T
     from shim.job.steps import multiprog
 
     try:
-        text = _read(words[0])
+        text = read_text(words[0])
     except OSError:
         raise ShimError(f"error: Could not open multi_prog config file {words[0]}") from None
     programs = multiprog.parse(text, words[0], words[1:])
