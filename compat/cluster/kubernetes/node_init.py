@@ -34,7 +34,6 @@ class Node:
     def start(self, daemon: str) -> None:
         """Start ``daemon``; a kubelet has to become Ready and get its GPUs again."""
         if daemon == "kubelet":
-            (self.folder / "ready").unlink(missing_ok=True)
             self.unsettled_since = time.time()
         with (self.folder / "log" / f"{daemon}.log").open("ab") as log:
             process = subprocess.Popen(self.commands[daemon], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -51,6 +50,8 @@ class Node:
             if pid == 0:
                 return
             ended = self.pids.pop(pid, None)
+            if ended == "kubelet":
+                (self.folder / "ready").unlink(missing_ok=True)
             if ended is not None:
                 self.due[ended] = time.monotonic() + RESTART_DELAY
 

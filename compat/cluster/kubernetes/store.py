@@ -1,4 +1,4 @@
-"""containerd's own store with the images unpacked, made once and given to every node by hard links.
+"""containerd's own store with the images unpacked, made once and given to every node by links.
 
 Nodes that import the images themselves write gigabytes before the first pod; links take a moment and no space. It is safe
 because unpacked layers and stored blobs are never written again: containers have layers of their own above them.
@@ -12,15 +12,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from compat.cluster.kubernetes import images, programs
 from compat.cluster.kubernetes.settings import ClusterError, cache
 from compat.cluster.processes import wait_for
 
-# Below these nothing changes after it was written; databases beside them do.
-UNCHANGING = ("snapshots", "blobs")
+# What is below these does not change once it was written; the databases beside them do.
+BLOBS = "blobs"
+SNAPSHOTS = "snapshots"
+LAYER = "fs"
 
 
 def path() -> Path:
@@ -43,25 +44,27 @@ def give(target: Path) -> None:
     """Make ``target`` a containerd store of its own with the images in it."""
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    # Links cannot reach another file system; a copy can.
-    for how in ("-al", "-a"):
-        if subprocess.run(["cp", how, str(path()), str(fresh)], capture_output=True).returncode == 0:
-            break
-        shutil.rmtree(fresh, ignore_errors=True)
-    else:
-        raise ClusterError(f"{path()} cannot be copied to {fresh}")
-    for file in changing(fresh):
-        own = file.with_name(file.name + ".own")
-        shutil.copy2(file, own)
-        own.replace(file)
+    top = path()
+    for folder, below, files in os.walk(top):
+        own = fresh / Path(folder).relative_to(top)
+        own.mkdir(mode=0o700)
+        if own.parent.name == SNAPSHOTS and LAYER in below:
+            # Thousands of folders, for the kernel to look up once and for `down` not to remove.
+            (own / LAYER).symlink_to(Path(folder) / LAYER)
+            below.remove(LAYER)
+        for name in files:
+            _give_file(Path(folder) / name, own / name)
     fresh.rename(target)
 
 
-def changing(store: Path) -> Iterator[Path]:
-    """The files of a store that containerd writes again: a node needs its own."""
-    for folder, below, files in os.walk(store):
-        below[:] = [name for name in below if name not in UNCHANGING]
-        yield from (Path(folder, name) for name in files)
+def _give_file(source: Path, target: Path) -> None:
+    if BLOBS in source.parts:
+        try:
+            target.hardlink_to(source)
+            return
+        except OSError:
+            pass  # on another file system; a copy does as well
+    shutil.copy2(source, target)
 
 
 def _fill(work: Path) -> None:
