@@ -12,7 +12,7 @@ from shim.core.options import values
 from shim.core.options.batch import settle
 from shim.core.options.merge import first_pass
 from shim.core.options.request import job_request
-from shim.core.options.support import refuse_het, refuse_unsupported
+from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def main(argv: List[str]) -> int:
     if settings.get("verbose"):
         from shim.core.options.dump import defined_options
 
-        _say(*defined_options(settings, directory))
+        _say(*defined_options(settings, directory), *approximations(settings))
     refuse_unsupported(settings)
     return _submit(argv, settings, source, directory, notes)
 

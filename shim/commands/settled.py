@@ -7,6 +7,7 @@ from time import time
 
 from shim.commands.funnel import say
 from shim.core.options import direct, values
+from shim.core.options.support import approximations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[Settings, List[str], str
     if settings.get("verbose"):
         from shim.core.options.dump import defined_options
 
-        say(program, *defined_options(settings, directory))
+        say(program, *defined_options(settings, directory), *approximations(settings))
     if notes:
         say(program, *notes)
     return settings, words, directory

@@ -161,6 +161,15 @@ def test_verbose(controller: Controller, capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
+def test_verbose_names_what_does_less_here(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("-v", "--mail-type=END", "--contiguous", "-t5", "--wrap=true") == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "approximated" in line]
+    assert len(told) == 2
+    assert "sbatch: --mail-type is approximated here: recorded and shown; no mail is sent" in told
+    assert run("--mail-type=END", "--wrap=true") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_only_a_test(
     controller: Controller, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,6 +138,16 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
         raise Unsupported(f"error: --mpi={mpi} is not supported here: there is no PMI server; --mpi=none is")
 
 
+def approximations(settings: Settings, backend: str = "local") -> List[str]:
+    """A line for stderr (``-v``) for each option asked for that does less here than on Slurm."""
+    lines = []
+    for name in settings.sources:
+        fate, reason = fate_of(name, backend)
+        if fate == APPROXIMATED:
+            lines.append(f"--{name} is approximated here: {reason}")
+    return lines
+
+
 def refuse_het() -> Unsupported:
     """The refusal of a heterogeneous job."""
     return Unsupported(f"error: {HET}")
