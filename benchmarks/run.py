@@ -60,11 +60,15 @@ def row(name: str, value: str, wanted: str) -> None:
 
 
 def empty_entry_point(folder: Path) -> list[str]:
-    """A console script as pip writes it, around a function that does nothing."""
+    """A console script as pip writes it, around a function that does nothing, in a virtual environment of its own.
+
+    Not in the one this runs in: what is installed there for development makes every start of its interpreter slower.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (folder / "nothing.py").write_text("def main():\n    return 0\n")
     script = folder / "nothing"
     script.write_text(
-        f"#!{sys.executable}\nimport re, sys\nsys.path.insert(0, {str(folder)!r})\n"
+        f"#!{folder / 'venv/bin/python'}\nimport re, sys\nsys.path.insert(0, {str(folder)!r})\n"
         "from nothing import main\nif __name__ == '__main__':\n"
         "    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])\n    sys.exit(main())\n"
     )
