@@ -38,6 +38,7 @@ BAD_NICE = "Invalid --nice value"
 BAD_NODE_COUNT = "Node count specification invalid"
 BAD_NODE_NAME = "Invalid node name specified"
 BAD_PARTITION = "Invalid partition name specified"
+BAD_PREFERENCE = "Invalid preferred feature specification"
 BAD_RESERVATION = "Requested reservation is invalid"
 BAD_TIME = "Requested time limit is invalid (missing or exceeds some limit)"
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
@@ -55,7 +56,8 @@ def refusals(request: JobRequest, cluster: Cluster, uid: int, now: float) -> Non
     check.texts()
     check.names(partitions)
     check.licenses()
-    check.shapes(partitions)
+    if not request.hold:  # slurmctld looks for nodes when a job may start
+        check.shapes(partitions)
     check.limits(partitions)
 
 
@@ -139,9 +141,21 @@ class _Check:
             raise self.error(BAD_FEATURE) from None
         if not kinds(self.cluster).features.issuperset(named):
             raise self.error(BAD_FEATURE)
+        self.preferred()
         if self.request.reservation:
             raise self.error(BAD_RESERVATION)
         self.gres()
+
+    def preferred(self) -> None:
+        """--prefer names features as --constraint does."""
+        if not self.request.prefer:
+            return
+        try:
+            named = features.parse(self.request.prefer).names
+        except features.FeatureError:
+            raise self.error(BAD_PREFERENCE) from None
+        if not kinds(self.cluster).features.issuperset(named):
+            raise self.error(BAD_PREFERENCE)
 
     def nodes(self, text: str | None) -> set[str]:
         """The names in a hostlist, all of them nodes."""

@@ -164,6 +164,18 @@ def test_accepted_though_some_will_wait_for_ever(fields: dict[str, Any]) -> None
     assert refused(**fields) is None
 
 
+@pytest.mark.parametrize("fields", [{"cpus_per_task": 99}, {"mem_per_node": 10**9}, {"gpus_per_node": "t4:1"}])
+def test_nodes_are_looked_for_when_a_job_may_start(fields: dict[str, Any]) -> None:
+    assert refused(**fields) is not None
+    assert refused(hold=True, **fields) is None
+
+
+@pytest.mark.parametrize("text", ["none", "fast&", "fast&none"])
+def test_preferred_features_are_features_of_nodes(text: str) -> None:
+    assert refused(prefer=text) == (FAILED + "Invalid preferred feature specification",)
+    assert refused(prefer="fast&cpu") is None
+
+
 def test_each_command_has_its_own_words() -> None:
     assert refused(kind="alloc", constraint="nosuch") == (
         "error: Job submit/allocate failed: Invalid feature specification",
