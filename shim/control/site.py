@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_VERSION = 2  # of the kept form
+_VERSION = 3  # of the kept form
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
     "SHIM_HOST_STATE_DIR",
@@ -48,8 +48,13 @@ def cluster(name: str | None = None) -> Cluster:
     for one in found:
         if one.name == name:
             return one
-    raise ShimError(
-        f"error: No cluster '{name}' known by database.",
+    raise unknown(name, found[0])
+
+
+def unknown(name: str, default: Cluster) -> ShimError:
+    """Slurm's text for ``-M`` with a name that is no cluster; without accounting there is no database of clusters to ask."""
+    return ShimError(
+        f"error: No cluster '{name}' known by database." if default.accounting else "error: Problem talking to database",
         f"error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
         "Use 'sacctmgr list clusters' to see available clusters.",
     )

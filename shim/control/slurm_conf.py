@@ -203,6 +203,7 @@ def _cluster(
         max_mem_per_node=general.size("maxmempernode", None),
         enforce_part_limits=general.flag("enforcepartlimits"),
         requeue=general.number("jobrequeue", 1) != 0,
+        accounting=general.words.get("accountingstoragetype", "none").rpartition("/")[2].lower() != "none",
         over_time=0
         if general.words.get("overtimelimit", "").upper() == "UNLIMITED"
         else general.number("overtimelimit", 0),

@@ -69,3 +69,17 @@ def test_errors_name_the_place_and_the_value(tmp_path: Path, text: str, said: st
     with pytest.raises(SlurmConfError) as caught:
         slurm_conf.read(str(tmp_path / "slurm.conf"), "here")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "has"),
+    [
+        ("", False),
+        ("AccountingStorageType=accounting_storage/none\n", False),
+        ("AccountingStorageType=accounting_storage/slurmdbd\n", True),
+    ],
+)
+def test_accounting(tmp_path: Path, line: str, has: bool) -> None:
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(f"{line}NodeName=n1\nPartitionName=all Nodes=ALL Default=YES\n")
+    assert slurm_conf.read(str(conf), "x").accounting is has

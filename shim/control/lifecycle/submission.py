@@ -28,6 +28,8 @@ class Submitter(Value):
 def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_id: int, now: float) -> Job:
     """The pending job. An array is one record until its tasks start. Times are whole seconds, as Slurm's are."""
     second = float(int(now))
+    if request.qos and not cluster.accounting:
+        request = request.replace(qos=None)
     array = request.array or None
     job = Job(
         cluster=cluster.name,

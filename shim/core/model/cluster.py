@@ -82,6 +82,7 @@ class Cluster(Value):
     licenses: tuple[Gres, ...] = ()
     over_time: int = 0  # minutes
     requeue: bool = True
+    accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters
     settings: dict[str, str] = {}
     _nested = {"nodes": Node, "partitions": Partition, "licenses": Gres}
 

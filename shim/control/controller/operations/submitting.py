@@ -7,7 +7,7 @@ import os
 import pwd
 from typing import Any
 
-from shim.control import paths
+from shim.control import paths, site
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.world import World
@@ -17,7 +17,7 @@ from shim.control.lifecycle.submission import Submitter
 from shim.control.scheduler import plan
 from shim.core import check, hostlist
 from shim.core.dependency import Dependency, unfulfilled
-from shim.core.errors import RequestError, ShimError
+from shim.core.errors import RequestError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -49,11 +49,7 @@ def cluster_named(world: World, name: str | None) -> Cluster:
     if name is None:
         return next(iter(world.clusters.values()))
     if name not in world.clusters:
-        raise ShimError(
-            f"error: No cluster '{name}' known by database.",
-            f"error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
-            "Use 'sacctmgr list clusters' to see available clusters.",
-        )
+        raise site.unknown(name, next(iter(world.clusters.values())))
     return world.clusters[name]
 
 
