@@ -9,17 +9,21 @@ from shim.core.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.core.layout.demand import JobDemand
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
 
 
 class Needs(Value):
-    """The least a job needs. ``nodes`` (%D) counts the nodes its CPUs fill; ``min_nodes`` what was asked (TRES)."""
+    """The least a job needs.
+
+    ``nodes`` is squeue's %D, ``guessed_nodes`` slurmctld's guess, which scontrol prints; ``min_nodes`` what was asked (TRES).
+    """
 
     nodes: int = 1
+    guessed_nodes: int = 1
     min_nodes: int = 1
     max_nodes: int | None = None  # None: no limit was asked
-    fixed_nodes: bool = False
     cpus: int = 1
     tasks: int = 1
     cpus_per_task: int = 1
@@ -29,9 +33,9 @@ class Needs(Value):
     @property
     def num_nodes(self) -> str:
         """scontrol's NumNodes: ``2-4`` for a range, ``2-2`` when -N was given, ``2`` when derived."""
-        if self.fixed_nodes:
-            return f"{self.min_nodes}-{self.max_nodes or self.min_nodes}"
-        return str(self.nodes)
+        if self.max_nodes:
+            return f"{min(self.guessed_nodes, self.max_nodes)}-{self.max_nodes}"
+        return str(self.guessed_nodes)
 
 
 def needs(request: JobRequest, cluster: Cluster, partition: Partition | None = None) -> Needs:
@@ -42,14 +46,15 @@ def needs(request: JobRequest, cluster: Cluster, partition: Partition | None = N
         partition = cluster.partition(first) if first else cluster.default_partition
     tasks = wish.ntasks if wish.ntasks is not None else wish.min_nodes
     largest = _largest_node(cluster, partition)
+    guess = _guess(wish, largest)
     nodes = max(wish.min_nodes, -(-(tasks * wish.cpus_per_task) // largest))
     if wish.tasks_per_node and nodes == 1:
         nodes = max(nodes, -(-tasks // wish.tasks_per_node))
     return Needs(
         nodes=nodes,
+        guessed_nodes=guess,
         min_nodes=wish.min_nodes,
-        max_nodes=wish.max_nodes,
-        fixed_nodes=wish.fixed_nodes,
+        max_nodes=wish.max_nodes if wish.fixed_nodes else None,
         cpus=wish.cpus,
         tasks=tasks,
         cpus_per_task=wish.cpus_per_task,
@@ -58,6 +63,20 @@ def needs(request: JobRequest, cluster: Cluster, partition: Partition | None = N
             gpus.total(wish.job_gpus), gpus.total(wish.node_gpus) * wish.min_nodes, gpus.total(wish.task_gpus) * tasks
         ),
     )
+
+
+def _guess(wish: JobDemand, largest: int) -> int:
+    """slurmctld's guess at the nodes of a pending job. With -c a rest of tasks is counted beside the least of one node.
+
+    So ``-n1 -c2`` shows 2 where nodes have more than two CPUs, and 1 where two CPUs are all.
+    """
+    tasks = wish.ntasks or 0
+    if wish.tasks_per_node:
+        return max(wish.min_nodes, tasks // wish.tasks_per_node)
+    if wish.cpus_per_task > 1:
+        per_node = max(1, largest // wish.cpus_per_task)
+        return max(wish.min_nodes, tasks // per_node) + (1 if tasks % per_node else 0)
+    return max(wish.min_nodes, -(-tasks // largest))
 
 
 def _largest_node(cluster: Cluster, partition: Partition | None) -> int:

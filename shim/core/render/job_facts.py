@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from shim.core.model.job import Job
     from shim.core.render.view import View
 
+NO_TASK = 4294967294  # what %a is outside an array, and in the rest of one
+
 # Slurm names a failed job's reason where it would list nodes for one that ended well.
 _SHOWS_REASON = frozenset(
     (states.PENDING, states.FAILED, states.TIMEOUT, states.OUT_OF_MEMORY, states.DEADLINE, states.NODE_FAIL)
@@ -109,7 +111,8 @@ def min_memory(job: Job, view: View) -> tuple[int, bool]:
 def min_cpus_per_node(job: Job) -> int:
     """The fewest CPUs that any node of the job must have."""
     request = job.request
-    return max(request.min_cpus or 1, (request.cpus_per_task or 1) * (request.ntasks_per_node or 1))
+    per_task = 1 if request.overcommit else (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
+    return max(request.min_cpus or 1, request.cpus_per_task or 1, per_task)
 
 
 def tres_per_node(job: Job) -> str:
@@ -149,9 +152,14 @@ def memory_total(job: Job, view: View) -> int:
 
 def _nodes_counted(job: Job) -> int:
     """How many nodes TRES counts: while the job waits, those it asked for, not those it is thought to need."""
-    if job.shares or job.request.ntasks_per_node is not None:
+    if job.shares:
         return job.nodes
-    return job.request.min_nodes or 1
+    request = job.request
+    if request.node_list or (request.min_nodes is None and request.gpus):
+        from shim.core.layout.demand import job_demand
+
+        return job_demand(request).min_nodes
+    return request.min_nodes or 1
 
 
 def tres(job: Job, view: View) -> str:
@@ -176,6 +184,48 @@ def command(job: Job) -> str:
     if not job.request.command:
         return ""
     return " ".join((job.request.command, *job.request.arguments))
+
+
+def files(job: Job) -> tuple[str, str, str]:
+    """Output, error and input of a batch job as Slurm shows them: %A %a %j %u %x replaced, every other letter as it was given.
+
+    What the script really gets, with node names and padded numbers, is ``environ.patterns.job_files``.
+    """
+    request = job.request
+    out = request.stdout or ("slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out")
+    return _path(job, out), _path(job, request.stderr or out), _path(job, request.stdin or "/dev/null")
+
+
+def _path(job: Job, pattern: str) -> str:
+    if pattern.lower() == "none":
+        return "/dev/null"
+    if "%" in pattern:
+        task = NO_TASK if job.array_task_id is None else job.array_task_id
+        for letter, value in (
+            ("%A", str(job.array_job_id or job.job_id)),
+            ("%a", str(task)),
+            ("%j", str(job.job_id)),
+            ("%u", job.user),
+            ("%x", job.name),
+        ):
+            pattern = pattern.replace(letter, value)
+    return pattern if pattern.startswith("/") else f"{job.request.work_dir.rstrip('/')}/{pattern}"
+
+
+def num_nodes(job: Job, view: View) -> str:
+    """scontrol's NumNodes. Of a job that waits it is slurmctld's guess, which differs from squeue's where -c has a say."""
+    request = job.request
+    if job.state != states.PENDING or job.shares:
+        return str(job.nodes)
+    derived = request.cpus_per_task or request.ntasks_per_node or request.gpus
+    if view.cluster is not None and (derived or request.node_list):
+        from shim.core.layout.needs import needs
+
+        return needs(request, view.cluster, partition_of(job, view.cluster)).num_nodes
+    if request.min_nodes is None:
+        return str(job.nodes)
+    most = request.max_nodes if request.max_nodes is not None else request.min_nodes
+    return f"{min(job.nodes, most or job.nodes)}-{most}" if most else str(job.nodes)
 
 
 def exit_code(status: int) -> str:

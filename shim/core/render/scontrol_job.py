@@ -8,13 +8,15 @@ from shim.core.model.request import INFINITE, INVALID_TIME
 from shim.core.ranks import fold_ranks
 from shim.core.render import job_facts as facts
 from shim.core.render.job_fields import accrue_time, requeues, show_memory
-from shim.core.times import show_clock
+from shim.core.times import parse_minutes, show_clock
 from shim.core.tres import show_gpus_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.model.job import Job, NodeShare, Step
     from shim.core.render.view import View
+
+_SWITCH_WAIT = 5  # minutes
 
 
 def join_record(lines: list[str], oneliner: bool) -> str:
@@ -35,7 +37,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),
         *_times(job, view),
         f"Partition={job.partition} AllocNode:Sid={job.submit_host or 'localhost'}:{job.alloc_sid}",
-        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude)}",
+        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude, ordered=True)}",
         f"NodeList={facts.nodelist(job)}",
         *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
         *_sizes(job, view),
@@ -91,13 +93,10 @@ def _before_suspension(job: Job) -> int:
 
 def _sizes(job: Job, view: View) -> list[str]:
     request = job.request
-    nodes = str(job.nodes)
-    if job.state == states.PENDING and request.min_nodes is not None:
-        nodes = f"{job.nodes}-{request.max_nodes if request.max_nodes is not None else request.min_nodes}"
     never_ran = job.state in states.TERMINAL and not job.shares
     tasks = "N/A" if never_ran and request.ntasks is None and request.ntasks_per_node is None else str(job.tasks)
     return [
-        f"NumNodes={nodes} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.cpus_per_task or 1}"
+        f"NumNodes={facts.num_nodes(job, view)} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.cpus_per_task or 1}"
         f" ReqB:S:C:T=0:0:{request.cores_per_socket or '*'}:{request.threads_per_core or '*'}",
         f"TRES={facts.tres(job, view)}",
         f"Socks/Node={request.sockets_per_node or '*'} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"
@@ -149,11 +148,24 @@ def _files(job: Job) -> list[str]:
     comment = job.comment or job.request.comment
     lines = [f"Comment={comment} "] if comment else []
     if _is_batch(job):
-        lines += [f"StdErr={job.stderr or job.stdout}", f"StdIn={job.stdin or '/dev/null'}", f"StdOut={job.stdout}"]
+        out, err, read = facts.files(job)
+        lines += [f"StdErr={err}", f"StdIn={read}", f"StdOut={out}"]
     if job.request.switches:
-        count, _, wait = job.request.switches.partition("@")
-        lines.append(f"Switches={count}@{wait or '00:05:00'}")
-    return [*lines, "Power=", *(["SpreadJob=Yes"] if job.request.spread_job else [])]
+        lines.append(f"Switches={_switches(job.request.switches)}")
+    lines.append("Power=")
+    if job.request.kill_on_invalid_dep is not None:
+        lines.append(f"KillOInInvalidDependent={'Yes' if job.request.kill_on_invalid_dep else 'No'}")
+    return [*lines, *(["SpreadJob=Yes"] if job.request.spread_job else [])]
+
+
+def _switches(text: str) -> str:
+    """Slurm lets a job wait for its switches no longer than max_switch_wait, five minutes."""
+    count, at, wait = text.partition("@")
+    try:
+        minutes = parse_minutes(wait) if at else _SWITCH_WAIT
+    except ValueError:
+        minutes = _SWITCH_WAIT
+    return f"{count}@{show_clock(60 * (_SWITCH_WAIT if minutes < 0 else min(minutes, _SWITCH_WAIT)))}"
 
 
 def _extras(job: Job) -> list[str]:
@@ -161,10 +173,12 @@ def _extras(job: Job) -> list[str]:
     found = {
         "CpusPerTres": f"gres:gpu:{request.cpus_per_gpu}" if request.cpus_per_gpu else "",
         "MemPerTres": f"gres:gpu:{request.mem_per_gpu}" if request.mem_per_gpu else "",
+        "TresBind": _gpu_bind(request.extra.get("gpu-bind", "")),
         "TresPerJob": show_gpus_field(request.gpus),
         "TresPerNode": facts.tres_per_node(job),
         "TresPerSocket": show_gpus_field(request.gpus_per_socket),
         "TresPerTask": show_gpus_field(request.gpus_per_task),
+        "NtasksPerTRES": str(request.ntasks_per_gpu or ""),
     }
     lines = [f"{name}={value}" for name, value in found.items() if value]
     if request.mail_type:
@@ -172,11 +186,15 @@ def _extras(job: Job) -> list[str]:
     return lines
 
 
-def _hosts(text: str | None) -> str:
+def _gpu_bind(text: str) -> str:
+    return f"gpu:{text}" if text else ""
+
+
+def _hosts(text: str | None, ordered: bool = False) -> str:
     if not text:
         return "(null)"
     try:
-        return hostlist.fold(hostlist.expand(text))
+        return (hostlist.fold_sorted if ordered else hostlist.fold)(hostlist.expand(text))
     except ValueError:
         return text
 

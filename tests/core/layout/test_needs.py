@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shim.core.layout.place import needs
-from shim.core.model.cluster import Cluster
+from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.request import JobRequest
 from tests.core.layout.shapes import cluster
 
@@ -55,6 +55,29 @@ N2 = {"min_nodes": 2, "max_nodes": 2}
 def test_measured_needs(options, num_nodes, nodes, cpus, tasks):
     found = needs(JobRequest(**options), cluster())
     assert (found.num_nodes, found.nodes, found.cpus, found.tasks) == (num_nodes, nodes, cpus, tasks)
+
+
+@pytest.mark.parametrize(
+    ("options", "num_nodes", "nodes"),
+    [
+        ({"ntasks": 1, "cpus_per_task": 2}, "2", 1),  # the rest of 1 / 128 tasks is counted once more
+        ({"ntasks": 64, "cpus_per_task": 8}, "2", 2),
+        ({"ntasks": 10, "cpus_per_task": 2}, "2", 1),
+        ({"ntasks": 2, "cpus_per_task": 4, "ntasks_per_node": 2}, "1", 1),
+        ({"ntasks": 1, "cpus_per_task": 8, **N1}, "1-1", 1),
+        ({"ntasks": 3, "ntasks_per_node": 2}, "1", 2),
+        ({"cpus_per_task": 12}, "1", 1),
+        ({"cpus_per_task": 288}, "1", 2),
+    ],
+)
+def test_scontrol_guesses_otherwise_than_squeue_on_large_nodes(options, num_nodes, nodes):
+    large = Cluster(
+        name="large",
+        nodes=(Node(name="a1", cpus=256), Node(name="h1", cpus=128)),
+        partitions=(Partition(name="all", nodes=("a1", "h1"), default=True),),
+    )
+    found = needs(JobRequest(**options), large)
+    assert (found.num_nodes, found.nodes) == (num_nodes, nodes)
 
 
 @pytest.mark.parametrize(
