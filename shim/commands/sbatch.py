@@ -56,14 +56,11 @@ def main(argv: List[str]) -> int:
         # Slurm reads the values of the command line before it looks for the script and its directives.
         found, words = first_pass(PROGRAM, argv, context)
         source = _source(found, words, directory)
-        settings, notes = _settle(context, found, source)
+        settings, notes = _settle(context, found, source, directory)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
-    if settings.get("verbose"):
-        from shim.core.options.dump import defined_options
-
-        _say(*defined_options(settings, directory), *approximations(settings))
+    _tell(settings, directory)
     refuse_unsupported(settings)
     return _submit(argv, settings, source, directory, notes)
 
@@ -104,12 +101,25 @@ def _file(words: Sequence[str], directory: str) -> Source:
 
 
 def _settle(
-    context: values.Context, found: Sequence[Tuple[Option, Optional[str]]], source: Source
+    context: values.Context, found: Sequence[Tuple[Option, Optional[str]]], source: Source, directory: str
 ) -> Tuple[Settings, List[str]]:
     """The verified options and the warnings about them."""
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
-    settings = settle(context, found, os.environ, text, source.name)
+
+    def component(part: Settings) -> None:
+        verify(part)
+        _tell(part, directory)
+
+    settings = settle(context, found, os.environ, text, source.name, component)
     return settings, verify(settings)
+
+
+def _tell(settings: Settings, directory: str) -> None:
+    """-v: the options as they were understood, and those that do less here."""
+    if settings.get("verbose"):
+        from shim.core.options.dump import defined_options
+
+        _say(*defined_options(settings, directory), *approximations(settings))
 
 
 def _read(path: str) -> str:

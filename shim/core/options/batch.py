@@ -8,7 +8,7 @@ from shim.core.options.support import refuse_het
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Mapping, Optional, Sequence, Tuple
+    from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
     from shim.core.options.option import Option
     from shim.core.options.values import Context
@@ -22,32 +22,52 @@ def settle(
     environ: Mapping[str, str],
     text: Optional[str],
     name: str,
+    component: Optional[Callable[[Settings], object]] = None,
 ) -> Settings:
     """The options of one sbatch call: the script's (``text``, None with --wrap; ``name`` for messages), then the variables',
     then the command line's (``found``). ShimError with Slurm's text for the first that is wrong. Not verified yet.
+
+    A heterogeneous job is refused once all its directives are read; ``component`` is told of each of its parts but the last.
     """
     settings = Settings("sbatch", context)
     if text is not None:
-        for _, words in script.directives(text, name):
-            put_words(settings, words)
+        parts = 1
+        for words in _directives(text, name):
+            if words is None:
+                parts += 1
+                _put_outer(settings, environ, found)
+                if component is not None:
+                    component(settings)
+                settings = Settings("sbatch", context)
+            else:
+                put_directive(settings, words)
+        if parts > 1:
+            raise refuse_het()
         if ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(found, environ, settings):
             from shim.core.options.foreign import foreign_directives
 
             for _, words in foreign_directives(text, name):
                 put_directive(settings, words)
-    put_environment(settings, environ)
-    settings.put_all(found, COMMAND_LINE)
-    put_hostfile(settings, environ)
+    _put_outer(settings, environ, found)
     return settings
 
 
-def put_words(settings: Settings, words: List[str]) -> None:
-    """One directive line. Unsupported if it begins another component of a heterogeneous job."""
-    for at, word in enumerate(words):
-        if word.lower() in _HET_WORDS:
-            put_directive(settings, words[:at])
-            raise refuse_het()
-    put_directive(settings, words)
+def _put_outer(settings: Settings, environ: Mapping[str, str], found: Sequence[Tuple[Option, Optional[str]]]) -> None:
+    put_environment(settings, environ)
+    settings.put_all(found, COMMAND_LINE)
+    put_hostfile(settings, environ)
+
+
+def _directives(text: str, name: str) -> Iterator[Optional[List[str]]]:
+    """The words of each directive line; None where another component of a heterogeneous job begins."""
+    for _, words in script.directives(text, name):
+        begin = 0
+        for at, word in enumerate(words):
+            if word.lower() in _HET_WORDS:
+                yield words[begin:at]
+                yield None
+                begin = at + 1
+        yield words[begin:] if begin else words
 
 
 def _ignores_foreign(

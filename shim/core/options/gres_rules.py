@@ -22,6 +22,19 @@ def check_gpus(request: JobRequest) -> None:
         raise RequestError(f"error: {why}", f"error: {INVALID_GRES}")
 
 
+def tasks_per_node(request: JobRequest) -> Optional[int]:
+    """``--ntasks-per-node`` as it follows from GPUs of a node and of a task where the user does not say; else what he says."""
+    if request.ntasks_per_node is not None or not request.gpus_per_task:
+        return request.ntasks_per_node
+    try:
+        per_task, per_node = _count(request.gpus_per_task), _per_node(request)
+    except ValueError:
+        return None
+    if not per_task or not per_node or per_node % per_task:
+        return None
+    return per_node // per_task
+
+
 def _contradiction(request: JobRequest) -> str:
     per_job, per_task, per_node = _count(request.gpus), _count(request.gpus_per_task), _per_node(request)
     tasks = request.ntasks or request.ntasks_per_node

@@ -174,9 +174,10 @@ def job_request(
     _geometry(settings, fields)
     request = JobRequest(**fields)
     if "gres" in settings or any("gpu" in option or "tres" in option for option in settings.sources):
-        from shim.core.options.gres_rules import check_gpus
+        from shim.core.options.gres_rules import check_gpus, tasks_per_node
 
         check_gpus(request)
+        request = request.replace(ntasks_per_node=tasks_per_node(request))
     return request
 
 

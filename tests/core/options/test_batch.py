@@ -314,6 +314,29 @@ def test_heterogeneous_jobs_are_refused(header: str) -> None:
         settings(header)
 
 
+def test_a_mistake_in_a_later_component_is_told_before_that() -> None:
+    seen: list[Settings] = []
+    context = Context(NOW, 1001, read_file)
+    text = "#!/bin/bash\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH --nosuch\n"
+    with pytest.raises(ShimError, match="unrecognized option '--nosuch'"):
+        settle(context, [], {"SBATCH_PARTITION": "gpu"}, text, "job.sh", seen.append)
+    assert [(part.get("ntasks"), part.get("partition")) for part in seen] == [(1, "gpu")]
+
+
+@pytest.mark.parametrize(
+    ("header", "per_node"),
+    [
+        ("-N2|--gpus-per-node=8|--gpus-per-task=8", 1),
+        ("-N2|--gres=gpu:8|--gpus-per-task=2", 4),
+        ("-N2|--gpus-per-node=8|--gpus-per-task=3", None),
+        ("-n2|--gpus-per-task=1", None),
+        ("-N1|--gpus-per-node=4|--gpus-per-task=4|--ntasks-per-node=1", 1),
+    ],
+)
+def test_tasks_per_node_follow_from_gpus(header: str, per_node: int | None) -> None:
+    assert request(header).ntasks_per_node == per_node
+
+
 def test_node_file_and_host_file() -> None:
     assert settings("--nodefile=hostfile -m arbitrary").get("nodefile") == "n2,n1,n2"
     assert request("--nodefile=hostfile").node_list == "n2,n1,n2"
