@@ -68,9 +68,9 @@ def empty_entry_point(folder: Path) -> list[str]:
     (folder / "nothing.py").write_text("def main():\n    return 0\n")
     script = folder / "nothing"
     script.write_text(
-        f"#!{folder / 'venv/bin/python'}\nimport re, sys\nsys.path.insert(0, {str(folder)!r})\n"
+        f"#!{folder / 'venv/bin/python'}\nimport sys\nsys.path.insert(0, {str(folder)!r})\n"
         "from nothing import main\nif __name__ == '__main__':\n"
-        "    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])\n    sys.exit(main())\n"
+        "    sys.argv[0] = sys.argv[0].removesuffix('.exe')\n    sys.exit(main())\n"
     )
     script.chmod(0o755)
     return [str(script)]
