@@ -299,6 +299,14 @@ class Listener:
             self._loop.reader(self._server.fileno(), None)
             self._loop.call_later(1.0, self._again)
             return
+        self._serve(connection)
+
+    def take(self, fd: int) -> None:
+        """A connection that was made without this socket: the other end of it is to prove itself like the others."""
+        os.set_blocking(fd, False)
+        self._serve(_socket.socket(fileno=fd))
+
+    def _serve(self, connection: _socket.socket) -> None:
         session = LeaderSession(self._loop, connection, self._secret)
         session.on_open = lambda hello: self._on_session(session, hello)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,9 +82,19 @@ class LeaderLink:
 async def dial(address: Mapping[str, Any], secret: bytes) -> LeaderLink:
     """Connects to the leader at ``address`` and proves knowledge of the run's key. Raises LinkError."""
     try:
-        reader, writer = await _open(address)
+        streams = await _open(address)
     except OSError as problem:
         raise LinkError(str(problem)) from problem
+    return await _link(streams, secret)
+
+
+async def take(line: socket.socket, secret: bytes) -> LeaderLink:
+    """The same over a connection whose other end the leader was given when it was started. Raises LinkError."""
+    return await _link(await asyncio.open_connection(sock=line), secret)
+
+
+async def _link(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], secret: bytes) -> LeaderLink:
+    reader, writer = streams
     link = LeaderLink(reader, writer, wire.Splitter())
     try:
         await asyncio.wait_for(link._handshake(secret), HANDSHAKE_LIMIT)

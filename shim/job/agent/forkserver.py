@@ -1,8 +1,9 @@
 """The fork server: a process with everything loaded that an agent needs, so that an agent costs a fork and not an interpreter.
 
 It is started with one end of a socket pair as descriptor 0. A request is a 4-byte big-endian length and JSON
-``{"run_dir": path, "index": number}``; the answer, framed alike, is ``{"pid": number}`` or ``{"error": text}``. It ends when the other end
-is closed, and at once on TERM; agents go on. Standard library only, meant for ``python -I -S``.
+``{"run_dir": path, "index": number}``; the answer, framed alike, is ``{"pid": number}`` or ``{"error": text}``. With the length of a
+request a descriptor may be passed (SCM_RIGHTS): a leader's connection to whoever asks. It ends when the other end is closed, and at
+once on TERM; agents go on. Standard library only, meant for ``python -I -S``.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ try:
 except ImportError:
     pass  # libc says so when it is asked for something
 
+import _socket
 import encodings.ascii  # noqa: F401  # loaded when a file is opened with it
 import resource  # noqa: F401
-import traceback
 
 from shim.core.jsonlite import dumps, loads
+from shim.job.agent import leader_herald
 from shim.job.agent import main as agent_main
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, Callable, NoReturn
+    from typing import Any, NoReturn
 else:
     import _signal
 
@@ -40,8 +42,11 @@ _LENGTH = Struct(">I")
 _MAX_REQUEST = 1024 * 1024
 
 
-def serve(socket: int, run: Callable[[str, int], int] = agent_main.run) -> None:
-    """Answer requests on descriptor ``socket`` until it is closed. ``run`` is what an agent does: (run_dir, index) -> exit code."""
+_PASSED = 4  # bytes of a descriptor that is passed
+
+
+def serve(socket: int) -> None:
+    """Answer requests on descriptor ``socket`` until it is closed."""
     # Agents are not waited for: the kernel takes them away when they end.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     for number in (_signal.SIGINT, _signal.SIGHUP):
@@ -49,18 +54,22 @@ def serve(socket: int, run: Callable[[str, int], int] = agent_main.run) -> None:
     # Frozen objects are never touched by a collection, so agents share their pages.
     gc.collect()
     gc.freeze()
+    bell = leader_herald.begin()
+    connection = _socket.socket(fileno=socket)
     while True:
-        request = _receive(socket)
+        request, line = _receive(connection)
         if request is None:
             return
-        answer = dumps(_answer(socket, request, run)).encode("ascii")
+        answer = dumps(_answer(request, bell, line)).encode("ascii")
+        if line is not None:
+            os.close(line)
         try:
             _write_all(socket, _LENGTH.pack(len(answer)) + answer)
         except (BrokenPipeError, ConnectionResetError):
             return
 
 
-def _answer(socket: int, request: bytes, run: Callable[[str, int], int]) -> dict[str, Any]:
+def _answer(request: bytes, bell: int, line: int | None) -> dict[str, Any]:
     try:
         wanted = loads(request)
         run_dir, index = wanted["run_dir"], wanted["index"]
@@ -73,12 +82,12 @@ def _answer(socket: int, request: bytes, run: Callable[[str, int], int]) -> dict
     except OSError as error:
         return {"error": f"fork: {error.strerror}"}
     if pid == 0:
-        _be_agent(run_dir, index, run)
+        _be_agent(run_dir, index, *((bell, line) if index == 0 else (None, None)))
     return {"pid": pid}
 
 
-def _be_agent(run_dir: str, index: int, run: Callable[[str, int], int]) -> NoReturn:
-    """In the child: an own session, nothing inherited but the memory, then the agent."""
+def _be_agent(run_dir: str, index: int, bell: int | None, line: int | None) -> NoReturn:
+    """In the child: an own session, nothing inherited but the memory (a leader: the herald's bell, its connection), then the agent."""
     code = 70  # as sysexits' EX_SOFTWARE: an error of ours
     try:
         os.setsid()
@@ -88,12 +97,14 @@ def _be_agent(run_dir: str, index: int, run: Callable[[str, int], int]) -> NoRet
         for target in (0, 1, 2):
             os.dup2(null, target)
         for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2:
+            if int(name) > 2 and int(name) not in (bell, line):
                 _close(int(name))
         os.chdir("/")
-        code = run(run_dir, index)
+        code = agent_main.run(run_dir, index, bell, line)
     except BaseException:
         # The last line of defence: an agent has nobody to print to.
+        import traceback  # dear, and every agent would have it in its memory
+
         agent_main.log(run_dir, index, traceback.format_exc())
     finally:
         os._exit(code)
@@ -106,19 +117,30 @@ def _close(fd: int) -> None:
         return  # that of the folder just read
 
 
-def _receive(socket: int) -> bytes | None:
-    head = _read_exactly(socket, _LENGTH.size)
-    if head is None:
-        return None
+def _receive(connection: _socket.socket) -> tuple[bytes | None, int | None]:
+    """The next request and the descriptor that came with it; (None, None) at the end."""
+    head, lines = b"", b""
+    while len(head) < _LENGTH.size:
+        try:
+            piece, passed, _flags, _address = connection.recvmsg(
+                _LENGTH.size - len(head), _socket.CMSG_LEN(_PASSED), _socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionResetError:
+            return None, None
+        if not piece:
+            return None, None
+        head += piece
+        lines += b"".join(data for _level, _kind, data in passed)
     (size,) = _LENGTH.unpack(head)
-    return _read_exactly(socket, size) if size <= _MAX_REQUEST else None
+    line = int.from_bytes(lines, sys.byteorder) if len(lines) == _PASSED else None
+    return (_read_exactly(connection, size) if size <= _MAX_REQUEST else None), line
 
 
-def _read_exactly(socket: int, size: int) -> bytes | None:
+def _read_exactly(connection: _socket.socket, size: int) -> bytes | None:
     data = b""
     while len(data) < size:
         try:
-            piece = os.read(socket, size - len(data))
+            piece = connection.recv(size - len(data))
         except ConnectionResetError:
             return None
         if not piece:

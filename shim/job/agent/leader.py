@@ -82,10 +82,11 @@ class Leader:
 
     # Connections
 
-    def start(self) -> None:
+    def start(self, line: int | None = None) -> None:
         """Begins to listen and tells where in the run folder. OSError when that cannot be done.
 
-        A run whose journal has lines was started before: it is lost, nothing is done.
+        ``line``: a connection that somebody has opened already. A run whose journal has lines was started before: it is lost,
+        nothing is done.
         """
         if self.journal.lines:
             self._loop.call_soon(self.on_done)
@@ -100,6 +101,8 @@ class Leader:
         self._listener = Listener(
             self._loop, server, self._key, lambda session, hello: self.add_peer(SessionLink(session), hello["role"])
         )
+        if line is not None:
+            self._listener.take(line)
         write_address(self._run_dir, address)
 
     def close(self) -> None:

@@ -1,41 +1,54 @@
-"""The herald: a small process that starts a controller when the leader has news and none is connected.
+"""The herald: a small process that starts a controller when a leader has news and none is connected.
 
-It is forked before the agent becomes a child subreaper or enters its node's namespaces: what it starts must not count as a
-process of the job (it would be killed with it), nor see the job's host names. It holds nothing of the agent's open, sleeps
-until it is rung, and ends with the agent, when the pipe between them closes.
+It is forked by the fork server, before any agent: what it starts must not count as a process of a job (it would be killed with
+it), nor see a job's host names. One serves all agents of its fork server. It holds nothing of its maker's open, sleeps until it is
+rung, and ends when the last end of the bell, a pipe, is closed: after the fork server and all its leaders.
 """
 
 from __future__ import annotations
 
 import os
 
+from shim.core.jsonlite import dumps, loads
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_DESCRIPTORS = 4096  # an agent forks its herald first, when it has few
+_MOST_DESCRIPTORS = 4096  # who makes a herald does it first, having few
+
+
+def begin() -> int:
+    """Start a herald; the bell, close-on-exec. Whoever holds the bell can ring it, ``Herald`` does. OSError."""
+    ears, bell = os.pipe2(os.O_CLOEXEC)
+    first = os.fork()
+    if first == 0:
+        # Twice, so that the herald is nobody's child here and no zombie is left.
+        try:
+            if os.fork() == 0:
+                _serve(ears)
+        finally:
+            os._exit(0)
+    os.close(ears)
+    try:
+        os.waitpid(first, 0)
+    except ChildProcessError:
+        pass  # the maker has its children taken away by the kernel
+    return bell
 
 
 class Herald:
-    """The agent's end. Make it before anything else is opened, in the process that the leader will run in."""
+    """A leader's end of the ``bell``; ``argv`` starts a controller."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
-        ears, self._bell = os.pipe2(os.O_CLOEXEC)
-        first = os.fork()
-        if first == 0:
-            # Twice, so that the herald is nobody's child here and no zombie is left.
-            try:
-                if os.fork() == 0:
-                    _serve(ears, argv)
-            finally:
-                os._exit(0)
-        os.close(ears)
-        os.waitpid(first, 0)
+    def __init__(self, bell: int, argv: Sequence[str]) -> None:
+        self._bell = bell
+        # Below PIPE_BUF: written whole, between those of other leaders.
+        self._call = dumps(list(argv)).encode("ascii") + b"\n"
 
     def ring(self) -> None:
         """Start a controller; it decides itself that it is not needed when one is there."""
         try:
-            os.write(self._bell, b"!")
+            os.write(self._bell, self._call)
         except OSError:
             return  # the herald is gone: the next command of the user starts a controller
 
@@ -44,21 +57,31 @@ class Herald:
         os.close(self._bell)
 
 
-def _serve(ears: int, argv: Sequence[str]) -> None:
+def _serve(ears: int) -> None:
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for target in (0, 1, 2):
         os.dup2(null, target)
     kept = os.dup2(ears, 3)
     os.closerange(4, _MOST_DESCRIPTORS)
-    while os.read(kept, 4096):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                if os.fork() == 0:
-                    os.close(kept)
-                    os.setsid()
-                    os.execv(argv[0], list(argv))
-            finally:
-                os._exit(127)
-        os.waitpid(pid, 0)
+    heard = b""
+    while True:
+        piece = os.read(kept, 4096)
+        if not piece:
+            return
+        *calls, heard = (heard + piece).split(b"\n")
+        for call in calls:
+            _start(loads(call), kept)
+
+
+def _start(argv: Sequence[str], kept: int) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.fork() == 0:
+                os.close(kept)
+                os.setsid()
+                os.execv(argv[0], list(argv))
+        finally:
+            os._exit(127)
+    os.waitpid(pid, 0)

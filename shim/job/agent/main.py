@@ -16,7 +16,7 @@ from shim.job.address import read_address
 from shim.job.agent import isolation
 from shim.job.agent.cleaning import Belongings, kill_marked, send
 from shim.job.agent.leader import Leader
-from shim.job.agent.leader_herald import Herald
+from shim.job.agent.leader_herald import Herald, begin
 from shim.job.agent.leader_outcome import ended_by
 from shim.job.agent.libc import become_subreaper
 from shim.job.agent.node import Node
@@ -39,8 +39,12 @@ _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between attempts to reach
 _LEADER_LIMIT = 60.0  # seconds in which a leader must be reachable
 
 
-def run(run_dir: str, index: int) -> int:
-    """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done."""
+def run(run_dir: str, index: int, bell: int | None = None, line: int | None = None) -> int:
+    """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done.
+
+    ``bell``: of a herald that is there; without one a leader with news makes its own. ``line``: a leader's connection to the controller
+    that asked for it.
+    """
     lock = take_lock(run_dir, index, LOCK_PATIENCE)
     if lock is None:
         return 0
@@ -49,13 +53,16 @@ def run(run_dir: str, index: int) -> int:
             spec = RunSpec.from_dict(loads(file.read()))
         with open(os.path.join(run_dir, "key"), encoding="ascii") as file:
             key = bytes.fromhex(file.read().strip())
-        # Before the agent adopts processes and changes its view: what the herald starts is not the job's.
-        herald = Herald(spec.news) if index == 0 and spec.news else None
+        herald = None
+        if index == 0 and spec.news:
+            # Before the agent adopts processes and changes its view: what the herald starts is not the job's.
+            herald = Herald(begin() if bell is None else bell, spec.news)
         subreaper = become_subreaper()
         if spec.isolate == "namespaces":
             _isolate(spec, index, run_dir)
-        agent = _LeadingAgent if index == 0 else _Agent
-        return agent(spec, index, run_dir, key, subreaper, herald).run()
+        if index == 0:
+            return _LeadingAgent(spec, index, run_dir, key, subreaper, herald, line).run()
+        return _Agent(spec, index, run_dir, key, subreaper).run()
     finally:
         os.close(lock)
 
@@ -103,16 +110,13 @@ def _isolate(spec: RunSpec, index: int, run_dir: str) -> None:
 class _Agent:
     """A node that is not the leader: it looks for the leader, then obeys it."""
 
-    def __init__(
-        self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool, herald: Herald | None
-    ) -> None:
+    def __init__(self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool) -> None:
         self._spec = spec
         self._index = index
         self._run_dir = run_dir
         self._key = key
         self._loop = Loop()
         self._belongings = Belongings(run_dir, subreaper)
-        self._herald = herald
         self._node: Node | None = None
         self._code = 0
         self._deadline = self._loop.now() + _LEADER_LIMIT
@@ -196,11 +200,25 @@ class _Agent:
 class _LeadingAgent(_Agent):
     """The first node: leader and node in one process, over a link inside it."""
 
+    def __init__(
+        self,
+        spec: RunSpec,
+        index: int,
+        run_dir: str,
+        key: bytes,
+        subreaper: bool,
+        herald: Herald | None,
+        line: int | None,
+    ) -> None:
+        super().__init__(spec, index, run_dir, key, subreaper)
+        self._herald = herald
+        self._line = line
+
     def _begin(self) -> None:
         self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald)
         self._leader.on_done = self._loop.stop
         lost = bool(self._leader.journal.lines)
-        self._leader.start()
+        self._leader.start(self._line)
         if lost:
             return  # started before: without a node to check in, nothing can start again
         leaders_end, nodes_end = local_pair(self._loop)

@@ -6,13 +6,13 @@ import fcntl
 import os
 from pathlib import Path
 
-from shim.job.agent.leader_herald import Herald
+from shim.job.agent.leader_herald import Herald, begin
 from tests.support import wait_until
 
 
 def test_it_starts_a_process_each_time(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    herald = Herald(["/bin/sh", "-c", f"echo started >> {said}"])
+    herald = Herald(begin(), ["/bin/sh", "-c", f"echo started >> {said}"])
     try:
         for count in (1, 2):
             herald.ring()
@@ -25,7 +25,7 @@ def test_it_holds_no_lock_of_its_maker(tmp_path: Path) -> None:
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     said = tmp_path / "said"
-    herald = Herald(["/bin/sh", "-c", f": > {said}"])
+    herald = Herald(begin(), ["/bin/sh", "-c", f": > {said}"])
     try:
         herald.ring()
         wait_until(said.exists, "a start")
@@ -38,7 +38,7 @@ def test_it_holds_no_lock_of_its_maker(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_harms_nobody(tmp_path: Path) -> None:
-    herald = Herald(["/nosuch/program"])
+    herald = Herald(begin(), ["/nosuch/program"])
     herald.ring()
     herald.ring()
     herald.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Mapping, Sequence
 
 from shim.control import launchers, paths
@@ -60,10 +61,18 @@ class LocalBackend:
             runs.create(run, spec.replace(private=self._private), {**environment, **self._own(run)}, script)
         except OSError as problem:
             raise BackendError(f"{problem.strerror}: {problem.filename}", transient=True) from problem
-        if not runs.journal(run):
-            for index in range(len(spec.nodes)):
-                await self._spawner.spawn(runs.folder(run), index)
-        self._watch(run, 0)
+        if runs.journal(run):
+            self._watch(run, 0)
+            return
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                for index in range(len(spec.nodes)):
+                    await self._spawner.spawn(runs.folder(run), index, None if index else theirs)
+            except BackendError:
+                ours.close()
+                raise
+        self._watch(run, 0, ours)
 
     async def order(self, run: Run, order: Order) -> None:
         watch = self._watches.get(run)
@@ -95,9 +104,9 @@ class LocalBackend:
         """What our commands need inside the job: the run, and the state folder (the host's name differs there)."""
         return {"SHIM_RUN_DIR": runs.folder(run), paths.HOST_VARIABLE: paths.state_dir()}
 
-    def _watch(self, run: Run, seen: int) -> None:
+    def _watch(self, run: Run, seen: int, line: socket.socket | None = None) -> None:
         if run not in self._watches:
-            self._watches[run] = Watch(run, seen, self._observer)
+            self._watches[run] = Watch(run, seen, self._observer, line)
 
     def _end_orphan(self, run: Run) -> None:
         """Ends a run that the index does not know: nobody would ever see its result."""

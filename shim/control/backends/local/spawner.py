@@ -1,6 +1,7 @@
 """The fork server as the controller sees it: started when first needed, started again when it is gone.
 
-It forks agents that outlive it and the controller; all it is asked is ``{"run_dir", "index"}``, all it answers ``{"pid"}``.
+It forks agents that outlive it and the controller; all it is asked is ``{"run_dir", "index"}``, all it answers ``{"pid"}``. A leader is
+given its end of a connection right away: nobody need wait until it listens.
 """
 
 from __future__ import annotations
@@ -29,16 +30,20 @@ class Spawner:
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._socket: socket.socket
         self._turn = asyncio.Lock()
 
-    async def spawn(self, run_dir: str, index: int) -> int:
-        """Starts agent ``index`` of the run in ``run_dir``; its pid. Raises BackendError (transient) if that fails."""
+    async def spawn(self, run_dir: str, index: int, line: socket.socket | None = None) -> int:
+        """Starts agent ``index`` of the run in ``run_dir``; its pid. Raises BackendError (transient) if that fails.
+
+        ``line``: what the agent is given as its connection to the controller; it stays the caller's to close.
+        """
         async with self._turn:
             for last in (False, True):
                 try:
                     if self._writer is None:
                         await self._start()
-                    answer = await self._ask({"run_dir": run_dir, "index": index})
+                    answer = await self._ask({"run_dir": run_dir, "index": index}, line)
                     return int(answer["pid"])
                 except (OSError, EOFError, KeyError, ValueError) as problem:
                     # A fork server that was killed between two requests is replaced once. The agent's own lock makes a
@@ -73,13 +78,17 @@ class Spawner:
             raise
         finally:
             theirs.close()
+        self._socket = ours
         self._reader, self._writer = await asyncio.open_connection(sock=ours)
 
-    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, request: dict[str, Any], line: socket.socket | None) -> dict[str, Any]:
         assert self._reader is not None
         assert self._writer is not None
         body = json.dumps(request).encode()
-        self._writer.write(_LENGTH.pack(len(body)) + body)
+        # asyncio passes no descriptors. One request at a time is under way, so there is always room for the length.
+        passed = [] if line is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", line.fileno()))]
+        self._socket.sendmsg([_LENGTH.pack(len(body))], passed)
+        self._writer.write(body)
         await self._writer.drain()
         try:
             (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))

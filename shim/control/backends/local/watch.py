@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.leader_link import LeaderLink, LinkError, dial
+from shim.control.backends.leader_link import LeaderLink, LinkError, dial, take
 from shim.control.backends.local import runs
 from shim.job.agent.cleaning import kill_marked
 
@@ -21,14 +22,18 @@ START_LIMIT = 15.0  # seconds in which an agent that was asked for must hold its
 
 
 class Watch:
-    """One run's watcher: a task that lives until the run's end was told."""
+    """One run's watcher: a task that lives until the run's end was told.
 
-    def __init__(self, run: Run, seen: int, observer: Observer) -> None:
+    ``line``: a connection whose other end the leader was given; tried first.
+    """
+
+    def __init__(self, run: Run, seen: int, observer: Observer, line: socket.socket | None = None) -> None:
         self._run = run
         self._seen = seen
         self._observer = observer
         self._orders: dict[int, Order] = {}
         self._link: LeaderLink | None = None
+        self._line = line
         self._over = False  # the end, or the loss, was told
         self._task = asyncio.ensure_future(self._work())
 
@@ -59,14 +64,19 @@ class Watch:
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()
+        if self._line is not None:
+            self._line.close()
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         pause = FIRST_PAUSE
         while not self._over:
+            seen = self._seen
             if await self._follow():
-                pause, began = FIRST_PAUSE, loop.time()
+                began = loop.time()
+            if self._seen != seen:
+                pause = FIRST_PAUSE
                 continue
             lives = runs.alive(self._run)
             self._read_file()
@@ -85,9 +95,7 @@ class Watch:
     async def _follow(self) -> bool:
         """Connects and hands on what the leader tells until it is gone; False if it could not be reached."""
         try:
-            with open(f"{runs.folder(self._run)}/leader") as file:
-                address = json.load(file)
-            link = await dial(address, runs.key(self._run))
+            link = await self._connect()
         except (OSError, ValueError, LinkError):
             return False
         self._link = link
@@ -107,6 +115,15 @@ class Watch:
             if self._link is link:
                 self._link = None
             await link.close()
+
+    async def _connect(self) -> LeaderLink:
+        key = runs.key(self._run)
+        if self._line is not None:
+            line, self._line = self._line, None
+            return await take(line, key)
+        with open(f"{runs.folder(self._run)}/leader") as file:
+            address = json.load(file)
+        return await dial(address, key)
 
     def _read_file(self) -> None:
         for line in runs.journal(self._run, self._seen):
