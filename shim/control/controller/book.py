@@ -31,6 +31,7 @@ class Change:
         self.jobs: dict[int, tuple[Job | None, Job]] = {}  # key -> (as it was committed, as it will be)
         self.orders: list[tuple[int, int, int, Order]] = []
         self.over: list[int] = []  # keys of jobs whose run is over
+        self._written: dict[int, Job] = {}  # key -> a new record as it is in the index so far
 
     def get(self, key: int) -> Job | None:
         """The job as this transaction has it so far."""
@@ -44,15 +45,15 @@ class Change:
         """A new record; the job with its key."""
         job = self._store.add_job(job, token)
         self.jobs[job.key] = (None, job)
+        self._written[job.key] = job
         self._store.transition(job, "", now)
         return job
 
     def put(self, job: Job, now: float) -> Job:
         """The job as it is from now on. A change of state, and a restart, are recorded for accounting."""
         old = self.get(job.key)
-        if old == job:
+        if old is job or old == job:
             return job
-        self._store.save_job(job)
         if old is None or old.restarts != job.restarts:
             self._ran_before(old, job, now)
         elif old.state != job.state:
@@ -60,6 +61,12 @@ class Change:
         before = self.jobs[job.key][0] if job.key in self.jobs else old
         self.jobs[job.key] = (before, job)
         return job
+
+    def save(self) -> None:
+        """Writes the jobs that changed, each once, however often it was put."""
+        for key, (before, job) in self.jobs.items():
+            if self._written.get(key, before) is not job:
+                self._store.save_job(job)
 
     def _ran_before(self, old: Job | None, job: Job, now: float) -> None:
         if old is not None and old.state not in states.TERMINAL:
@@ -79,7 +86,8 @@ class Change:
 
     def drop_orders(self, job: Job) -> None:
         """The run of this job is over."""
-        self._store.drop_orders(job.key)
+        if job.key in self._book.ordered or self.orders:
+            self._store.drop_orders(job.key)
         self.over.append(job.key)
         self.orders = [entry for entry in self.orders if entry[1] != job.key]
 
@@ -111,10 +119,11 @@ class Book:
         change = Change(self, self.store)
         with self.store.transaction():
             yield change
+            change.save()
             crash.point("commit")
         crash.point("committed")
-        for key in change.over:
-            self.orders = {number: entry for number, entry in self.orders.items() if entry[0] != key}
+        if self.ordered.intersection(change.over):
+            self.orders = {number: entry for number, entry in self.orders.items() if entry[0] not in change.over}
         for old, job in change.jobs.values():
             self._remember(job)
             if old is None and job.array_tasks is not None:
@@ -136,6 +145,11 @@ class Book:
             self._active[job.key] = None
         else:
             self._active.pop(job.key, None)
+
+    @property
+    def ordered(self) -> set[int]:
+        """The keys of the jobs of whose runs something is wanted."""
+        return {key for key, _restart, _order in self.orders.values()}
 
     def orders_of(self, job: Job) -> list[Order]:
         """What is still wanted of the present run of this job, oldest first."""

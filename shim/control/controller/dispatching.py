@@ -18,6 +18,7 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 
+CROWDED = 0.01  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
 RETRY = 1.0  # seconds until a pass that could not be written is tried again
 
@@ -31,6 +32,7 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
         self._passing = False
+        self._crowded = False  # the last pass left jobs that wait for resources
         self._rested = 0.0  # the loop's time from which on the next pass may begin
         self.rest = 2.0  # how much longer than a pass the pause behind it is
         self.launcher = Launcher(world, self.kick)
@@ -48,7 +50,7 @@ class Dispatcher:
     def kick(self) -> None:
         """A pass will follow once what is happening now is over; many kicks make one pass.
 
-        On a busy cluster with a long queue passes take turns with everything else: a third of the time is theirs.
+        On a busy cluster with a long queue passes take turns with everything else: at most a third of the time is theirs.
         """
         if not self._scheduled:
             self._scheduled = True
@@ -61,9 +63,10 @@ class Dispatcher:
     def run(self) -> None:
         """One pass over all clusters."""
         began = self._loop.time()
+        self._crowded = False
         self._pass()
         ended = self._loop.time()
-        self._rested = ended + self.rest * (ended - began)
+        self._rested = ended + self.rest * max(ended - began, CROWDED if self._crowded else 0.0)
 
     def _pass(self) -> None:
         now = self._world.clock()
@@ -108,6 +111,7 @@ class Dispatcher:
         if not pending:
             return []
         made = plan(pending, cluster, [job for job in jobs if job.state in states.ALLOCATED], now)
+        self._crowded = self._crowded or bool(made.expected)
         started = [self._start(change, job, shares, cluster, now) for job, shares in made.starts]
         for job in pending:
             self._waits(change, job, made.reasons.get(job.key), made.expected.get(job.key), now)

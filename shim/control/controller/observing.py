@@ -1,7 +1,7 @@
 """What backends report, taken into the index: journal lines become transitions, steps and ends.
 
 Every line has a number and a job remembers the last one it took in, so that reading a journal again changes nothing. Lines that
-arrive together are committed together.
+arrive together are committed together, and on a busy cluster those that come while others were written.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Observing:
         self._loop = asyncio.get_running_loop()
         self._lines: list[tuple[Run, Mapping[str, Any]]] = []
         self._scheduled = False
+        self._rested = 0.0  # the loop's time from which on the next lines may be taken in
+        self.rest = 2.0  # how much longer than taking lines in the pause behind it is
         self._cluster_changed = cluster_changed
 
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
@@ -50,7 +52,13 @@ class Observing:
     def _soon(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self.flush)
+            self._loop.call_at(max(self._rested, self._loop.time()), self._flush_scheduled)
+
+    def _flush_scheduled(self) -> None:
+        began = self._loop.time()
+        self.flush()
+        ended = self._loop.time()
+        self._rested = ended + self.rest * (ended - began)
 
     def flush(self) -> None:
         """Commits all lines that came; then, and only then, runs that have ended are let go."""

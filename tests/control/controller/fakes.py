@@ -140,6 +140,7 @@ class Bench:
         self.clock = clock
         self.store: Store = open_store(paths.index_path())
         self.controller = Controller(self.store, (backend.cluster,), lambda _cluster: backend, clock, 60.0)
+        self.controller.observing.rest = 0.0
         self.controller.dispatcher.rest = 0.0  # a pass follows at once, however long the last one took
 
     async def open(self) -> Bench:

@@ -96,7 +96,12 @@ def remove(run: Run) -> None:
         os.rename(folder(run), gone)
     except FileNotFoundError:
         return
-    shutil.rmtree(gone, ignore_errors=True)
+    try:
+        for name in os.listdir(gone):
+            os.unlink(f"{gone}/{name}")
+        os.rmdir(gone)
+    except OSError:
+        shutil.rmtree(gone, ignore_errors=True)  # folders in it: somebody else's
 
 
 def _write(path: str, content: bytes, mode: int = 0o600) -> None:
