@@ -16,6 +16,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeVar, dataclass_transform
 
     Self = TypeVar("Self", bound="Value")
@@ -26,6 +27,7 @@ else:
 
 
 _MISSING: Any = ("no default",)
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class _ValueType(type):
@@ -40,7 +42,12 @@ class _ValueType(type):
             fields[field] = body.pop(field, _MISSING)
         body["__slots__"] = tuple(own)
         body["_defaults"] = fields
-        return super().__new__(mcs, name, bases, body)
+        made = super().__new__(mcs, name, bases, body)
+        # Slot descriptors set what __setattr__ forbids, and faster than object.__setattr__ finds them.
+        nested = getattr(made, "_nested", {})
+        slots = [(field, getattr(made, field).__set__, default, nested.get(field)) for field, default in fields.items()]
+        made._slots = tuple(slots)  # type: ignore[attr-defined]
+        return made
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -49,17 +56,17 @@ class Value(metaclass=_ValueType):
 
     if TYPE_CHECKING:
         _defaults: dict[str, Any]
+        # name, setter, default, class of the values it holds (or None)
+        _slots: tuple[tuple[str, Callable[[Any, Any], None], Any, Any], ...]
     # Fields that hold values (or lists of them): field -> class. Read by from_dict.
     _nested: dict[str, Any] = {}
 
     def __init__(self, **fields: Any) -> None:
-        put = object.__setattr__
-        defaults = self._defaults
-        for name, default in defaults.items():
+        for name, put, default, _ in self._slots:
             value = fields.pop(name, default) if fields else default
             if value is _MISSING:
                 raise TypeError(f"{type(self).__name__}: missing field {name!r}")
-            put(self, name, value)
+            put(self, value)
         if fields:
             raise TypeError(f"{type(self).__name__}: unknown fields {sorted(fields)}")
 
@@ -81,7 +88,7 @@ class Value(metaclass=_ValueType):
         return f"{type(self).__name__}({shown})"
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self._defaults)
+        return tuple([getattr(self, name) for name in self._defaults])
 
     def replace(self: Self, **changes: Any) -> Self:
         """A copy with ``changes``; unknown names raise TypeError."""
@@ -91,30 +98,34 @@ class Value(metaclass=_ValueType):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: only fields that differ from their default; tuples become lists."""
-        return {
-            name: _plain(getattr(self, name))
-            for name, default in self._defaults.items()
-            if default is _MISSING or getattr(self, name) != default
-        }
+        fields: dict[str, Any] = {}
+        for name, default in self._defaults.items():
+            value = getattr(self, name)
+            if value is not default and (default is _MISSING or value != default):
+                fields[name] = value if value.__class__ in _PLAIN else _plain(value)
+        return fields
 
     @classmethod
     def from_dict(cls: type[Self], data: dict[str, Any]) -> Self:
         """The inverse of ``to_dict``. Unknown keys are left out: they come from a newer writer."""
-        fields: dict[str, Any] = {}
-        for name in cls._defaults:
-            if name in data:
-                value = data[name]
-                nested = cls._nested.get(name)
-                if nested is not None and value is not None:
-                    value = (
-                        tuple(nested.from_dict(item) for item in value)
-                        if isinstance(value, list)
-                        else nested.from_dict(value)
-                    )
-                elif isinstance(value, list):
-                    value = _frozen(value)
-                fields[name] = value
-        return cls(**fields)
+        made = object.__new__(cls)
+        for name, put, default, nested in cls._slots:
+            if name not in data:
+                if default is _MISSING:
+                    raise TypeError(f"{cls.__name__}: missing field {name!r}")
+                put(made, default)
+                continue
+            value = data[name]
+            if nested is not None and value is not None:
+                value = (
+                    tuple([nested.from_dict(item) for item in value])
+                    if isinstance(value, list)
+                    else nested.from_dict(value)
+                )
+            elif value.__class__ is list:
+                value = _frozen(value)
+            put(made, value)
+        return made
 
 
 def _plain(value: Any) -> Any:
