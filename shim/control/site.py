@@ -9,16 +9,17 @@ from __future__ import annotations
 import marshal
 import os
 
-from shim.control import paths
+from shim.control import kept_cluster, paths
 from shim.core.errors import ShimError
-from shim.core.model.cluster import Cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_VERSION = 3  # of the kept form
+    from shim.core.model.cluster import Cluster
+
+_VERSION = 4  # of the kept form
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
     "SHIM_HOST_STATE_DIR",
@@ -37,7 +38,7 @@ def clusters() -> tuple[Cluster, ...]:
     if kept is None:
         more, kept = _resolve()
         _keep((wanted, [_file_stamp(path) for path in more], kept))
-    return tuple(Cluster.from_dict(data) for data in kept)
+    return tuple(kept_cluster.unpack(data) for data in kept)
 
 
 def cluster(name: str | None = None) -> Cluster:
@@ -54,7 +55,9 @@ def cluster(name: str | None = None) -> Cluster:
 def unknown(name: str, default: Cluster) -> ShimError:
     """Slurm's text for ``-M`` with a name that is no cluster; without accounting there is no database of clusters to ask."""
     return ShimError(
-        f"error: No cluster '{name}' known by database." if default.accounting else "error: Problem talking to database",
+        f"error: No cluster '{name}' known by database."
+        if default.accounting
+        else "error: Problem talking to database",
         f"error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
         "Use 'sacctmgr list clusters' to see available clusters.",
     )
@@ -118,7 +121,7 @@ def _resolve() -> tuple[list[str], list[dict[str, Any]]]:
 
     settings = config.load()
     mode, _why = isolation.probe()
-    found = [one.to_dict() for one in shape.clusters(settings, machine.this_machine(), mode)]
+    found = [kept_cluster.pack(one) for one in shape.clusters(settings, machine.this_machine(), mode)]
     confs = [words["slurm_conf"].value for words in settings.clusters.values() if "slurm_conf" in words]
     return [path for conf in confs if conf for path in slurm_conf.files(conf)], found
 
