@@ -40,9 +40,23 @@ def add_site_packages() -> None:
         site.main()
 
 
+def _open_streams() -> None:
+    """Puts /dev/null where the caller closed a standard stream (``<&-``, ``>&-``).
+
+    Otherwise the next file or socket that is opened would get the number and be read, or written on, as that stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 - it lasts as long as the process
+
+
 def _end(program: str, arguments: list[str]) -> NoReturn:
     from shim.commands import funnel
 
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         # Names and paths are bytes to Slurm: what was not valid text on the way in goes out unchanged.
         reconfigure = getattr(stream, "reconfigure", None)

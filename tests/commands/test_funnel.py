@@ -147,3 +147,26 @@ def test_names_that_are_no_text_pass_unchanged() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (1, b"squeue: error: Invalid job id: \xff\xfe\n")
+
+
+@pytest.mark.parametrize(("closed", "stream"), [("<&-", 0), (">&-", 1), ("2>&-", 2), ("<&- >&- 2>&-", 0)])
+def test_a_closed_stream_is_dev_null_and_no_socket_gets_its_number(closed: str, stream: int, tmp_path: Path) -> None:
+    program = tmp_path / "entry.py"
+    program.write_text(
+        f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "import shim.main\n"
+        "from shim.commands import funnel\n"
+        "def entry(program, arguments):\n"
+        "    import socket\n"
+        "    socket.socket()\n"
+        "    print('out'); print('error', file=sys.stderr); sys.stdout.write('')\n"
+        f"    return 0 if os.path.realpath('/proc/self/fd/{stream}') == '/dev/null' and os.get_inheritable({stream}) else 9\n"
+        "funnel.run = entry\n"
+        "sys.argv = ['squeue', 'squeue']\n"
+        "shim.main.launch()\n"
+    )
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -I -S "$1" {closed}', sys.executable, str(program)],
+        input="", capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
