@@ -87,6 +87,7 @@ def controller_manager() -> list[str]:
         f"--service-account-private-key-file={PKI}/service-accounts.key",
         "--use-service-account-credentials",
         f"--cert-dir={FOLDER}/controller-manager",
+        GATES,  # without them nobody takes the finalizer off a deleted PodGroup
         *HASTE,
     ]
 
