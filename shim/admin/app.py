@@ -49,6 +49,18 @@ def config(
     show_config.report(sys.stdout, origin=origin)
 
 
+@app.command()
+def check(
+    scripts: Annotated[list[str], typer.Argument(help="Batch scripts.", metavar="SCRIPT...")],
+    cluster: Annotated[str | None, typer.Option("--cluster", "-M", help="Check for this cluster.")] = None,
+) -> None:
+    """Says of each script whether it would be refused, or wait for ever; exit code 1 if one would be refused."""
+    from shim.admin import check as checks
+
+    if not checks.report(scripts, sys.stdout, cluster):
+        raise typer.Exit(1)
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options and a script.")]) -> None:
     """Says what becomes of each directive and option of a script here: honoured, approximated, inert or refused."""

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from shim.admin.judge import Found, judge, read_script
 from shim.control import site
-from shim.core import check, script
+from shim.core import script
 from shim.core.errors import ShimError
-from shim.core.model.cluster import Cluster
-from shim.core.options import values
-from shim.core.options.batch import settle
 from shim.core.options.merge import read_line
-from shim.core.options.option import Option
-from shim.core.options.request import job_request
-from shim.core.options.support import fate_of, refuse_unsupported
-from shim.core.options.verify import verify
-
-Found = Sequence[tuple[Option, str | None]]
+from shim.core.options.support import fate_of
 
 
 def report(argv: Sequence[str], out: TextIO) -> bool:
@@ -27,9 +18,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     found, words = read_line("sbatch", argv)
     if not words:
         raise ShimError("error: no script given")
-    data = _bytes_of(words[0])
-    script.check(data)
-    text = script.text_of(data)
+    text = read_script(words[0])
     cluster = site.cluster()
     out.write(f"{words[0]} on cluster {cluster.name} ({cluster.backend}):\n")
     for place, words_, options in _sources(text, words[0], found):
@@ -38,22 +27,15 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
             fate, reason = fate_of(option.field, cluster.backend)
             shown = f"--{option.long}" + (f"={value}" if value is not None else "")
             out.write(f"    {fate:<12} {shown}" + (f": {reason}" if reason else "") + "\n")
-    problem = _problem(found, words, text, cluster)
-    if problem is None:
-        out.write("\nIt would be accepted.\n")
+    verdict = judge(words, cluster, found)
+    if verdict.accepted:
+        out.write("\nIt would be accepted")
+        out.write(f", and wait for ever: {verdict.reason}.\n" if verdict.reason is not None else ".\n")
         return True
     out.write("\nIt would be refused:\n")
-    for line in problem.lines:
+    for line in verdict.refused or verdict.unsupported:
         out.write(f"    {line.lstrip(chr(0))}\n")
     return False
-
-
-def _bytes_of(name: str) -> bytes:
-    try:
-        with open(name, "rb") as file:
-            return file.read()
-    except OSError as problem:
-        raise ShimError(f"error: Unable to open file {name}") from problem
 
 
 def _sources(text: str, name: str, found: Found) -> Iterator[tuple[str, str, Found]]:
@@ -66,30 +48,3 @@ def _sources(text: str, name: str, found: Found) -> Iterator[tuple[str, str, Fou
         yield f"line {number}", "#SBATCH " + " ".join(words), options
     if found:
         yield "command line", " ".join(f"--{option.long}" for option, _ in found), found
-
-
-def _problem(found: Found, words: Sequence[str], text: str, cluster: Cluster) -> ShimError | None:
-    """Why sbatch or the cluster would refuse it; None if they would not."""
-    now = time.time()
-    context = values.Context(now, os.getuid(), _read)
-    try:
-        settings = settle(context, found, os.environ, text, words[0])
-        verify(settings)
-        refuse_unsupported(settings)
-        request = job_request(
-            settings,
-            directory=os.getcwd(),
-            umask=0o022,
-            name=os.path.basename(words[0]),
-            command=os.path.abspath(words[0]),
-            arguments=words[1:],
-        )
-        check.refusals(request, cluster, os.getuid(), int(now))
-    except ShimError as problem:
-        return problem
-    return None
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()

@@ -1,0 +1,105 @@
+"""What would become of a submission on a cluster, without submitting it: for `shim check` and `shim explain`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from shim.core import check, script
+from shim.core.errors import ShimError, Unsupported
+from shim.core.model.cluster import Cluster
+from shim.core.model.request import JobRequest
+from shim.core.options import values
+from shim.core.options.batch import settle
+from shim.core.options.merge import Settings
+from shim.core.options.option import Option
+from shim.core.options.request import job_request
+from shim.core.options.support import approximations, refuse_unsupported
+from shim.core.options.verify import verify
+
+Found = Sequence[tuple[Option, str | None]]
+
+
+class Verdict:
+    """The answer to one script.
+
+    ``refused``: the lines that sbatch would print, empty if Slurm would accept it, with its exit ``code``. ``unsupported``: those
+    with which only this project refuses it. ``reason``: why an accepted job would wait for ever, None if it can start.
+    ``approximated``: a line for each option that does less here. ``warnings``: what sbatch says of a job that it accepts.
+    """
+
+    def __init__(self) -> None:
+        self.refused: tuple[str, ...] = ()
+        self.code = 0
+        self.unsupported: tuple[str, ...] = ()
+        self.reason: str | None = None
+        self.approximated: list[str] = []
+        self.warnings: list[str] = []
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the job would be submitted here."""
+        return not self.refused and not self.unsupported
+
+
+def read_script(name: str) -> str:
+    """The script's text. ShimError as sbatch has it for what is no script."""
+    try:
+        with open(name, "rb") as file:
+            data = file.read()
+    except OSError:
+        raise ShimError(f"error: Unable to open file {name}") from None
+    script.check(data)
+    return script.text_of(data)
+
+
+def judge(words: Sequence[str], cluster: Cluster, found: Found = ()) -> Verdict:
+    """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``."""
+    verdict = Verdict()
+    now = time.time()
+    try:
+        settings = settle(
+            values.Context(now, os.getuid(), _read),
+            found,
+            os.environ,
+            read_script(words[0]),
+            os.path.basename(words[0]),
+        )
+        verdict.warnings = verify(settings)
+        verdict.approximated = approximations(settings, cluster.backend)
+        verdict.unsupported = _unsupported(settings, cluster)
+        request = _request(settings, words)
+        check.refusals(request, cluster, os.getuid(), int(now))
+        verdict.reason = check.pending_reason(request, cluster)
+    except values.Shown:
+        verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
+    except Unsupported as problem:
+        verdict.unsupported = problem.lines
+    except ShimError as problem:
+        verdict.refused, verdict.code = problem.lines, problem.code
+    return verdict
+
+
+def _request(settings: Settings, words: Sequence[str]) -> JobRequest:
+    return job_request(
+        settings,
+        directory=os.getcwd(),
+        umask=0o022,
+        name=os.path.basename(words[0]),
+        command=os.path.abspath(words[0]),
+        arguments=words[1:],
+    )
+
+
+def _unsupported(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
+    try:
+        refuse_unsupported(settings, cluster.backend)
+    except Unsupported as problem:
+        return problem.lines
+    return ()
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()

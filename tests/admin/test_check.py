@@ -1,0 +1,123 @@
+"""`shim check` and the end of `shim explain`: what would become of a script, through the program's own entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shim.commands import funnel
+from shim.control import site
+from shim.core.model.cluster import Cluster, Node, Partition
+
+CLUSTER = Cluster(
+    name="site",
+    nodes=tuple(Node(name=f"n{number}", cpus=8, memory=16000, features=("fast",)) for number in (1, 2)),
+    partitions=(
+        Partition(name="all", nodes=("n1", "n2"), default=True),
+        Partition(name="short", nodes=("n1", "n2"), max_time=10),
+    ),
+)
+
+Script = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Writes a script with these directives in the working directory; its name. The site has one cluster."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(site, "clusters", lambda: (CLUSTER,))
+
+    def script(name: str, *directives: str) -> str:
+        text = "#!/bin/bash\n" + "".join(f"#SBATCH {line}\n" for line in directives)
+        (tmp_path / name).write_text(text)
+        return name
+
+    return script
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]:
+    code = funnel.run("shim", list(argv))
+    return code, capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("directive", "code", "lines"),
+    [
+        ("-n2 -t 5", 0, ["job.sh: accepted"]),
+        (
+            "-c 9",
+            1,
+            [
+                "job.sh: Slurm would refuse it (exit code 1)",
+                "    sbatch: error: CPU count per node can not be satisfied",
+                "    sbatch: error: Batch job submission failed: Requested node configuration is not available",
+            ],
+        ),
+        (
+            "--nosuch",
+            1,
+            [
+                "job.sh: Slurm would refuse it (exit code 255)",
+                "    sbatch: unrecognized option '--nosuch'",
+                '    Try "sbatch --help" for more information',
+            ],
+        ),
+        ("-N 3", 0, ["job.sh: accepted, and would wait for ever (PartitionNodeLimit)"]),
+        ("-p short -t 11", 0, ["job.sh: accepted, and would wait for ever (PartitionTimeLimit)"]),
+        (
+            "--container=/images/a",
+            1,
+            [
+                "job.sh: Slurm would accept it, it is refused here",
+                "    sbatch: error: --container is not supported here: OCI bundles are not run",
+            ],
+        ),
+        (
+            "-N2 -n1",
+            0,
+            [
+                "job.sh: accepted",
+                "    sbatch: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
+            ],
+        ),
+    ],
+)
+def test_a_script(
+    write: Script, capsys: pytest.CaptureFixture[str], directive: str, code: int, lines: list[str]
+) -> None:
+    assert run(capsys, "check", write("job.sh", directive)) == (code, lines)
+
+
+def test_options_that_do_less_here_are_named(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = run(capsys, "check", write("job.sh", "--gpu-bind=closest"))
+    assert (code, lines[0]) == (0, "job.sh: accepted")
+    assert lines[1].startswith("    --gpu-bind is approximated here: ")
+
+
+def test_many_scripts(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [write("a.sh", "-n1"), write("b.sh", "-p nosuch"), write("c.sh", "-N 9"), "missing.sh"]
+    code, lines = run(capsys, "check", "-M", "site", *names)
+    assert code == 1
+    assert [line for line in lines if not line.startswith(" ")] == [
+        "a.sh: accepted",
+        "b.sh: Slurm would refuse it (exit code 1)",
+        "c.sh: accepted, and would wait for ever (PartitionNodeLimit)",
+        "missing.sh: Slurm would refuse it (exit code 1)",
+        "4 scripts: 2 would be refused, 1 would wait for ever",
+    ]
+
+
+def test_a_cluster_that_is_none(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    assert funnel.run("shim", ["check", "-M", "nosuch", write("a.sh")]) == 1
+    assert "No cluster 'nosuch' known by database." in capsys.readouterr().err
+
+
+def test_explain_ends_with_the_same_verdict(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "explain", write("a.sh", "-n1"))[1][-1] == "It would be accepted."
+    assert run(capsys, "explain", write("b.sh", "-N 3"))[1][-1] == (
+        "It would be accepted, and wait for ever: PartitionNodeLimit."
+    )
+    code, lines = run(capsys, "explain", "-n1", write("c.sh", "-p nosuch"))
+    assert (code, lines[-1]) == (1, "    error: Batch job submission failed: Invalid partition name specified")
