@@ -100,6 +100,7 @@ def down() -> None:
         if not wait_for(partial(_ended, pid, begun[name]), END_LIMIT, 0.01):
             raise ClusterError(f"{name} (process {pid}) does not end")
     cgroups.remove()
+    nodes.remove_mount_points()
     shutil.rmtree(FOLDER)
     if not any(FOLDER.parent.iterdir()):
         FOLDER.parent.rmdir()

@@ -18,6 +18,7 @@ KERNEL = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
+# Where the node's own folders go; `nodes` makes those that the machine lacks.
 OWN_FOLDERS = {"kubelet": "/var/lib/kubelet", "var-log": "/var/log", "var-cni": "/var/lib/cni"}
 
 
@@ -33,7 +34,6 @@ def arrange(node: str) -> None:
     _control_groups(hierarchies)
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     for name, target in OWN_FOLDERS.items():
-        Path(target).mkdir(parents=True, exist_ok=True)
         _mount("--bind", str(node_folder(node) / name), target)
     _kernel_settings(node)
     _resolver()
