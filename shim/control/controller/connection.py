@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from shim.control import channel
@@ -49,6 +51,15 @@ class Connection:
                 pass
         except OSError:
             return
+
+    @contextmanager
+    def watched(self) -> Iterator[asyncio.Future[None]]:
+        """While the client is waited for: a future that is done when it is gone."""
+        gone = asyncio.ensure_future(self.gone())
+        try:
+            yield gone
+        finally:
+            gone.cancel()
 
     async def close(self) -> None:
         """Ends the connection."""

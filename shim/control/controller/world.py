@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from shim.control.backends.base import Backend, Run
+from shim.control.channel import ChannelClosed
 from shim.control.controller.book import Book
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -50,18 +51,27 @@ class World:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
-    async def changed(self, keys: list[int]) -> None:
-        """Returns after the next change of any of these jobs."""
+    async def changed(self, keys: list[int], gone: asyncio.Future[None], limit: float | None = None) -> None:
+        """Returns after the next change of any of these jobs, or after ``limit`` seconds.
+
+        Raises ChannelClosed once ``gone`` is done: the client that asked is there no more. Changes count from the call on:
+        what awaits this must not have given way to others since it looked at the jobs.
+        """
         woken = asyncio.get_running_loop().create_future()
         for key in keys:
             self._waiting.setdefault(key, []).append(woken)
         try:
-            await woken
+            await asyncio.wait((woken, gone), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            woken.cancel()
             for key in keys:
-                waiting = self._waiting.get(key)
-                if waiting is not None and woken in waiting:
+                waiting = self._waiting.get(key, [])
+                if woken in waiting:
                     waiting.remove(woken)
+                if not waiting:
+                    self._waiting.pop(key, None)
+        if gone.done():
+            raise ChannelClosed("the client is gone")
 
     def _changed(self, old: Job | None, job: Job) -> None:
         for woken in self._waiting.pop(job.key, ()):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,13 @@ class Client:
             raise ChannelClosed("gone")
         self.events.append(message)
 
-    async def gone(self) -> None:
-        await self._gone.wait()
+    @contextmanager
+    def watched(self) -> Iterator[asyncio.Future[Any]]:
+        gone = asyncio.ensure_future(self._gone.wait())
+        try:
+            yield gone
+        finally:
+            gone.cancel()
 
     def leave(self) -> None:
         """The client dies."""

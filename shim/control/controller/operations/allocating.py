@@ -14,13 +14,15 @@ from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations import cancelling
 from shim.control.controller.operations.submitting import cluster_named, submitted
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
-from shim.control.controller.world import World, run_of
+from shim.control.controller.world import World, log, run_of
+from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import running
 from shim.core.environ.job import allocation_environment
 from shim.core.errors import RequestError, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
 
+RETRY = 1.0  # seconds until an end that could not be written is tried again
 GRACE = 30.0  # seconds a client has to attach to a controller that was started anew
 
 
@@ -37,9 +39,7 @@ class Allocations:
         """Submits, tells what happens to the job, answers at its end."""
         cluster = cluster_named(self._world, message.get("cluster"))
         job = submitted(self._world, connection, message, cluster)
-        await connection.send({"event": "submitted", "job_id": job.job_id})
-        self._dispatcher.run()
-        return await self._follow(job.key, connection)
+        return await self._follow(job, connection, new=True)
 
     async def attach(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The same for a job that was submitted before, from its present state on."""
@@ -48,7 +48,7 @@ class Allocations:
             raise ShimError(f"error: {INVALID_ID}")
         if job.uid != connection.uid:
             raise ShimError(f"error: {DENIED}")
-        return await self._follow(job.key, connection)
+        return await self._follow(job, connection)
 
     async def release(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The client's command has ended with ``status``: so has the job."""
@@ -57,23 +57,41 @@ class Allocations:
             raise ShimError(f"error: {INVALID_ID}")
         if job.uid != connection.uid and not connection.admin:
             raise ShimError(f"error: {DENIED}")
-        self._released.add(job.key)
-        self._end(job, Order(number=0, kind="release", status=int(message.get("status") or 0)))
+        if job.state not in states.TERMINAL:
+            self._released.add(job.key)
+            self._end(job, Order(number=0, kind="release", status=int(message.get("status") or 0)))
         return {}
 
-    async def _follow(self, key: int, connection: Connection) -> dict[str, Any]:
-        job = self._world.book.jobs[key]
-        keep = self._submission(job).keep
+    async def _follow(self, job: Job, connection: Connection, *, new: bool = False) -> dict[str, Any]:
+        """Tells a client everything until the job's end. The job ends with it, but not with the controller."""
+        if job.state in states.TERMINAL and job.key not in self._world.book.jobs:
+            return _end_of(job)  # it ended long ago
+        key, keep = job.key, self._submission(job).keep
         self._attached[key] += 1
-        gone = asyncio.ensure_future(connection.gone())
         try:
-            return await self._tell_all(key, connection, gone)
+            if new:
+                await connection.send({"event": "submitted", "job_id": job.job_id})
+                self._dispatcher.run()
+            with connection.watched() as gone:
+                reply = await self._tell_all(key, connection, gone)
+        except asyncio.CancelledError:
+            self._detach(key)  # the controller ends: the client will attach to the next one
+            raise
         except ChannelClosed:
-            return {}
-        finally:
-            gone.cancel()
-            self._attached[key] -= 1
+            reply = {}
+        except ShimError:
+            self._detach(key)
             self._left(key, keep)
+            raise
+        self._detach(key)
+        self._left(key, keep)
+        return reply
+
+    def _detach(self, key: int) -> None:
+        self._attached[key] -= 1
+        if not self._attached[key]:
+            del self._attached[key]
+            self._released.discard(key)
 
     async def _tell_all(self, key: int, connection: Connection, gone: asyncio.Future[None]) -> dict[str, Any]:
         told: set[str] = set()
@@ -88,13 +106,9 @@ class Allocations:
                 await connection.send(event)
                 continue  # it may have changed meanwhile
             if job.state in states.TERMINAL:
-                return {"state": job.state, "exit_status": job.exit_status}
-            changed = asyncio.ensure_future(self._world.changed([key]))
+                return _end_of(job)
             pause = None if patience is None or job.state != states.PENDING else patience - self._world.clock()
-            await asyncio.wait({changed, gone}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            changed.cancel()
-            if gone.done():
-                raise ChannelClosed("the client is gone")
+            await self._world.changed([key], gone, pause)
 
     def _event(self, job: Job) -> dict[str, Any] | None:
         """What the client must know about the job as it is."""
@@ -139,7 +153,11 @@ class Allocations:
         if job is None or self._attached[key] or job.state not in states.ACTIVE:
             return
         if job.state == states.PENDING or not keep:
-            self._end(job, None)
+            try:
+                self._end(job, None)
+            except IndexFault as fault:
+                log.error("%s", fault)
+                asyncio.get_running_loop().call_later(RETRY, self._left, key, keep)
 
     def _end(self, job: Job, order: Order | None) -> None:
         """Ends the job: by ``order`` if it runs, as cancelled by its user if there is none."""
@@ -176,3 +194,7 @@ class Allocations:
             return spool.read(self._world.book.spool_key(job))
         except (OSError, ValueError):
             return spool.Submission()
+
+
+def _end_of(job: Job) -> dict[str, Any]:
+    return {"state": job.state, "exit_status": job.exit_status}

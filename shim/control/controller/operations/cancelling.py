@@ -15,6 +15,7 @@ from shim.control.controller.operations.targets import (
     FINISHED,
     INVALID_ID,
     Target,
+    as_they_are,
     is_rest_with,
     records,
     targets_of,
@@ -41,8 +42,8 @@ async def cancel(
         for target in targets_of(message):
             error = None
             found = records(world.book, target)
-            current = [change.get(job.key) or job for job in found]
-            if not current:
+            current = as_they_are(change, target, found)
+            if not found:
                 error = INVALID_ID
             elif any(job.uid != connection.uid for job in current) and not connection.admin:
                 error = DENIED

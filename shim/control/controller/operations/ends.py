@@ -23,12 +23,13 @@ def _found(book: Book, message: dict[str, Any]) -> list[Job]:
 
 async def wait(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
     """Answers when the job has ended; of an array, when all its tasks have: with the worst of their ends."""
-    while True:
-        found = _found(world.book, message)
-        if all(job.state in states.TERMINAL for job in found):
-            worst = max(found, key=_badness)
-            return {"state": worst.state, "exit_status": worst.exit_status, "restarts": worst.restarts}
-        await world.changed([job.key for job in found])
+    with connection.watched() as gone:
+        while True:
+            found = _found(world.book, message)
+            if all(job.state in states.TERMINAL for job in found):
+                worst = max(found, key=_badness)
+                return {"state": worst.state, "exit_status": worst.exit_status, "restarts": worst.restarts}
+            await world.changed([job.key for job in found if job.state not in states.TERMINAL], gone)
 
 
 def _badness(job: Job) -> tuple[int, int]:
@@ -39,17 +40,17 @@ def _badness(job: Job) -> tuple[int, int]:
 
 async def reach(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
     """Where the leader of a running job is. Waits for a job that is being configured."""
-    while True:
-        job = _found(world.book, message)[-1]
-        if job.state == states.CONFIGURING:
-            await world.changed([job.key])
-            continue
-        if job.state == states.PENDING:
-            raise ShimError("error: Job is pending execution")
-        if job.state not in states.ALLOCATED or job.state == states.COMPLETING:
-            raise ShimError(f"error: {FINISHED}")
-        run_dir = world.backends[job.cluster].reach(run_of(job))
-        return {"job": job.to_dict(), "run_dir": run_dir, "cluster": job.cluster}
+    job = _found(world.book, message)[-1]
+    with connection.watched() as gone:
+        while job.state == states.CONFIGURING:
+            await world.changed([job.key], gone)
+            job = _found(world.book, message)[-1]
+    if job.state == states.PENDING:
+        raise ShimError("error: Job is pending execution")
+    if job.state not in states.ALLOCATED or job.state == states.COMPLETING:
+        raise ShimError(f"error: {FINISHED}")
+    run_dir = world.backends[job.cluster].reach(run_of(job))
+    return {"job": job.to_dict(), "run_dir": run_dir, "cluster": job.cluster}
 
 
 async def script(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:

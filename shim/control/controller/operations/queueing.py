@@ -10,7 +10,14 @@ from shim.control.controller.book import Change
 from shim.control.controller.connection import Connection
 from shim.control.controller.judging import split
 from shim.control.controller.operations import cancelling
-from shim.control.controller.operations.targets import DENIED, INVALID_ID, is_rest_with, records, targets_of
+from shim.control.controller.operations.targets import (
+    DENIED,
+    INVALID_ID,
+    as_they_are,
+    is_rest_with,
+    records,
+    targets_of,
+)
 from shim.control.controller.world import World
 from shim.control.lifecycle import files, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
@@ -56,9 +63,9 @@ async def ask(
             found = records(world.book, target)
             if not found:
                 error = UNEXPECTED if op in ("suspend", "resume") else DENIED if op == "top" else INVALID_ID
-            for job in found:
+            for job in as_they_are(change, target, found):
                 try:
-                    _one(op, asking, change.get(job.key) or job, target.task)
+                    _one(op, asking, job, target.task)
                 except (Refused, UpdateRefused) as refused:
                     # Of an array with parts in several states, what cannot be changed does not hinder the rest.
                     error = str(refused) if len(found) == 1 else error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shim.control.controller.book import Book
+from shim.control.controller.book import Book, Change
 from shim.control.lifecycle import tasks
 from shim.core.model.job import Job
 from shim.core.value import Value
@@ -40,6 +40,19 @@ def records(book: Book, target: Target) -> list[Job]:
     array = book.array(target.job_id)
     own = [job for job in array if job.array_task_id == target.task]
     return own or [job for job in array if is_rest_with(job, target.task)]
+
+
+def as_they_are(change: Change, target: Target, found: list[Job]) -> list[Job]:
+    """The records as the transaction has them by now: of a task that left its array's rest in it, the task or nothing.
+
+    A task may be named twice in one request; the second time must not mean what is left of the array.
+    """
+    current = [change.get(job.key) or job for job in found]
+    if target.task is None:
+        return current
+    changed = [job for _before, job in change.jobs.values() if job.array_job_id == target.job_id]
+    own = [job for job in [*current, *changed] if job.array_task_id == target.task]
+    return own[:1] or [job for job in current if is_rest_with(job, target.task)]
 
 
 def is_rest_with(job: Job, task: int | None) -> bool:
