@@ -185,7 +185,7 @@ def drain(folder: Path) -> None:
     for number in range(4):
         rates["ours"].append(_drained(ours, folder, as_user=None))
         if real:
-            rates["real"].append(_drained(real, Path("/var/lib/shim-compat/home"), as_user="shimcompat"))
+            rates["real"].append(_drained(real, Path("/"), as_user="shimcompat"))
         print(
             f"    round {number}: {', '.join(f'{name} {values[-1]:.0f}/s' for name, values in rates.items() if values)}"
         )

@@ -107,9 +107,15 @@ def run_spec(
         nodes.append(
             RunNode(name=share.name, host=share.host or share.name, address=node.address if node is not None else "")
         )
+    # What the agents need of it: thousands of other nodes would be read by each of them.
+    own = {share.name for share in job.shares}
+    cluster_of_run = cluster.replace(
+        nodes=tuple(node for node in cluster.nodes if node.name in own),
+        partitions=tuple(one.replace(nodes=()) for one in cluster.partitions if one.name == job.partition),
+    )
     spec = RunSpec(
         job=job,
-        cluster=cluster,
+        cluster=cluster_of_run,
         nodes=tuple(nodes),
         script=submission.has_script,
         limit=running.limit_seconds(job, cluster),

@@ -13,22 +13,17 @@ import os
 import sys
 from _struct import Struct
 
-# OpenSSL's SHA-256 and ctypes are loaded here once for all agents; ``kdf`` and ``libc`` then find them.
+# OpenSSL's SHA-256 is loaded here once for all agents; ``kdf`` then finds it.
 try:
     import _hashlib  # noqa: F401
 except ImportError:
     pass  # kdf has the interpreter's own
-try:
-    import ctypes  # noqa: F401
-except ImportError:
-    pass  # libc says so when it is asked for something
-
 import _socket
 import encodings.ascii  # noqa: F401  # loaded when a file is opened with it
 import resource  # noqa: F401
 
 from shim.core.jsonlite import dumps, loads
-from shim.job.agent import leader_herald
+from shim.job.agent import leader_herald, libc
 from shim.job.agent import main as agent_main
 
 TYPE_CHECKING = False
@@ -43,6 +38,7 @@ _MAX_REQUEST = 1024 * 1024
 
 
 _PASSED = 4  # bytes of a descriptor that is passed
+_MOST_DESCRIPTORS = 4096  # the fork server itself has a handful
 
 
 def serve(socket: int) -> None:
@@ -51,6 +47,10 @@ def serve(socket: int) -> None:
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     for number in (_signal.SIGINT, _signal.SIGHUP):
         _signal.signal(number, _signal.SIG_IGN)  # a terminal's: the controller's business
+    try:
+        libc.load()
+    except OSError:
+        pass  # it says so when it is asked for something
     # Frozen objects are never touched by a collection, so agents share their pages.
     gc.collect()
     gc.freeze()
@@ -96,9 +96,11 @@ def _be_agent(run_dir: str, index: int, bell: int | None, line: int | None) -> N
         null = os.open(os.devnull, os.O_RDWR)
         for target in (0, 1, 2):
             os.dup2(null, target)
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2 and int(name) not in (bell, line):
-                _close(int(name))
+        first = 3
+        for kept in sorted(fd for fd in (bell, line) if fd is not None):
+            os.closerange(first, kept)
+            first = kept + 1
+        os.closerange(first, _MOST_DESCRIPTORS)
         os.chdir("/")
         code = agent_main.run(run_dir, index, bell, line)
     except BaseException:
@@ -108,13 +110,6 @@ def _be_agent(run_dir: str, index: int, bell: int | None, line: int | None) -> N
         agent_main.log(run_dir, index, traceback.format_exc())
     finally:
         os._exit(code)
-
-
-def _close(fd: int) -> None:
-    try:
-        os.close(fd)
-    except OSError:
-        return  # that of the folder just read
 
 
 def _receive(connection: _socket.socket) -> tuple[bytes | None, int | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from shim.core.jsonlite import dumps, loads
+from shim.job import rawfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ NAME = "journal"
 def read_journal(path: str) -> list[Line]:
     """The complete lines of the journal at ``path``, in order; none when there is no file."""
     try:
-        with open(path, "rb") as file:
-            content = file.read()
+        content = rawfile.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
     lines: list[Line] = []

@@ -109,10 +109,12 @@ def _become(task: TaskStart) -> None:
 def _default_signals() -> None:
     _signal.set_wakeup_fd(-1)
     for number in _ALL:
-        try:
-            _signal.signal(number, _signal.SIG_DFL)
-        except (OSError, ValueError):
-            continue  # KILL and STOP
+        # Of most of them Python knows without asking the kernel that they are as they should be.
+        if _signal.getsignal(number) != _signal.SIG_DFL:
+            try:
+                _signal.signal(number, _signal.SIG_DFL)
+            except (OSError, ValueError):
+                continue  # KILL and STOP
 
 
 def _place_files(files: tuple[int, int, int]) -> None:

@@ -24,14 +24,21 @@ _PR_SET_CHILD_SUBREAPER = 36
 _libc: Any = None
 
 
-def _call(name: str, *arguments: object) -> None:
+def load() -> None:
+    """Do now what the first call would do. OSError where there is no ctypes."""
     global _libc
     if _libc is None:
         try:
             import ctypes
         except ImportError:
-            raise OSError(errno.ENOSYS, f"{name}: this Python has no ctypes") from None
+            raise OSError(errno.ENOSYS, "this Python has no ctypes") from None
         _libc = ctypes.CDLL(None, use_errno=True)
+        for name in ("prctl", "unshare", "mount", "sethostname"):
+            getattr(_libc, name)
+
+
+def _call(name: str, *arguments: object) -> None:
+    load()
     if getattr(_libc, name)(*arguments) != 0:
         import ctypes
 

@@ -12,6 +12,7 @@ import time
 
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL
+from shim.job import rawfile
 from shim.job.address import read_address
 from shim.job.agent import isolation
 from shim.job.agent.cleaning import Belongings, kill_marked, send
@@ -49,10 +50,8 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
     if lock is None:
         return 0
     try:
-        with open(os.path.join(run_dir, "spec.json"), "rb") as file:
-            spec = RunSpec.from_dict(loads(file.read()))
-        with open(os.path.join(run_dir, "key"), encoding="ascii") as file:
-            key = bytes.fromhex(file.read().strip())
+        spec = RunSpec.from_dict(loads(rawfile.read(os.path.join(run_dir, "spec.json"))))
+        key = bytes.fromhex(rawfile.read(os.path.join(run_dir, "key")).decode("ascii"))
         herald = None
         if index == 0 and spec.news:
             # Before the agent adopts processes and changes its view: what the herald starts is not the job's.

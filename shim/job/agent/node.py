@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from shim.job import rawfile
 from shim.job.agent.cleaning import send
 from shim.job.agent.memory import MemoryWatch
 from shim.job.agent.nodestep import NodeStep
@@ -70,8 +71,7 @@ class Node:
 
     def check_in(self) -> None:
         """Tell the leader that the node is there."""
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot = file.read().strip()
+        boot = rawfile.read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
         self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": boot})
 
     # The leader's words

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from shim.job import rawfile
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterable
@@ -49,8 +51,7 @@ def table() -> dict[int, Process]:
 def children(pid: int) -> list[int] | None:
     """The children of a single-threaded process; None where the kernel does not tell."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-            return [int(word) for word in file.read().split()]
+        return [int(word) for word in rawfile.read(f"/proc/{pid}/task/{pid}/children").split()]
     except OSError:
         return None
 
@@ -87,7 +88,6 @@ def pss(pid: int) -> int | None:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return rawfile.read(path)
     except OSError:
         return b""
