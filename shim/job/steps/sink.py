@@ -6,6 +6,7 @@ descriptor takes it, and never of more than a pipe is sure to take then.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -23,7 +24,7 @@ _FILE = 1 << 20
 
 class Sink:
     """A descriptor that output goes to. ``written(count)`` is called for bytes that are gone, also for those that cannot be
-    written any more; ``broken()`` once, when nobody reads any more. ``fd`` None: everything is dropped.
+    written any more; ``broken()`` once, when nobody reads any more or nothing can be written, which is said. ``fd`` None: everything is dropped.
     """
 
     def __init__(self, loop: Loop, fd: int | None, written: Callable[[int], None], broken: Callable[[], None]) -> None:
@@ -62,8 +63,8 @@ class Sink:
             count = os.write(self._fd, data[: self._piece]) if data else 0
         except BlockingIOError:
             return
-        except OSError:
-            self._break()
+        except OSError as error:
+            self._break(error)
             return
         if count < len(data):
             self._held[0] = (data[count:], credit)
@@ -78,8 +79,10 @@ class Sink:
         if credit:
             self._written(credit)
 
-    def _break(self) -> None:
+    def _break(self, error: OSError) -> None:
         assert self._fd is not None
+        if error.errno != errno.EPIPE:
+            _say(f"srun: error: write error: {error.strerror}\n")  # somebody wants what is lost: a full disk
         self._loop.writer(self._fd, None)
         self._fd = None
         held, self._held = self._held, []
@@ -115,6 +118,13 @@ class TaskFiles(Output):
     def feed(self, rank: int, data: bytes) -> None:
         """Bytes of a task, or the end of its stream."""
         self._outputs[rank].feed(rank, data)
+
+
+def _say(line: str) -> None:
+    try:
+        os.write(2, line.encode())
+    except OSError:
+        pass  # stderr is what cannot be written: there is nowhere left to say it
 
 
 def _nothing() -> None:

@@ -297,3 +297,8 @@ def test_a_killed_node_fails_the_run(tmp_path: Path) -> None:
         assert run.wait_for("ended")["state"] == "NODE_FAIL"
     finally:
         run.close()
+
+
+def test_output_that_a_full_disk_takes_away_is_not_lost_without_a_word(run: LiveRun) -> None:
+    _code, _out, err = run.srun("-o", "/dev/full", "-n1", "echo", "lost")
+    assert "srun: error: write error: No space left on device\n" in err
