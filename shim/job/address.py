@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_MOST_WAITING = 65535
 _LONGEST_UNIX = 107  # bytes that fit sockaddr_un with the final NUL
 FILE = "leader"  # of the run folder
 
@@ -56,7 +57,8 @@ def listen(address: dict[str, Any]) -> tuple[_socket.socket, dict[str, Any]]:
             server.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
             server.bind((host, port))
             address = {"tcp": [host, server.getsockname()[1]]}
-        server.listen(128)
+        # As many as the kernel allows: where the queue of a unix socket is full, an srun is turned away at once.
+        server.listen(_MOST_WAITING)
     except OSError:
         server.close()
         raise

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shim.job.loop import Loop, Timer
 
 ROLES = ("node", "srun", "controller")
+MOST_STRANGERS = 256  # connections whose ends have not shown that they know the key
 PATIENCE = 10.0  # seconds a peer has to show that it knows the key
 _NONCE = 16  # bytes
 _READ = 64 * 1024
@@ -163,6 +164,8 @@ class Session:
         if self._patience is None:
             self.on_frame(kind, payload)
             return
+        if kind != MESSAGE or payload:
+            raise WireError("a first frame that is not empty")
         self._stop_patience()
         self._split.limit = MAX_FRAME
         self._proved()
@@ -276,6 +279,7 @@ class LeaderSession(Session):
 class Listener:
     """Accepts connections on a leader's socket. ``on_session(session, hello)``: somebody who knows the key is there.
 
+    Of those that have not shown it yet, MOST_STRANGERS may wait; one more takes the place of the oldest.
     The handlers that ``on_session`` sets get everything, from the first frame on.
     """
 
@@ -287,6 +291,7 @@ class Listener:
         self._secret = secret
         self._on_session = on_session
         self._closed = False
+        self._strangers: dict[LeaderSession, None] = {}  # the oldest first
         loop.reader(server.fileno(), self._acceptable)
 
     def _acceptable(self) -> None:
@@ -308,16 +313,30 @@ class Listener:
 
     def _serve(self, connection: _socket.socket) -> None:
         session = LeaderSession(self._loop, connection, self._secret)
-        session.on_open = lambda hello: self._on_session(session, hello)
+        self._strangers[session] = None
+        session.on_open = lambda hello: self._known(session, hello)
+        session.on_close = lambda _reason: self._strangers.pop(session, None)
+        if len(self._strangers) > MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.close()
+
+    def _known(self, session: LeaderSession, hello: dict[str, Any]) -> None:
+        del self._strangers[session]
+        session.on_close = _ignore
+        self._on_session(session, hello)
 
     def _again(self) -> None:
         if not self._closed:
             self._loop.reader(self._server.fileno(), self._acceptable)
 
     def close(self) -> None:
-        """Accept no more; connections that stand go on."""
+        """Accept no more; connections of those who have shown that they know the key go on."""
         if not self._closed:
             self._closed = True
+            for stranger in self._strangers:
+                stranger.close()
+            self._strangers.clear()
             self._loop.forget(self._server.fileno())
             self._server.close()
 

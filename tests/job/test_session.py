@@ -349,3 +349,52 @@ def test_local_links_deliver_in_order_and_later(loop: Loop) -> None:
 def test_both_kinds_are_links(loop: Loop) -> None:
     assert issubclass(SessionLink, Link)
     assert all(isinstance(end, Link) for end in local_pair(loop))
+
+
+def test_of_too_many_strangers_the_oldest_goes(
+    loop: Loop, unix_leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shim.job.session.MOST_STRANGERS", 3)
+    known, _link = client_of(loop, unix_leader)
+    turn_until(loop, lambda: unix_leader.links, "the first, which knows the key")
+    strangers = [addresses.connect(unix_leader.address) for _ in range(5)]
+
+    def ended(stranger: Any) -> bool:
+        try:
+            return bool(stranger.recv(1) == b"")
+        except BlockingIOError:
+            return False
+
+    try:
+        turn_until(loop, lambda: ended(strangers[1]), "the end of the second stranger")
+        assert [ended(stranger) for stranger in strangers] == [True, True, False, False, False]
+        late, _late_link = client_of(loop, unix_leader)
+        turn_until(loop, lambda: len(unix_leader.links) == 2, "one more that knows the key")
+        assert not known.closed
+        late.close()
+    finally:
+        for stranger in strangers:
+            stranger.close()
+        known.close()
+
+
+def test_many_connect_before_the_leader_looks(tmp_path: Path) -> None:
+    server, address = addresses.listen({"unix": str(tmp_path / "leader.sock")})
+    clients = []
+    try:
+        clients += [addresses.connect(address) for _ in range(300)]
+    finally:
+        for client in clients:
+            client.close()
+        server.close()
+
+
+def test_the_first_frame_is_empty(loop: Loop, unix_leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = ClientSession.send
+    monkeypatch.setattr(ClientSession, "send", lambda self, kind, payload: send(self, kind, payload or b"{}"))
+    session, link = client_of(loop, unix_leader)
+    closed: list[str] = []
+    link.on_close = closed.append
+    turn_until(loop, lambda: closed, "the end of the connection")
+    assert not unix_leader.links
+    session.close()
