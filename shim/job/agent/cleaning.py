@@ -114,12 +114,14 @@ class Belongings:
 
 
 def send(pids: Iterable[int], *signals: int) -> None:
-    """Send each signal to each process; those that are gone, or no longer ours to signal, are passed over."""
+    """Send each signal to each process. Those that are gone, or no longer ours to signal, are passed over, and so is a number
+    that is no signal: Slurm takes those too (``scancel -s 99``).
+    """
     for pid in pids:
         for number in signals:
             try:
                 os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):
+            except (OSError, OverflowError):
                 break
 
 

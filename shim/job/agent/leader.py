@@ -67,6 +67,7 @@ class Leader:
         self.record = Record(self.journal, loop, herald.ring if herald is not None else None)
         self.record.on_unheard = self._unheard
         self.steps = StepManager(spec, self.record, loop, wall)
+        self.steps.on_finished = lambda link: self._links.discard(link)
         self.batch = BatchScript(spec, run_dir, wall)
         lead = spec.job.request.signal
         self.limit = TimeLimit(
@@ -182,7 +183,7 @@ class Leader:
         assert isinstance(index, int)
         self._nodes[index] = link
         self.steps.nodes[index] = link
-        link.on_message = lambda message: self._node_message(index, message)
+        link.on_message = self._guarded(link, lambda message: self._node_message(index, message))
         link.on_data = lambda step, rank, stream, data: self.steps.node_data(index, step, rank, stream, data)
         link.on_close = lambda _reason: self._node_lost(index, link)
         if self._stopping:

@@ -92,7 +92,14 @@ class NodeStep:
             fds = self._terminal(message, rank, theirs) if pty else self._streams(message, task, files, theirs)
             pid = start(
                 TaskStart(
-                    task["argv"], environment, message["work_dir"], message["umask"], rlimits, fds, first, pty=pty
+                    task.get("argv") or message.get("argv", ()),
+                    environment,
+                    message["work_dir"],
+                    message["umask"],
+                    rlimits,
+                    fds,
+                    first,
+                    pty=pty,
                 )
             )
         except OpenError as error:

@@ -8,6 +8,8 @@ skipping those that still do not fit.
 
 from __future__ import annotations
 
+import os
+from errno import E2BIG
 from time import time
 
 from shim.core.errors import ShimError
@@ -17,6 +19,7 @@ from shim.core.model.states import CANCELLED
 from shim.job.agent.stepman_launch import Launcher, command_lines
 from shim.job.agent.stepman_relay import Relay
 from shim.job.agent.stepman_step import SIGKILL, SIGTERM, StepRun, Surroundings
+from shim.job.wire import WireError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +50,12 @@ class _Waiting:
 
 
 class StepManager:
-    """``nodes``: the links of the run's nodes by index, filled by the leader. ``wall``: the clock of texts, epoch seconds."""
+    """``nodes``: the links of the run's nodes by index, filled by the leader. ``wall``: the clock of texts, epoch seconds.
+    ``on_finished(srun)``: an srun was told its last word, and its link is closed.
+    """
 
     def __init__(self, spec: RunSpec, record: Record, loop: Loop, wall: Callable[[], float] = time) -> None:
+        self.on_finished: Callable[[Link], None] = _ignore
         self.nodes: dict[int, Link] = {}
         self.steps: dict[int, StepRun] = {}
         self.derived = 0  # highest status of a step, raw
@@ -263,9 +269,21 @@ class StepManager:
             return
         step.launched = True
         for index, launch in self._launcher.messages(step, message):
-            if index in self.nodes:  # else the job is ending: it has lost a node
+            if index not in self.nodes:
+                continue  # the job is ending: it has lost a node
+            try:
                 self.nodes[index].send(launch)
+            except WireError:
+                self._not_launched(step, index)
         step.watch_limit()
+
+    def _not_launched(self, step: StepRun, index: int) -> None:
+        """The node's tasks do not fit a frame: they count as tasks whose execve failed."""
+        text = f"slurmstepd: error: execve(): {step.name}: {os.strerror(E2BIG)}"
+        for rank in [rank for rank, place in step.place.items() if place == index]:
+            self._task_ended(step, index, {"rank": rank, "status": E2BIG << 8, "text": text, "oom": False})
+            text = ""
+        self._drained(step, index)
 
     def _retry(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -316,7 +334,7 @@ class StepManager:
     def _ended(self, step: StepRun, status: int) -> None:
         step.tell({"do": "ended", "status": status})
         if step.srun is not None:
-            step.srun.finish()
+            self._finish(step.srun)
         del self.steps[step.number]
         if not self._closing:
             self._retry()
@@ -355,4 +373,11 @@ class StepManager:
 
     def _refuse(self, srun: Link, lines: Sequence[str]) -> None:
         srun.send({"do": "refused", "lines": list(lines), "code": 1})
-        srun.finish()
+        self._finish(srun)
+
+    def _finish(self, srun: Link) -> None:
+        srun.finish(lambda: self.on_finished(srun))
+
+
+def _ignore(_srun: Link) -> None:
+    """Nobody keeps the links."""

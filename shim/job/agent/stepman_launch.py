@@ -65,16 +65,21 @@ class Launcher:
         environment = step_environment(step.environment, job, cluster, request, layout, step.number)
         environment = with_commands(environment, self._spec.commands)
         lines = command_lines(request, layout)
+        same = {"argv": lines[0]} if all(line == lines[0] for line in lines) else {}
         for position, index in enumerate(layout.nodes):
+            ranks = layout.ranks[position]
+            own = [task_environment(job, cluster, request, layout, position, local) for local in range(len(ranks))]
+            # What all tasks have alike is said once: the tasks of a node must fit one frame.
+            shared = dict(set(own[0].items()).intersection(*(variables.items() for variables in own)))
             tasks = [
                 {
                     "rank": rank,
                     "local": local,
-                    "argv": lines[rank],
-                    "environment": task_environment(job, cluster, request, layout, position, local),
+                    **({} if same else {"argv": lines[rank]}),
+                    "environment": {name: value for name, value in own[local].items() if name not in shared},
                     **self._own_files(step, ends, position, rank),
                 }
-                for local, rank in enumerate(layout.ranks[position])
+                for local, rank in enumerate(ranks)
             ]
             yield (
                 index,
@@ -82,8 +87,9 @@ class Launcher:
                     "do": "launch",
                     "step": step.number,
                     "name": step.name,
+                    **same,
                     "tasks": tasks,
-                    "environment": environment,
+                    "environment": {**environment, **shared},
                     "work_dir": request.work_dir or job.request.work_dir,
                     "umask": job.request.umask if request.umask is None else request.umask,
                     **{name: ends[name] for name in _STREAMS},

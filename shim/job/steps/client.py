@@ -148,7 +148,8 @@ class StepClient:
         if self._over:
             return
         if self.created is None:
-            self._failed = self._no_step("Job/step already completing or completed")
+            # The leader's own words where it has said why: it speaks another version of the protocol.
+            self._failed = self._no_step(self._link.session.refused or "Job/step already completing or completed")
         else:
             self.say(*self.exits.take_lines(), f"error: the connection to the job's first node is lost: {reason}")
             self.exits.code = max(self.exits.code, 1)

@@ -144,3 +144,7 @@ def test_no_limit_no_looks() -> None:
         assert told == []
     finally:
         loop.close()
+
+
+def test_a_number_that_is_no_signal_is_passed_over() -> None:
+    cleaning.send([os.getpid()], 99, 1 << 40)

@@ -287,3 +287,16 @@ def test_peers_that_make_no_sense_are_dropped(scene: Maker) -> None:
     run.batch_ends()
     run.all_stopped()
     assert run.line("ended")["state"] == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    "message", [{"do": "exit", "step": BATCH}, {"do": "exit", "step": 0, "rank": "x", "status": []}]
+)
+def test_a_node_that_talks_nonsense_is_a_lost_node(scene: Maker, message: dict[str, Any]) -> None:
+    run = scene(nodes=2)
+    run.check_in()
+    run.srun(ntasks=2)
+    run.nodes[1].say(**message)
+    run.turn()
+    assert run.nodes[1].closed
+    assert run.line("ending")["state"] == "NODE_FAIL"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from shim.core.jsonlite import dumps
 from shim.job.agent.stepman import LAST_WORDS
-from shim.job.wire import ALL_RANKS, WINDOW
+from shim.job.wire import ALL_RANKS, MAX_FRAME, WINDOW, WireError
 from tests.job.agent.leader_scene import Scene
 from tests.job.run_folder import spec_of
 
@@ -45,10 +46,8 @@ def test_a_step_from_its_request_to_its_end(scene: Maker) -> None:
     assert not run.nodes[0].all("launch"), "nothing runs before srun has opened its files"
     run.launch(srun)
     launch = run.nodes[0].last("launch")
-    assert [(task["rank"], task["local"], list(task["argv"])) for task in launch["tasks"]] == [
-        (0, 0, ["/bin/echo", "hi"]),
-        (1, 1, ["/bin/echo", "hi"]),
-    ]
+    assert list(launch["argv"]) == ["/bin/echo", "hi"]
+    assert [(task["rank"], task["local"]) for task in launch["tasks"]] == [(0, 0), (1, 1)]
     assert (launch["work_dir"], launch["umask"], launch["ntasks"]) == ("/w", 0o027, 3)
     environment = {**launch["environment"], **launch["tasks"][1]["environment"]}
     assert environment["SLURM_PROCID"] == "1"
@@ -357,3 +356,49 @@ def test_a_step_asked_for_before_the_barrier_opens_waits_silently(tmp_path: Path
     run.check_in()
     assert srun.last("created")["step"] == 0
     run.close()
+
+
+def test_the_tasks_of_a_node_fit_one_frame(scene: Maker) -> None:
+    run = scene(nodes=2, cpus=4)
+    run.srun(argv=["/bin/echo", "x" * 10_000], ntasks=8000, overcommit=True)
+    launches = [node.last("launch") for node in run.nodes]
+    assert sum(len(launch["tasks"]) for launch in launches) == 8000
+    for launch in launches:
+        assert len(dumps(launch)) < MAX_FRAME
+        for task in (launch["tasks"][0], launch["tasks"][-1]):
+            environment = {**launch["environment"], **task["environment"]}
+            assert environment["SLURM_GTIDS"].split(",") == [str(one["rank"]) for one in launch["tasks"]]
+            assert environment["SLURM_PROCID"] == str(task["rank"])
+
+
+def test_a_launch_that_no_frame_holds_is_a_failed_execve(scene: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = scene(nodes=2, cpus=4)
+    link = run.leader.steps.nodes[1]
+    send = link.send
+
+    def refuse(message: dict[str, Any]) -> None:
+        if message["do"] == "launch":
+            raise WireError("a frame of 2000000 bytes")
+        send(message)
+
+    monkeypatch.setattr(link, "send", refuse)
+    srun = run.srun(argv=["cmd"], ntasks=2)
+    failed = srun.last("exit")
+    assert (failed["rank"], failed["node"], failed["status"]) == (1, "n2", 7 << 8)
+    assert failed["text"] == "slurmstepd: error: execve(): cmd: Argument list too long"
+    run.end_tasks(0)
+    assert srun.last("ended")["status"] == 7 << 8
+    assert run.srun(ntasks=1).all("created"), "its resources are free again"
+
+
+def test_sruns_that_are_gone_are_forgotten(scene: Maker) -> None:
+    run = scene(cpus=4)
+    before = len(run.leader._links)
+    for number in range(3):
+        srun = run.srun()
+        run.end_tasks(number)
+        assert srun.closed
+    assert run.srun(ntasks=3, multi_prog=[["0", ["a"]]], argv=["mp.conf"]).all("refused")
+    run.srun().mine.close()
+    run.turn()
+    assert len(run.leader._links) == before

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.job import run_folder
 from tests.job.run_folder import LiveRun, spec_of
 
 
@@ -175,3 +176,13 @@ def test_pty_without_a_terminal(run: LiveRun) -> None:
         "srun: error: ioctl(TIOCGWINSZ): Inappropriate ioctl for device\n"
         "srun: error: Not using a pseudo-terminal, disregarding --pty option\n",
     )
+
+
+def test_a_leader_of_another_version_says_so(run: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = run_folder.SRUN.replace(
+        "from shim.commands ", "from shim.job import session; session.PROTOCOL = 99; from shim.commands ", 1
+    )
+    monkeypatch.setattr(run_folder, "SRUN", newer)
+    code, out, err = run.srun("true")
+    assert (code, out) == (1, "")
+    assert err == "srun: error: Unable to create step for job 7: protocol 99 is not spoken here, only 1\n"
