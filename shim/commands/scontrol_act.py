@@ -75,17 +75,20 @@ def _call(operation: str, words: list[str], fields: dict[str, Any]) -> list[tupl
     from shim.control import client
 
     parsed = [(word, parse_job_id(word)) for word in words]
-    targets = [target(one) for _, one in parsed if one is not None]
-    results = iter(client.call(operation, {"targets": targets, **fields})["results"] if targets else [])
-    return [(word, _NO_JOB if one is None else next(results)["error"]) for word, one in parsed]
+    asked = [target for _, one in parsed if one is not None for target in _targets(one)]
+    results = iter(client.call(operation, {"targets": asked, **fields})["results"] if asked else [])
+    found: list[tuple[str, str | None]] = []
+    for word, one in parsed:
+        errors = [next(results)["error"] for _ in _targets(one)] if one is not None else [_NO_JOB]
+        found.append((word, next((error for error in errors if error), None)))
+    return found
 
 
-def target(one: JobId, step: str | None = None) -> dict[str, Any]:
-    """An id as the protocol words it."""
-    task: int | str | None = one.tasks
-    if task is not None and str(task).isdigit():
-        task = int(task)
-    return {"job_id": one.job_id, "task": task, "step": one.step if step is None else step}
+def _targets(one: JobId) -> list[dict[str, Any]]:
+    """An id as the protocol words it: the tasks of ``5_[1-3]`` one by one."""
+    indexes = one.indexes()
+    tasks: list[int | None] = [None] if indexes is None else [*sorted(indexes)]
+    return [{"job_id": one.job_id, "task": task, "step": one.step} for task in tasks]
 
 
 def _report(operation: str, results: list[tuple[str, str | None]]) -> int:

@@ -23,8 +23,8 @@ def jobs(session: Session, wanted: str | None) -> int:
     from shim.core.render.scontrol_job import job_record
 
     reader = reading.open_index("scontrol")
-    found = _visible(reader, session, None)
     if wanted is None:
+        found = _visible(reader, session, None)
         if not found:
             reading.put(["No jobs in the system"])
             return 0

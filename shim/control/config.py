@@ -135,9 +135,12 @@ def _from_environment(cluster: str, env: Mapping[str, str]) -> dict[str, Setting
 def convert(word: Word, value: object, where: str) -> object:
     """``value`` as the word's type; text is accepted for every type (variables). Raises ConfigError."""
     try:
-        return _CONVERTERS[word.type](value)
+        found = _CONVERTERS[word.type](value)
     except (ValueError, TypeError) as problem:
         raise ConfigError(f'error: {where}: bad value "{value}": {_WANTED[word.type]}') from problem
+    if word.type == "int" and not word.least <= found <= word.most:
+        raise ConfigError(f'error: {where}: bad value "{value}": {word.least} to {word.most} is wanted')
+    return found
 
 
 def _int(value: object) -> int:

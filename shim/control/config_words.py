@@ -17,6 +17,8 @@ class Word(Value):
     default: object = None
     text: str = ""
     backends: tuple[str, ...] = ("local", "kubernetes", "slurm")
+    least: int = 0  # of a number
+    most: int = 1 << 31
 
 
 TOP = (
@@ -26,11 +28,11 @@ TOP = (
 
 CLUSTER = (
     Word(name="backend", type="str", default="local", text="`local`, `kubernetes` or `slurm`"),
-    Word(name="nodes", type="int", default=4, text="how many virtual nodes", backends=("local",)),
+    Word(name="nodes", type="int", default=4, text="how many virtual nodes", backends=("local",), least=1, most=10000),
     Word(name="node_names", type="hosts", default="", text="their names, e.g. `n[1-4]`", backends=("local",)),
     Word(name="cpus", type="int", default=0, text="CPUs of each node; 0 = this machine's", backends=("local",)),
     Word(name="sockets", type="int", default=0, text="sockets of each node", backends=("local",)),
-    Word(name="threads_per_core", type="int", default=1, text="threads of each core", backends=("local",)),
+    Word(name="threads_per_core", type="int", default=1, text="threads of each core", backends=("local",), least=1),
     Word(name="memory", type="memory", default=0, text="memory of each node; 0 = this machine's", backends=("local",)),
     Word(
         name="tmp_disk",
@@ -44,8 +46,14 @@ CLUSTER = (
     Word(name="slurm_conf", type="str", default="", text="the shape of an existing cluster: path of its slurm.conf"),
     Word(name="node", type="table", default=None, text="tables of nodes that differ: `names` and any word above"),
     Word(name="partitions", type="table", default=None, text="the partitions, one table each"),
-    Word(name="first_job_id", type="int", default=1, text="the first job id"),
-    Word(name="max_array_size", type="int", default=1001, text="MaxArraySize: one more than the highest index"),
+    Word(name="first_job_id", type="int", default=1, text="the first job id", least=1),
+    Word(
+        name="max_array_size",
+        type="int",
+        default=1001,
+        text="MaxArraySize: one more than the highest index",
+        most=4000001,
+    ),
     Word(name="max_jobs", type="int", default=10000, text="MaxJobCount: how many jobs may be active"),
     Word(name="kill_wait", type="int", default=30, text="KillWait: seconds from TERM to KILL"),
     Word(name="min_job_age", type="int", default=300, text="MinJobAge: seconds an ended job stays in `squeue -t all`"),

@@ -39,6 +39,10 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         raise ConfigError(f'error: {words["backend"].origin}: clusters.{name}: backend "{backend}" {what}')
     if get("isolation") != "auto":
         isolation = get("isolation")
+        if isolation not in ("namespaces", "addresses", "none"):
+            raise ConfigError(
+                f'error: clusters.{name}: bad isolation "{isolation}": namespaces, addresses or auto is wanted'
+            )
     settings = {"isolation": isolation, "requeue_delay": str(get("requeue_delay"))}
     if get("slurm_conf"):
         return slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)

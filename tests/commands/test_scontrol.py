@@ -322,3 +322,10 @@ def test_an_ended_job_and_an_allocation(world: World) -> None:
     assert "BatchFlag=0" in out
     assert "AccrueTime=Unknown" in out
     assert "StdOut=" not in out
+
+
+def test_some_tasks_of_an_array(world: World) -> None:
+    world.errors = [None, "Job is pending execution"]
+    result = world.run("scontrol", "requeue", "5_[1-2]", "7")
+    assert [(one["job_id"], one["task"]) for one in world.calls[0][1]["targets"]] == [(5, 1), (5, 2), (7, None)]
+    assert (result.code, result.err) == (1, "Job is pending execution for job 5_[1-2]\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 
 from shim.control.backends.base import Order
 from shim.control.controller import crash
@@ -101,6 +102,7 @@ class Book:
         self.jobs: dict[int, Job] = {}
         self.orders: dict[int, tuple[int, int, Order]] = {}  # number -> (job key, restart, order)
         self._ids: dict[tuple[str, int], int] = {}
+        self._names: dict[str, None] = {}  # of clusters that had jobs
         self._arrays: dict[tuple[str, int], list[int]] = {}
         self._whole: set[tuple[str, int]] = set()  # arrays of which memory has every record
         self._active: dict[int, None] = {}
@@ -136,6 +138,7 @@ class Book:
 
     def _remember(self, job: Job) -> None:
         self.jobs[job.key] = job
+        self._names[job.cluster] = None
         self._ids[job.cluster, job.job_id] = job.key
         if job.array_job_id:
             keys = self._arrays.setdefault((job.cluster, job.array_job_id), [])
@@ -176,12 +179,10 @@ class Book:
 
     def array(self, job_id: int, cluster: str | None = None) -> list[Job]:
         """All records of the array with this id, ended ones too; empty if there is no such array."""
-        for name in self._clusters(cluster):
-            found = {job.key: job for job in self.store.array(name, job_id)}
-            found.update({key: self.jobs[key] for key in self._arrays.get((name, job_id), ())})
-            if found:
-                return [found[key] for key in sorted(found)]
-        return []
+        job = self.find(job_id, cluster)
+        if job is None or job.array_job_id != job_id:
+            return []
+        return sorted(self._records(job.cluster, job_id), key=attrgetter("key"))
 
     def known(self, cluster: str, job_id: int, task: int | None) -> list[Job]:
         """What a dependency on this job looks at: its record, or those of the array or of the one task."""
@@ -205,7 +206,7 @@ class Book:
     def _clusters(self, cluster: str | None) -> Iterable[str]:
         if cluster is not None:
             return (cluster,)
-        return dict.fromkeys(name for name, _ in self._ids) or ("local",)
+        return self._names or ("local",)
 
     def spool_key(self, job: Job) -> int:
         """The key under which the job's script and environment are kept: an array's tasks share those of the array."""

@@ -74,10 +74,27 @@ class Observing:
             self._scheduled = True
             self._loop.call_later(RETRY, self.flush)
             return
+        except Exception:
+            # An error of this program in one job's line must not keep the lines of all other jobs from being taken in.
+            if len(lines) > 1:
+                self._one_by_one()
+            else:
+                log.exception("the line %r is passed over", lines)
+                self._lines = self._lines[len(lines) :]
+            return
         self._lines = self._lines[len(lines) :]
         crash.point("observed")
         for run in over:
             self._world.task(self._forget(run))
+
+    def _one_by_one(self) -> None:
+        lines, self._lines = self._lines, []
+        for place, line in enumerate(lines):
+            self._lines = [line]
+            self.flush()
+            if self._lines:  # it could not be written: it is tried again with the rest
+                self._lines += lines[place + 1 :]
+                return
 
     async def _forget(self, run: Run) -> None:
         crash.point("forget")
@@ -130,8 +147,8 @@ class Observing:
 
     def _step_end(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         wanted = str(event["step"])
-        before = [step for step in self._world.book.store.steps([job]) if step.step_id == wanted]
-        step = before[0] if before else Step(job_id=job.job_id, restart=job.restarts, step_id=wanted)
+        before = self._world.book.store.step(job, wanted)
+        step = before or Step(job_id=job.job_id, restart=job.restarts, step_id=wanted)
         uid = event.get("cancelled_by")
         change.step(
             job,

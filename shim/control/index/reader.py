@@ -94,6 +94,14 @@ class Reader:
                     found.append((rowid, step))
         return [step for _, step in sorted(found, key=lambda pair: pair[0])]
 
+    def step(self, job: Job, step_id: str) -> Step | None:
+        """One step of the current run of the job."""
+        rows = self._rows(
+            "SELECT record FROM steps WHERE job_key = ? AND restart = ? AND step_id = ?",
+            (job.key, job.restarts, step_id),
+        )
+        return Step.from_dict(self._decoded(rows[0][0])) if rows else None
+
     def cluster(self, name: str) -> Cluster | None:
         """The cluster's shape as the controller last recorded it."""
         from shim.core.model.cluster import Cluster

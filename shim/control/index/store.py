@@ -130,6 +130,10 @@ class Store:
         """The steps of the current run of these jobs."""
         return self._reader.steps(jobs, running=running)
 
+    def step(self, job: Job, step_id: str) -> Step | None:
+        """One step of the current run of the job."""
+        return self._reader.step(job, step_id)
+
     def save_step(self, job_key: int, step: Step) -> None:
         """Adds the step, or writes what became of it. A step is known by job, restart count and step id."""
         self._execute(

@@ -232,8 +232,23 @@ def _recorded(name: str) -> Handler:
     return change
 
 
+def _licenses(job: Job, asked: Asked) -> Job:
+    try:
+        tres.parse_licenses(asked.text)
+    except ValueError:
+        raise UpdateRefused("Invalid license specification") from None
+    return job.replace(request=job.request.replace(licenses=asked.text or None))
+
+
+def _work_dir(job: Job, asked: Asked) -> Job:
+    return job.replace(request=job.request.replace(work_dir=asked.text)) if asked.text else job
+
+
 def _number(text: str) -> int:
-    return int(text)
+    number = int(text)
+    if abs(number) >= 1 << 31:
+        raise ValueError(text)
+    return number
 
 
 _HANDLERS: dict[str, Handler] = {
@@ -267,12 +282,12 @@ _HANDLERS: dict[str, Handler] = {
     "wckey": _text("wckey"),
     "requeue": _requeue,
     "stdout": _text("stdout"),
-    "workdir": _text("work_dir"),
+    "workdir": _work_dir,
     "mailtype": _text("mail_type"),
     "mailuser": _text("mail_user"),
     "arraytaskthrottle": _throttle,
     "switches": _text("switches"),
-    "licenses": _text("licenses"),
+    "licenses": _licenses,
     "reservation": _reservation,
     "deadline": _deadline,
     "contiguous": _flag("contiguous"),

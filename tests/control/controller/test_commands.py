@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.control.controller.fakes import NOW, Bench, Client, bench
 
 STRANGER = 4711
@@ -173,3 +175,28 @@ async def test_where_a_running_job_is(box: Bench) -> None:
     job_id = await running(box)
     reply = await box.ask("reach", job_id=job_id)
     assert (reply["run_dir"], reply["cluster"], reply["job"]["job_id"]) == (f"/run/{job_id}.0", "local", job_id)
+
+
+@bench
+async def test_updates_that_no_scheduler_could_read(box: Bench) -> None:
+    job_id = await box.submit(hold=True)
+    for field, text, error in (
+        ("Licenses", "foo:bar", "Invalid license specification"),
+        ("Nice", "99999999999", "Invalid Nice value"),
+        ("WorkDir", "", None),
+    ):
+        assert await box.results("update", {"job_id": job_id}, fields={field: text}) == [error]
+    await box.results("release_job", {"job_id": job_id})
+    assert box.job(job_id).state == "CONFIGURING"
+
+
+@bench
+async def test_naming_each_task_of_an_array_does_not_read_the_array_each_time(box: Bench) -> None:
+    array = await box.submit(array="0-3", hold=True)
+    for task in range(3):
+        await box.results("release_job", {"job_id": array, "task": task})
+    read: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(box.store, "array", lambda _cluster, job_id: read.append(job_id) or [])
+        assert await box.results("cancel", *({"job_id": array, "task": task} for task in range(4))) == [None] * 4
+    assert read == []

@@ -14,6 +14,7 @@ from shim.control.backends.base import Run
 from shim.control.controller import main, spool
 from shim.control.controller.server import Server
 from shim.control.index.errors import IndexUnavailable
+from shim.control.lifecycle import running
 from shim.control.protocol import PROTOCOL
 from shim.core.errors import ShimError
 from tests.control.controller.fakes import NOW, Bench, Client, bench, submission
@@ -165,3 +166,19 @@ async def test_many_jobs_make_few_passes(box: Bench) -> None:
     await box.settle()
     assert 1 <= passes <= 3
     assert os.path.isdir(paths.spool_dir())
+
+
+@bench
+async def test_a_line_that_breaks_the_program_does_not_stop_the_others(box: Bench) -> None:
+    first, broken, last = [await box.submit() for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "ending", lambda *_arguments: 1 / 0)
+        for job_id in (first, broken, last):
+            box.backend.tell(job_id, "started")
+        box.backend.tell(broken, "ending")
+        box.backend.tell(last, "ended", state="COMPLETED", status=0)
+        await box.settle()
+    assert [box.job(job_id).state for job_id in (first, broken, last)] == ["RUNNING", "RUNNING", "COMPLETED"]
+    box.backend.tell(broken, "ended", state="FAILED", status=256)
+    await box.settle()
+    assert box.job(broken).state == "FAILED"
