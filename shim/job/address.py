@@ -11,6 +11,7 @@ import _socket
 import os
 
 from shim.core.jsonlite import dumps, loads
+from shim.job import rawfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,17 @@ FILE = "leader"  # of the run folder
 def write_address(run_dir: str, address: dict[str, Any]) -> None:
     """Tell where the leader listens; the file appears whole or not at all."""
     path = os.path.join(run_dir, FILE)
-    with open(path + ".new", "w", encoding="ascii") as file:
-        file.write(dumps(address))
+    file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(file, dumps(address).encode("ascii"))
+    finally:
+        os.close(file)
     os.replace(path + ".new", path)
 
 
 def read_address(run_dir: str) -> dict[str, Any]:
     """Where the leader listens. OSError: it does not (yet)."""
-    with open(os.path.join(run_dir, FILE), encoding="ascii") as file:
-        address = loads(file.read())
+    address = loads(rawfile.read(os.path.join(run_dir, FILE)))
     if not isinstance(address, dict):
         raise OSError(f"no address in {run_dir}/{FILE}")
     return address

@@ -12,6 +12,7 @@ from time import time
 
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL, TIMEOUT
+from shim.job import rawfile
 from shim.job.address import listen, write_address
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.leader_batch import BatchScript
@@ -39,7 +40,8 @@ BARRIER_LIMIT = 60.0  # seconds in which the nodes of a run on one machine must 
 
 
 class Leader:
-    """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left.
+    """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost``: a node's
+    connection is lost; before anything follows from that.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
     """
@@ -55,6 +57,7 @@ class Leader:
         herald: Herald | None = None,
     ) -> None:
         self.on_done: Callable[[], None] = _nothing
+        self.on_node_lost: Callable[[], None] = _nothing
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
         self.ended_by_uid: int | None = None
@@ -205,8 +208,7 @@ class Leader:
         self.limit.begin()
         self.steps.open()
         if self.spec.script:
-            with open(os.path.join(self._run_dir, "environment.json"), "rb") as file:
-                environment = loads(file.read())
+            environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
             self._nodes[0].send(self.batch.launch(environment))
 
     def _node_message(self, index: int, message: Message) -> None:
@@ -223,6 +225,8 @@ class Leader:
         self._links.discard(link)
         if self._nodes.pop(index, None) is None:
             return
+        if index not in self._stopped:
+            self.on_node_lost()
         self.steps.node_lost(index)
         if index in self._stopped or self._over:
             return
