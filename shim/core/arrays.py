@@ -59,8 +59,8 @@ class ArraySpec(Value):
 
     def __str__(self) -> str:
         limit = f"%{self.throttle}" if self.throttle else ""
-        # Slurm shortens steps only in arrays that span more than ten indexes: 1,4,7,10 stays, and so does 100,200,300.
-        if self.stride > 1 and self.last - self.first > 10 and len(self) > 3:
+        # Slurm shortens steps only in arrays of more than five that span more than ten: 1,4,7,10 and 100,200,300 stay.
+        if self.stride > 1 and self.last - self.first > 10 and len(self) > 5:
             return f"{self.first}-{self.last}:{self.stride}{limit}"
         if self.stride > 1:
             return ",".join(map(str, self)) + limit

@@ -102,7 +102,7 @@ class _Check:
     def counts_and_times(self, now: float) -> None:
         """Node counts, the deadline, the shortest time, the nice value."""
         request = self.request
-        if request.min_nodes == 0:
+        if request.min_nodes == 0 and (request.array or not request.hold):
             raise self.error(BAD_NODE_COUNT)
         if request.deadline and request.deadline < now:
             raise self.error(BAD_TIME)

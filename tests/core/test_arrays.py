@@ -32,7 +32,8 @@ from shim.core.arrays import ArraySpec, written_step
         ("%2", "0%2"),
         ("0-3%2,5", "0-3,5%2"),
         ("1-2,4-5,3", "1-5"),
-        ("0-20:10,10-30:10", "0-30:10"),
+        ("0-20:10,10-30:10", "0,10,20,30"),
+        ("0-20:4", "0-20:4"),
     ],
 )
 def test_normal_form(text: str, shown: str) -> None:

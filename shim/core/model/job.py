@@ -74,7 +74,9 @@ class Job(Value):
     @property
     def name(self) -> str:
         """The job's name as squeue shows it. A script on standard input has none of its own (and no SLURM_JOB_NAME)."""
-        return self.request.name or ("sbatch" if self.request.kind == "batch" else "(null)")
+        if self.request.name is not None:
+            return self.request.name
+        return "sbatch" if self.request.kind == "batch" else "(null)"
 
     @property
     def array_label(self) -> str:

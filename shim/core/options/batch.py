@@ -8,7 +8,7 @@ from shim.core.options.support import refuse_het
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
+    from typing import Callable, List, Mapping, Optional, Sequence, Tuple
 
     from shim.core.options.option import Option
     from shim.core.options.values import Context
@@ -31,17 +31,15 @@ def settle(
     """
     settings = Settings("sbatch", context)
     if text is not None:
-        parts = 1
-        for words in _directives(text, name):
-            if words is None:
-                parts += 1
-                _put_outer(settings, environ, found)
-                if component is not None:
-                    component(settings)
-                settings = Settings("sbatch", context)
-            else:
-                put_directive(settings, words)
-        if parts > 1:
+        first, *others = _components(text, name)
+        put_directive(settings, first)
+        for words in others:
+            _put_outer(settings, environ, found)
+            if component is not None:
+                component(settings)
+            settings = Settings("sbatch", context)
+            put_directive(settings, words)
+        if others:
             raise refuse_het()
         if ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(found, environ, settings):
             from shim.core.options.foreign import foreign_directives
@@ -58,16 +56,19 @@ def _put_outer(settings: Settings, environ: Mapping[str, str], found: Sequence[T
     put_hostfile(settings, environ)
 
 
-def _directives(text: str, name: str) -> Iterator[Optional[List[str]]]:
-    """The words of each directive line; None where another component of a heterogeneous job begins."""
+def _components(text: str, name: str) -> List[List[str]]:
+    """The words of all directives, for each component of a heterogeneous job its own.
+
+    Slurm reads them as one command line, after it has read every line: an option without its value takes the next line's word.
+    """
+    components: List[List[str]] = [[]]
     for _, words in script.directives(text, name):
-        begin = 0
-        for at, word in enumerate(words):
+        for word in words:
             if word.lower() in _HET_WORDS:
-                yield words[begin:at]
-                yield None
-                begin = at + 1
-        yield words[begin:] if begin else words
+                components.append([])
+            else:
+                components[-1].append(word)
+    return components
 
 
 def _ignores_foreign(

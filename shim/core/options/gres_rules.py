@@ -16,8 +16,11 @@ def check_gpus(request: JobRequest) -> None:
     """Raises RequestError if the GPU options of ``request`` do not go together. What is not readable is not judged."""
     try:
         why = _contradiction(request)
+        mixed = _mixed(request)
     except ValueError:
         return
+    if mixed and not (request.cpus_per_gpu and request.cpus_per_task):
+        raise RequestError("error: Invalid GRES specification (with and without type identification)")
     if why:
         raise RequestError(f"error: {why}", f"error: {INVALID_GRES}")
 
@@ -47,7 +50,7 @@ def _contradiction(request: JobRequest) -> str:
         return "--gpus-per-socket option requires --sockets-per-node specification"
     if request.ntasks_per_gpu and not (per_job or per_task or per_node or request.ntasks or request.min_nodes):
         return "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"
-    if per_task and not (per_job or per_node or tasks or request.min_nodes):
+    if per_task and not (per_job or tasks or request.min_nodes):
         return "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
     if per_job and per_job < per_node:
         return "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"
@@ -60,6 +63,14 @@ def _contradiction(request: JobRequest) -> str:
     if per_job and per_job < (request.min_nodes or 1):
         return "Failed to validate job spec, --gpus < -N"
     return ""
+
+
+def _mixed(request: JobRequest) -> bool:
+    """Whether GPUs are asked for by type and without one, in one option or in several."""
+    types = {kind for name, kind, count in parse_gres(request.gres or "") if name == "gpu" and count}
+    for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
+        types.update(kind for kind, count in (parse_gpus(text) if text else ()) if count)
+    return "" in types and len(types) > 1
 
 
 def _count(text: Optional[str]) -> int:

@@ -147,7 +147,7 @@ def job_request(
     fields = _picked(settings, _SAME, _RENAMED)
     fields.update(
         kind=kind,
-        name=settings.get("job-name") or name,
+        name=settings.get("job-name", name),
         command=command,
         arguments=tuple(arguments),
         work_dir=full_path(settings.get("chdir") or directory, directory),
@@ -259,7 +259,7 @@ def _geometry(settings: Settings, fields: Dict[str, Any]) -> None:
         if number is not None:
             wanted[field] = number
     hint = settings.get("hint")
-    if hint in ("nomultithread", "memory_bound"):
+    if hint in ("nomultithread", "compute_bound", "memory_bound"):
         wanted.setdefault("threads_per_core", 1)
     if hint == "memory_bound":
         wanted.setdefault("cores_per_socket", 1)

@@ -95,10 +95,10 @@ def partition_of(job: Job, cluster: Cluster | None) -> Partition | None:
 def min_memory(job: Job, view: View) -> tuple[int, bool]:
     """MiB asked for, and whether per CPU (else per node). The partition's or cluster's default for a job that did not ask."""
     request = job.request
-    if request.mem_per_cpu is not None:
+    if request.mem_per_cpu:
         return request.mem_per_cpu, True
-    if request.mem_per_node is not None:
-        return request.mem_per_node, False
+    if request.mem_per_node is not None or request.mem_per_cpu == 0:
+        return request.mem_per_node or 0, False
     cluster = view.cluster
     for source in (partition_of(job, cluster), cluster):
         if source is not None and source.def_mem_per_cpu is not None:

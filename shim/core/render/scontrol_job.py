@@ -14,6 +14,7 @@ from shim.core.tres import show_gpus_field
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.model.job import Job, NodeShare, Step
+    from shim.core.model.request import JobRequest
     from shim.core.render.view import View
 
 _SWITCH_WAIT = 5  # minutes
@@ -37,7 +38,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),
         *_times(job, view),
         f"Partition={job.partition} AllocNode:Sid={job.submit_host or 'localhost'}:{job.alloc_sid}",
-        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude, ordered=True)}",
+        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude)}",
         f"NodeList={facts.nodelist(job)}",
         *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
         *_sizes(job, view),
@@ -74,7 +75,8 @@ def show_limit(minutes: int) -> str:
 
 def _times(job: Job, view: View) -> list[str]:
     request = job.request
-    minimum = show_clock(request.time_min * 60) if request.time_min else "N/A"
+    least = request.time_min or (1 if request.deadline and request.time_limit is None else 0)
+    minimum = show_clock(least * 60) if least else "N/A"
     return [
         f"RunTime={show_clock(facts.time_used(job, view.now))} TimeLimit={show_limit(facts.time_limit(job, view))}"
         f" TimeMin={minimum}",
@@ -136,9 +138,10 @@ def _requirements(job: Job, view: View) -> list[str]:
     return [
         f"MinCPUsNode={facts.min_cpus_per_node(job)} MinMemory{'CPU' if per_cpu else 'Node'}={show_memory(amount)}"
         f" MinTmpDiskNode={show_memory(request.tmp_disk or 0)}",
-        f"Features={facts.or_null(request.constraint)} DelayBoot=00:00:00",
+        f"Features={facts.or_null((request.constraint or '').replace(',', '&'))} DelayBoot=00:00:00",
+        *([f"Prefer={request.prefer.replace(',', '&')}"] if request.prefer else []),
         f"OverSubscribe={facts.over_subscribe(job)} Contiguous={int(request.contiguous)}"
-        f" Licenses={facts.or_null(request.licenses)} Network=(null)",
+        f" Licenses={facts.or_null(request.licenses)} Network={facts.or_null(request.extra.get('network'))}",
         f"Command={facts.or_null(facts.command(job))}",
         f"WorkDir={request.work_dir}",
     ]
@@ -153,9 +156,17 @@ def _files(job: Job) -> list[str]:
     if job.request.switches:
         lines.append(f"Switches={_switches(job.request.switches)}")
     lines.append("Power=")
-    if job.request.kill_on_invalid_dep is not None:
-        lines.append(f"KillOInInvalidDependent={'Yes' if job.request.kill_on_invalid_dep else 'No'}")
-    return [*lines, *(["SpreadJob=Yes"] if job.request.spread_job else [])]
+    flags = _flags(job.request)
+    return [*lines, flags] if flags else lines
+
+
+def _flags(request: JobRequest) -> str:
+    """Slurm puts nothing between them."""
+    words = {"enforce-binding": "GresEnforceBind=Yes", "disable-binding": "GresEnforceBind=No"}
+    flags = words.get(request.extra.get("gres-flags", "").lower(), "")
+    if request.kill_on_invalid_dep is not None:
+        flags += f"KillOInInvalidDependent={'Yes' if request.kill_on_invalid_dep else 'No'}"
+    return flags + ("SpreadJob=Yes" if request.spread_job else "")
 
 
 def _switches(text: str) -> str:
@@ -174,15 +185,17 @@ def _extras(job: Job) -> list[str]:
         "CpusPerTres": f"gres:gpu:{request.cpus_per_gpu}" if request.cpus_per_gpu else "",
         "MemPerTres": f"gres:gpu:{request.mem_per_gpu}" if request.mem_per_gpu else "",
         "TresBind": _gpu_bind(request.extra.get("gpu-bind", "")),
+        "TresFreq": _gpu_bind(request.extra.get("gpu-freq", "")),
         "TresPerJob": show_gpus_field(request.gpus),
         "TresPerNode": facts.tres_per_node(job),
         "TresPerSocket": show_gpus_field(request.gpus_per_socket),
         "TresPerTask": show_gpus_field(request.gpus_per_task),
-        "NtasksPerTRES": str(request.ntasks_per_gpu or ""),
     }
     lines = [f"{name}={value}" for name, value in found.items() if value]
-    if request.mail_type:
+    if request.mail_type and request.mail_type.upper() != "NONE":
         lines.append(f"MailUser={request.mail_user or job.user} MailType={request.mail_type}")
+    if request.ntasks_per_gpu:
+        lines.append(f"NtasksPerTRES={request.ntasks_per_gpu}")
     return lines
 
 
@@ -190,11 +203,11 @@ def _gpu_bind(text: str) -> str:
     return f"gpu:{text}" if text else ""
 
 
-def _hosts(text: str | None, ordered: bool = False) -> str:
+def _hosts(text: str | None) -> str:
     if not text:
         return "(null)"
     try:
-        return (hostlist.fold_sorted if ordered else hostlist.fold)(hostlist.expand(text))
+        return hostlist.fold_sorted(hostlist.expand(text))
     except ValueError:
         return text
 

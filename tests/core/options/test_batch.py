@@ -136,7 +136,9 @@ def test_defined_options(header: str, argv: str, environ: dict[str, str], expect
     [
         ("", {"name": "job.sh", "command": "/w/job.sh", "work_dir": "/w", "umask": 0o022, "kind": "batch"}),
         ("-J x", {"name": "x"}),
-        ("--job-name=", {"name": "job.sh"}),
+        ("--job-name=", {"name": ""}),
+        ("--hint=compute_bound", {"threads_per_core": 1, "cores_per_socket": None}),
+        ("--hint=memory_bound", {"threads_per_core": 1, "cores_per_socket": 1}),
         ("-A AcctA -p a,b -q q", {"account": "accta", "partition": "a,b", "qos": "q"}),
         ("-N2-4 -n8 -c2", {"min_nodes": 2, "max_nodes": 4, "ntasks": 8, "cpus_per_task": 2}),
         ("-N2", {"min_nodes": 2, "max_nodes": 2, "ntasks": None}),
@@ -312,6 +314,22 @@ def test_root_is_refused_by_name_too(option: str) -> None:
 def test_heterogeneous_jobs_are_refused(header: str) -> None:
     with pytest.raises(Unsupported, match="heterogeneous jobs are not supported"):
         settings(header)
+
+
+@pytest.mark.parametrize(
+    "header", ["--gres=gpu:a100:1,gpu:1", "-n1|--gres=gpu:a100:1|--gpus-per-task=1", "-G v100:1|--gpus-per-node=1"]
+)
+def test_gpus_with_and_without_a_type(header: str) -> None:
+    with pytest.raises(ShimError, match=r"^error: Invalid GRES specification .with and without type identification.$"):
+        request(header)
+
+
+def test_directives_are_one_command_line_read_after_all_lines() -> None:
+    assert settings("--account|--array=1-3").get("account") == "--array=1-3"
+    with pytest.raises(ShimError, match="Invalid directive found in batch script: 3"):
+        settings("--account|-n 3")
+    with pytest.raises(ShimError, match="Unmatched"):
+        settings('--signal=foo|-C "fast')
 
 
 def test_a_mistake_in_a_later_component_is_told_before_that() -> None:
