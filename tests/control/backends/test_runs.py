@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -78,3 +79,11 @@ def test_other_files_in_the_folder_are_no_runs(name: str) -> None:
     runs.create(RUN, SPEC, {}, None)
     (Path(runs.folder(RUN)).parent / name).write_text("")
     assert runs.existing() == [RUN]
+
+
+def test_without_a_descriptor_nobody_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more(*_arguments: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", no_more)
+    assert runs.alive(RUN)

@@ -26,6 +26,8 @@ class LocalBackend:
         self._spawner = Spawner()
         self._watches: dict[Run, Watch] = {}
         self._observer: Observer
+        self._orphans: dict[Run, asyncio.Event] = {}  # runs that the index does not know; set when they are gone
+        self._burials: dict[Run, asyncio.Task[None]] = {}
         self._private = ""  # the folder with the files that nodes mount
 
     async def open(self, observer: Observer) -> Cluster:
@@ -43,7 +45,8 @@ class LocalBackend:
     async def recover(self, runs_: Sequence[tuple[Run, int]]) -> None:
         wanted = dict(runs_)
         for run in runs.existing():
-            if run not in wanted and run not in self._watches:
+            # Runs of a cluster that is called otherwise now are not ours to end.
+            if run.cluster == self._cluster.name and run not in wanted and run not in self._watches:
                 self._end_orphan(run)
         for run, seen in wanted.items():
             if runs.alive(run) or runs.journal(run):
@@ -55,6 +58,9 @@ class LocalBackend:
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
+        if run in self._orphans:
+            # A new index counts from 1 again: its job waits until the one of that id from before is gone.
+            await self._orphans[run].wait()
         if run in self._watches:
             return
         try:
@@ -115,13 +121,19 @@ class LocalBackend:
             return
         watch = Watch(run, 0, _Nobody(self))
         self._watches[run] = watch
+        self._orphans[run] = asyncio.Event()
         watch.order(Order(number=1, kind="end", state="CANCELLED", why="the index does not know this job"))
 
     def _orphan_ended(self, run: Run) -> None:
-        watch = self._watches.pop(run, None)
-        if watch is not None:
-            task = asyncio.ensure_future(watch.forget())
-            task.add_done_callback(lambda _task: runs.remove(run))
+        if run in self._orphans:
+            self._burials[run] = asyncio.ensure_future(self._bury(run))
+
+    async def _bury(self, run: Run) -> None:
+        try:
+            await self.forget(run)
+        finally:
+            self._orphans.pop(run).set()
+            self._burials.pop(run)
 
 
 class _Nobody:

@@ -64,11 +64,13 @@ def existing() -> list[Run]:
 
 
 def alive(run: Run, index: int = 0) -> bool:
-    """Whether agent ``index`` holds its lock."""
+    """Whether agent ``index`` holds its lock. Where that cannot be told (no descriptor is left), it is taken to."""
     try:
         lock = os.open(f"{folder(run)}/lock.{index}", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError:
+        return True
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
