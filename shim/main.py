@@ -1,8 +1,7 @@
-"""Where every program starts: ``launch`` for the launchers in bin/, ``console`` for the scripts that pip makes.
+"""Where every program starts: the launchers in bin/, which pip installs as they are, call ``launch``.
 
-The launchers run the interpreter with ``-I -S``: neither the user's PYTHON* variables nor site-packages are seen. What
-needs a dependency (the controller, ``shim``) calls ``add_site_packages`` first. A script made by pip starts its
-interpreter before any of this code runs, so a broken PYTHONHOME kills it there: in jobs the launchers come first on PATH.
+They run the interpreter with ``-I -S``: neither the user's PYTHON* variables nor site-packages are seen. What needs a
+dependency (the controller, ``shim``) calls ``add_site_packages`` first.
 """
 
 from __future__ import annotations
@@ -24,12 +23,6 @@ def launch() -> NoReturn:
         )
         sys.exit(1)
     _end(sys.argv[1], sys.argv[2:])
-
-
-def console() -> NoReturn:
-    """The same for a console script: the program is the script's own name."""
-    name = os.path.basename(sys.argv[0])
-    _end(name[:-4] if name.endswith(".exe") else name, sys.argv[1:])
 
 
 def add_site_packages() -> None:

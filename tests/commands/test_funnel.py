@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,37 @@ def test_launchers_are_found_through_links_and_relative_names(tmp_path: Path) ->
     assert launch([str(tmp_path / "one" / "squeue"), "-V"]).stdout == "slurm 22.05.8\n"
     assert launch(["sh", "-c", f"cd '{ROOT}/bin' && ./squeue -V && sh squeue -V"]).stdout == "slurm 22.05.8\n" * 2
     assert launch(["sh", "-c", "squeue -V"], PATH=f"{ROOT / 'bin'}:/usr/bin:/bin").stdout == "slurm 22.05.8\n"
+
+
+@pytest.mark.parametrize("layout", ["environment", "editable", "beside the system's Python"])
+def test_installed_launchers_find_their_package_and_interpreter(layout: str, tmp_path: Path) -> None:
+    """What pip lays down: the file in bin/, the package in site-packages or, editable, behind the interpreter's own path."""
+    python = f"python3.{sys.version_info.minor}"
+    home, path = tmp_path / "the environment", tmp_path / "path"
+    packages = home / "lib" / python / "site-packages"
+    for folder in (home / "bin", packages, path):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "bin" / "squeue", home / "bin")
+    if layout == "environment":
+        (home / "bin" / python).symlink_to(sys.executable)
+        (packages / "shim").symlink_to(ROOT / "shim")
+    elif layout == "editable":
+        (home / "pyvenv.cfg").write_text(f"home = {os.path.dirname(os.path.realpath(sys.executable))}\n")
+        (home / "bin" / "python3").symlink_to(os.path.realpath(sys.executable))
+        (packages / "shim.pth").write_text(f"{ROOT}\n")
+    else:
+        (path / python).symlink_to(sys.executable)
+        (packages / "shim").symlink_to(ROOT / "shim")
+    done = launch(
+        [str(home / "bin" / "squeue"), "-V"], SHIM_PYTHON="", PYTHONHOME="/nonexistent", PATH=f"{path}:/usr/bin:/bin"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "slurm 22.05.8\n", "")
+
+
+def test_pip_installs_every_launcher() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert sorted(project["tool"]["setuptools"]["script-files"]) == sorted(f"bin/{name}" for name in dispatch.MODULES)
+    assert "scripts" not in project["project"]  # pip's own scripts start Python as the user's PYTHONHOME says
 
 
 def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
