@@ -1,7 +1,11 @@
-"""Submissions from several processes while the controller is killed again and again: none lost, none run twice."""
+"""Submissions from several processes while the controller is killed again and again: none lost, none run twice.
+
+``CHAOS=full`` does it at full size (300 submissions from 8 processes, 50 kills), which takes some minutes.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -17,9 +21,8 @@ from shim.control.index.reader import open_reader
 from tests.control.controller import processes
 from tests.support import wait_until
 
-PROCESSES = 4
-EACH = 8
-KILLS = 12
+FULL = os.environ.get("CHAOS") == "full"
+PROCESSES, SUBMISSIONS, KILLS = (8, 300, 50) if FULL else (4, 32, 12)
 
 _SUBMITTER = """
 import sys
@@ -40,16 +43,17 @@ def own_controller(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
     out = tmp_path / "ran"
     root = Path(__file__).resolve().parents[2]
+    shares = [SUBMISSIONS // PROCESSES + (one < SUBMISSIONS % PROCESSES) for one in range(PROCESSES)]
     submitters = [
         subprocess.Popen(
-            [sys.executable, "-c", _SUBMITTER, str(out), str(EACH)], cwd=root, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", _SUBMITTER, str(out), str(number)], cwd=root, stdout=subprocess.PIPE, text=True
         )
-        for _ in range(PROCESSES)
+        for number in shares
     ]
     kill_now_and_then(random.Random(7), KILLS, submitters)
     told = [int(line) for one in submitters for line in one.communicate()[0].split()]
     assert [one.returncode for one in submitters] == [0] * PROCESSES, processes.log()
-    assert len(told) == len(set(told)) == PROCESSES * EACH
+    assert len(told) == len(set(told)) == SUBMISSIONS
 
     for job_id in told:
         end = client.call("wait", {"job_id": job_id})
@@ -57,7 +61,7 @@ def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
     assert sorted(int(line) for line in out.read_text().split()) == sorted(told)
     reader = open_reader(paths.index_path())
     assert reader is not None
-    assert len(reader.jobs(JobQuery(active=False))) == PROCESSES * EACH
+    assert len(reader.jobs(JobQuery(active=False))) == SUBMISSIONS
     reader.close()
 
 
