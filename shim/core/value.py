@@ -14,6 +14,8 @@ Values are immutable by convention enforced with ``__setattr__``; defaults must 
 
 from __future__ import annotations
 
+from _operator import attrgetter  # built in: operator itself is a module to be loaded
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +49,8 @@ class _ValueType(type):
         nested = getattr(made, "_nested", {})
         slots = [(field, getattr(made, field).__set__, default, nested.get(field)) for field, default in fields.items()]
         made._slots = tuple(slots)  # type: ignore[attr-defined]
+        # All fields at once, in C; with one name more the answer is a tuple also for a class of one field.
+        made._read = attrgetter(*fields, "_slots")  # type: ignore[attr-defined]
         return made
 
 
@@ -58,6 +62,7 @@ class Value(metaclass=_ValueType):
         _defaults: dict[str, Any]
         # name, setter, default, class of the values it holds (or None)
         _slots: tuple[tuple[str, Callable[[Any, Any], None], Any, Any], ...]
+        _read: Callable[[Any], tuple[Any, ...]]
     # Fields that hold values (or lists of them): field -> class. Read by from_dict.
     _nested: dict[str, Any] = {}
 
@@ -74,7 +79,7 @@ class Value(metaclass=_ValueType):
         raise AttributeError(f"{type(self).__name__} is immutable: {name}")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()
+        return self is other or (type(other) is type(self) and self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -88,19 +93,21 @@ class Value(metaclass=_ValueType):
         return f"{type(self).__name__}({shown})"
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple([getattr(self, name) for name in self._defaults])
+        return type(self)._read(self)[:-1]
 
     def replace(self: Self, **changes: Any) -> Self:
         """A copy with ``changes``; unknown names raise TypeError."""
-        fields = {name: getattr(self, name) for name in self._defaults}
-        fields.update(changes)
-        return type(self)(**fields)
+        copy = object.__new__(type(self))
+        for (name, put, _, _), value in zip(self._slots, self._key()):
+            put(copy, changes.pop(name) if name in changes else value)
+        if changes:
+            raise TypeError(f"{type(self).__name__}: unknown fields {sorted(changes)}")
+        return copy
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: only fields that differ from their default; tuples become lists."""
         fields: dict[str, Any] = {}
-        for name, default in self._defaults.items():
-            value = getattr(self, name)
+        for (name, _, default, _), value in zip(self._slots, self._key()):
             if value is not default and (default is _MISSING or value != default):
                 fields[name] = value if value.__class__ in _PLAIN else _plain(value)
         return fields
