@@ -215,6 +215,10 @@ class Book:
         master = self.find(job.array_job_id, job.cluster)
         return master.key if master is not None else job.key
 
+    def spooled(self) -> tuple[set[int], int]:
+        """The keys whose scripts and environments may still be needed, and the newest key of all."""
+        return {self.spool_key(job) for job in self.jobs.values()}, self.store.newest_key()
+
     def forget_before(self, moment: float) -> None:
         """Drops from memory what ended before ``moment``; the index keeps it. An array goes as a whole."""
         busy = {self.jobs[key].array_job_id for key in self._active}

@@ -11,7 +11,7 @@ from typing import Any
 
 import shim
 from shim.control.backends.base import Backend, CanWarm
-from shim.control.controller import crash
+from shim.control.controller import crash, spool
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
@@ -80,6 +80,14 @@ class Controller:
         crash.point("recovered")
         self.allocations.expect()
         self.dispatcher.kick()
+        self.world.task(self._tidy())
+
+    async def _tidy(self) -> None:
+        """Lets memory and the spool go of jobs that ended MinJobAge ago: as in Slurm nobody can requeue them any more."""
+        self.world.book.forget_before(self._clock() - self._memory)
+        folders = spool.outlived(*self.world.book.spooled())
+        if folders:
+            await asyncio.to_thread(spool.remove, folders)
 
     async def close(self) -> None:
         """Ends everything but the runs."""
@@ -121,7 +129,7 @@ class Controller:
         if job.state in states.TERMINAL:
             self._ends += 1
             if self._ends % FORGET_EVERY == 0:
-                self.world.book.forget_before(self._clock() - self._memory)
+                self.world.task(self._tidy())
 
     def _cluster_changed(self, name: str) -> None:
         self.dispatcher.kick()

@@ -12,7 +12,6 @@ from typing import Any
 from shim.control.channel import ChannelClosed
 from shim.control.controller.connection import Connection
 from shim.control.controller.world import log
-from shim.control.lifecycle.transitions import IllegalTransition
 from shim.control.protocol import PROTOCOL
 from shim.core.errors import ShimError
 
@@ -87,7 +86,9 @@ class Server:
             return {"ok": True, **await operation(connection, message)}
         except ShimError as error:
             return {"ok": False, "lines": list(error.lines), "code": error.code}
-        except (KeyError, TypeError, ValueError, AttributeError, IllegalTransition) as error:
+        except ChannelClosed:
+            raise
+        except Exception as error:  # an answer, whatever it was: who gets none would ask again and again
             log.exception("%s", message.get("op"))
             return refused(f"error: internal error in the controller: {type(error).__name__}: {error}")
 

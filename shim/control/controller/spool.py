@@ -6,6 +6,7 @@ Written before the row is committed: a row that is there has its files. Lost pow
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 
 from shim.control import paths
@@ -47,6 +48,22 @@ def script(key: int) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
+
+
+def outlived(needed: set[int], newest: int) -> list[str]:
+    """The folders of jobs up to key ``newest`` that are not among ``needed``."""
+    try:
+        names = os.listdir(paths.spool_dir())
+    except FileNotFoundError:
+        return []
+    keys = [int(name) for name in names if name.isascii() and name.isdigit()]
+    return [paths.job_spool(key) for key in keys if key <= newest and key not in needed]
+
+
+def remove(folders: list[str]) -> None:
+    """Removes folders that are needed no more; what cannot be removed now is tried another time."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: str, content: bytes) -> None:

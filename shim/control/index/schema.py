@@ -58,6 +58,8 @@ def _first(database: sqlite_utils.Database) -> None:
     jobs = database.table("jobs").create(_JOBS, pk="key", not_null={"cluster", "job_id", "state", "record"})
     jobs.create_index(["cluster", "job_id"], unique=True)
     jobs.create_index(["cluster", "array_job_id"])
+    jobs.create_index(["job_id"])
+    jobs.create_index(["array_job_id"])
     jobs.create_index(["state"])
     jobs.create_index(["end_time"])
     steps = database.table("steps").create(_STEPS, foreign_keys=[("job_key", "jobs", "key")])

@@ -177,6 +177,10 @@ class Store:
             )
         return number
 
+    def newest_key(self) -> int:
+        """The key of the job that was added last; 0 for none."""
+        return int(self._execute("SELECT coalesce(max(key), 0) FROM jobs").fetchone()[0])
+
     def orders(self) -> list[tuple[int, int, int, dict[str, object]]]:
         """(number, job key, restart, record) of what is still wanted, oldest first."""
         rows = self._execute("SELECT number, job_key, restart, record FROM orders ORDER BY number").fetchall()

@@ -17,7 +17,7 @@ from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle import running
 from shim.control.protocol import PROTOCOL
 from shim.core.errors import ShimError
-from tests.control.controller.fakes import NOW, Bench, Client, bench, submission
+from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, bench, submission
 
 
 def test_a_full_disk_does_not_keep_a_controller_from_listening(state_dir: Path) -> None:
@@ -182,3 +182,38 @@ async def test_a_line_that_breaks_the_program_does_not_stop_the_others(box: Benc
     box.backend.tell(broken, "ended", state="FAILED", status=256)
     await box.settle()
     assert box.job(broken).state == "FAILED"
+
+
+@bench
+async def test_scripts_of_jobs_that_are_forgotten_are_removed(box: Bench) -> None:
+    old, array = await ended(box), await box.submit(array="0-1")
+    box.backend.tell(array + 1, "started")
+    box.clock.now += CLUSTER.min_job_age + 1
+    held, keys = await box.submit(hold=True), {}
+    box.backend.tell(array + 1, "ended", state="COMPLETED", status=0, at=box.clock.now)
+    await box.settle()
+    for job_id in (old, array, held):
+        keys[job_id] = box.job(job_id).key
+    assert await box.results("requeue", {"job_id": old}) == ["Invalid job id specified"]
+    assert spool.outlived(*box.controller.world.book.spooled()) == []
+    box.controller.world.book.forget_before(box.clock() - CLUSTER.min_job_age)
+    found = spool.outlived(*box.controller.world.book.spooled())
+    assert found == [paths.job_spool(keys[old])]
+    spool.remove(found)
+    assert spool.script(keys[old]) is None
+    assert spool.script(keys[array])
+    assert spool.script(keys[held])
+
+
+@bench
+async def test_scripts_are_removed_also_when_no_job_is_remembered(box: Bench) -> None:
+    key = box.job(await ended(box)).key
+    box.controller.world.book.forget_before(box.clock() + 1)
+    assert box.controller.world.book.jobs == {}
+    assert spool.outlived(*box.controller.world.book.spooled()) == [paths.job_spool(key)]
+
+
+@bench
+async def test_a_script_without_end(box: Bench) -> None:
+    with pytest.raises(ShimError, match="parameter too long"):
+        await box.ask("submit", **submission(script="#!/bin/sh\n" + "#" * (4 << 20)))

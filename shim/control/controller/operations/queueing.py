@@ -106,6 +106,8 @@ def _requeuehold(asking: Asking, job: Job) -> None:
 
 def _back(asking: Asking, job: Job, *, hold: bool) -> None:
     cluster = asking.world.cluster_of(job)
+    if job.state in states.TERMINAL and job.end_time + cluster.min_job_age < asking.now:
+        raise Refused(INVALID_ID)  # forgotten, and its script with it
     if job.state == states.PENDING or _going_back(asking, job):
         raise Refused(IS_PENDING)
     if job.request.kind != "batch":

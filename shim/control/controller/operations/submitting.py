@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+from functools import cache
 from typing import Any
 
 from shim.control import paths, site
@@ -23,6 +24,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
 
+_LONGEST_SCRIPT = 4 * 1024 * 1024  # Slurm's max_script_size
 _FAILED = {
     "batch": "error: Batch job submission failed: ",
     "alloc": "error: Job submit/allocate failed: ",
@@ -67,6 +69,8 @@ def submitted(world: World, connection: Connection, message: dict[str, Any], clu
     if len(world.book.active(cluster.name)) >= cluster.max_job_count:
         raise refusal(request, "Resource temporarily unavailable")
     script = message.get("script")
+    if script is not None and len(script) > _LONGEST_SCRIPT:
+        raise refusal(request, "Pathname of a file, directory or other parameter too long")
     handed_in = spool.Submission(
         environment={str(name): str(value) for name, value in (message.get("environment") or {}).items()},
         rlimits={name: (int(soft), int(hard)) for name, (soft, hard) in (message.get("rlimits") or {}).items()},
@@ -99,14 +103,9 @@ def _job(world: World, request: JobRequest, cluster: Cluster, who: Submitter, jo
 def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
     """Who submits: the kernel's uid and its names; the rest is the client's word."""
     try:
-        entry = pwd.getpwuid(connection.uid)
-        user, gid = entry.pw_name, entry.pw_gid
+        user, gid, group = _names(connection.uid)
     except KeyError:
-        user, gid = str(connection.uid), connection.gid
-    try:
-        group = grp.getgrgid(gid).gr_name
-    except KeyError:
-        group = str(gid)
+        user, gid, group = str(connection.uid), connection.gid, str(connection.gid)
     return Submitter(
         uid=connection.uid,
         gid=gid,
@@ -116,6 +115,16 @@ def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
         line=str(message.get("submit_line") or ""),
         sid=int(message.get("sid") or 0),
     )
+
+
+@cache
+def _names(uid: int) -> tuple[str, int, str]:
+    """User, group and its name. Asked once: the answer may come from another machine. KeyError (not kept): there is none."""
+    entry = pwd.getpwuid(uid)
+    try:
+        return entry.pw_name, entry.pw_gid, grp.getgrgid(entry.pw_gid).gr_name
+    except KeyError:
+        return entry.pw_name, entry.pw_gid, str(entry.pw_gid)
 
 
 def _test_only(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
