@@ -40,8 +40,8 @@ BARRIER_LIMIT = 60.0  # seconds in which the nodes of a run on one machine must 
 
 
 class Leader:
-    """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost``: a node's
-    connection is lost; before anything follows from that.
+    """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost(index)``:
+    a node's connection is lost; before anything follows from that.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
     """
@@ -57,7 +57,7 @@ class Leader:
         herald: Herald | None = None,
     ) -> None:
         self.on_done: Callable[[], None] = _nothing
-        self.on_node_lost: Callable[[], None] = _nothing
+        self.on_node_lost: Callable[[int], None] = _nothing
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
         self.ended_by_uid: int | None = None
@@ -226,7 +226,7 @@ class Leader:
         if self._nodes.pop(index, None) is None:
             return
         if index not in self._stopped:
-            self.on_node_lost()
+            self.on_node_lost(index)
         self.steps.node_lost(index)
         if index in self._stopped or self._over:
             return
@@ -306,5 +306,5 @@ class Leader:
             self.on_done()
 
 
-def _nothing() -> None:
-    """Nobody waits for the end."""
+def _nothing(*_event: object) -> None:
+    """Nobody waits for it."""

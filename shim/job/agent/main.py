@@ -222,6 +222,8 @@ class _LeadingAgent(_Agent):
             return  # started before: without a node to check in, nothing can start again
         leaders_end, nodes_end = local_pair(self._loop)
         self._leader.add_node(leaders_end)
+        # An agent may die before this node is clear, or after. One that lives kills all that it has when its leader is lost.
+        self._leader.on_node_lost = self._clean
         self._make_node(nodes_end).before_stopped = self._clean_after_the_dead
         self._check_in()
 
@@ -243,8 +245,11 @@ class _LeadingAgent(_Agent):
 
     def _clean_after_the_dead(self) -> None:
         """A node whose agent was killed could not clean up; on one machine it can be done from here, before the run's end."""
-        for index, node in enumerate(self._spec.nodes):
+        for index in range(len(self._spec.nodes)):
             lock = take_lock(self._run_dir, index) if index else None
             if lock is not None:
-                kill_marked(self._run_dir, node.name)
+                self._clean(index)
                 os.close(lock)
+
+    def _clean(self, index: int) -> None:
+        kill_marked(self._run_dir, self._spec.nodes[index].name)
