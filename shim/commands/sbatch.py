@@ -62,7 +62,8 @@ def main(argv: List[str]) -> int:
         return shown.code
     _tell(settings, directory)
     refuse_unsupported(settings)
-    return _submit(argv, settings, source, directory, notes)
+    _say(*notes)
+    return _submit(argv, settings, source, directory)
 
 
 def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str], directory: str) -> Source:
@@ -127,7 +128,7 @@ def _read(path: str) -> str:
         return file.read()
 
 
-def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: str, notes: Sequence[str]) -> int:
+def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: str) -> int:
     """Hands the job over and tells what became of it; the exit code."""
     mask = os.umask(0)
     os.umask(mask)
@@ -153,7 +154,6 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
     }
     from shim.control import client
 
-    _say(*notes)
     if settings.get("test-only"):
         return _test_only(client.call, fields)
     reply = client.call("submit", fields)

@@ -11,16 +11,17 @@ if TYPE_CHECKING:
 
     from shim.core.model.request import JobRequest
 
+_MIXED = "Invalid GRES specification (with and without type identification)"
+
 
 def check_gpus(request: JobRequest) -> None:
     """Raises RequestError if the GPU options of ``request`` do not go together. What is not readable is not judged."""
     try:
         why = _contradiction(request)
-        mixed = _mixed(request)
     except ValueError:
         return
-    if mixed and not (request.cpus_per_gpu and request.cpus_per_task):
-        raise RequestError("error: Invalid GRES specification (with and without type identification)")
+    if why is _MIXED:
+        raise RequestError(f"error: {why}")
     if why:
         raise RequestError(f"error: {why}", f"error: {INVALID_GRES}")
 
@@ -50,8 +51,16 @@ def _contradiction(request: JobRequest) -> str:
         return "--gpus-per-socket option requires --sockets-per-node specification"
     if request.ntasks_per_gpu and not (per_job or per_task or per_node or request.ntasks or request.min_nodes):
         return "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"
+    if (
+        request.ntasks_per_gpu
+        and not (per_job or per_node or per_socket)
+        and (request.ntasks or 0) % request.ntasks_per_gpu
+    ):
+        return "Failed to validate job spec, -n/--ntasks has to be a multiple of --ntasks-per-gpu."
     if per_task and not (per_job or tasks or request.min_nodes):
         return "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
+    if _mixed(request):
+        return _MIXED
     if per_job and per_job < per_node:
         return "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"
     if 0 < (per_job or per_node * (request.min_nodes or 1)) < per_task:
@@ -60,9 +69,20 @@ def _contradiction(request: JobRequest) -> str:
         return "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node"
     if per_job and per_task and per_job % per_task:
         return "Failed to validate job spec, --gpus not multiple of --gpus-per-task"
-    if per_job and per_job < (request.min_nodes or 1):
+    if per_job and per_task and request.ntasks and per_job // per_task != request.ntasks:
+        return "Failed to validate job spec. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks."
+    if per_job and per_job < max(request.min_nodes or 1, _listed(request)):
         return "Failed to validate job spec, --gpus < -N"
     return ""
+
+
+def _listed(request: JobRequest) -> int:
+    """How many nodes --nodelist names."""
+    if not request.node_list:
+        return 0
+    from shim.core import hostlist
+
+    return len(set(hostlist.expand(request.node_list)))
 
 
 def _mixed(request: JobRequest) -> bool:

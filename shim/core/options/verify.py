@@ -47,6 +47,7 @@ def verify(settings: Settings) -> List[str]:
         settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
     _nodes(settings, notes)
     _tasks(settings, notes)
+    _plane(settings)
     begin, deadline = settings.get("begin"), settings.get("deadline")
     if begin and deadline and deadline < begin:
         raise ShimError("error: Incompatible begin and deadline time specification")
@@ -88,6 +89,16 @@ def _nodes(settings: Settings, notes: List[str]) -> None:
         if most and least > most:
             raise ShimError(f"error: invalid number of nodes (-N {least}-{most})")
         settings.values["nodes"] = (least, most)
+
+
+def _plane(settings: Settings) -> None:
+    """sbatch -m plane=SIZE: so few tasks that a node would get none."""
+    word, _, size = (settings.get("distribution") or "").partition("=")
+    if settings.command != "sbatch" or word != "plane" or not size:
+        return
+    nodes = (settings.get("nodes") or (_listed(settings.get("nodelist")), 0))[0]
+    if (nodes - 1) * int(size) >= settings.get("ntasks", 1):
+        raise ShimError("error: Too few processes for the requested {plane,node} distribution")
 
 
 def _listed(text: Optional[str]) -> int:

@@ -111,8 +111,8 @@ def min_memory(job: Job, view: View) -> tuple[int, bool]:
 def min_cpus_per_node(job: Job) -> int:
     """The fewest CPUs that any node of the job must have."""
     request = job.request
-    per_task = 1 if request.overcommit else (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
-    return max(request.min_cpus or 1, request.cpus_per_task or 1, per_task)
+    here = 1 if request.overcommit or request.ntasks == 1 else request.ntasks_per_node or 1
+    return max(request.min_cpus or 1, (request.cpus_per_task or 1) * here)
 
 
 def tres_per_node(job: Job) -> str:

@@ -324,6 +324,33 @@ def test_gpus_with_and_without_a_type(header: str) -> None:
         request(header)
 
 
+@pytest.mark.parametrize(
+    ("header", "few"),
+    [("-N2|-n4", True), ("-N2|-n5", False), ("-n1", False), ("-N2", True), ("-w a1,a2", True), ("", False)],
+)
+def test_planes_leave_no_node_without_tasks(header: str, few: bool) -> None:
+    asked = settings(f"-m plane=4|{header}")
+    if few:
+        with pytest.raises(ShimError, match="error: Too few processes for the requested"):
+            verify(asked)
+    else:
+        assert verify(asked) == []
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ("--gpus=1|-w a1,a2", "Failed to validate job spec, --gpus < -N"),
+        ("--gpus=4|--gpus-per-task=1|-n3", "Based on --gpus and --gpus-per-task number of requested tasks differ from"),
+        ("-N2|--ntasks-per-gpu=2|-n3", "-n/--ntasks has to be a multiple of --ntasks-per-gpu"),
+        ("--gres=gpu:1|--gpus-per-task=1", "--gpus-per-task used without either --gpus or -n/--ntasks"),
+    ],
+)
+def test_counts_of_gpus_tasks_and_nodes(header: str, why: str) -> None:
+    with pytest.raises(ShimError, match=why):
+        request(header)
+
+
 def test_directives_are_one_command_line_read_after_all_lines() -> None:
     assert settings("--account|--array=1-3").get("account") == "--array=1-3"
     with pytest.raises(ShimError, match="Invalid directive found in batch script: 3"):

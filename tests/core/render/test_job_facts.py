@@ -112,6 +112,8 @@ def test_ends_and_durations() -> None:
         ({"gpus": "2", "ntasks_per_gpu": 2}, "   TresPerJob=gres:gpu:2\n   NtasksPerTRES=2\n"),
         ({"extra": {"gpu-bind": "closest"}}, "   TresBind=gpu:closest\n"),
         ({"exclude": "n3,n2"}, " ExcNodeList=n[2-3]\n"),
+        ({"ntasks_per_node": 4, "ntasks": 1, "cpus_per_task": 3}, "   MinCPUsNode=3 "),
+        ({"ntasks_per_node": 4, "ntasks": 2}, "   MinCPUsNode=4 "),
         ({"ntasks_per_node": 8, "overcommit": True}, "   MinCPUsNode=1 "),
         ({"stdout": "%N-%J-%4j-%j-%x"}, "   StdOut=/home/alice/w/%N-%J-%4j-1-job\n"),
         ({"threads_per_core": 1}, "ReqB:S:C:T=0:0:*:1\n"),
