@@ -6,7 +6,7 @@ import os
 import sys
 
 from shim import dispatch
-from shim.core.errors import ShimError
+from shim.core.errors import ShimError, missing_package
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def _failed(program: str, error: Exception) -> int:
         _silence()
         say(program, f"error: write error: {error.strerror or error}")
         return 1
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "shim").startswith("shim"):
+        return _refused(program, missing_package(error, sys.executable))
     where = _log(program, error)
     say(
         program, f"error: internal error: {type(error).__name__}: {error}" + (f" (details in {where})" if where else "")

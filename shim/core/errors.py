@@ -39,6 +39,17 @@ class Unsupported(ShimError):
     """An option of Slurm that is known and not honoured here: refused by name."""
 
 
+def missing_package(error: ModuleNotFoundError, python: str) -> ShimError:
+    """What a checkout that was never set up lacks, and the remedy; ``error`` is raised again if the module is our own."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "shim"):
+        raise error
+    return ShimError(
+        f"error: the Python package {package} is not installed for {python}",
+        "error: run ./dev setup in the checkout, or install this package with pip (SHIM_PYTHON names another Python)",
+    )
+
+
 def plain(line: str) -> str:
     """Marks ``line`` to be printed without the program's name in front."""
     return "\0" + line

@@ -203,3 +203,13 @@ def test_a_closed_stream_is_dev_null_and_no_socket_gets_its_number(closed: str, 
         input="", capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_a_checkout_that_was_never_set_up_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    def needs(argv: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'typer.main'", name="typer.main")
+
+    assert funnel.run("shim", [], needs) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"shim: error: the Python package typer is not installed for {sys.executable}"
+    assert "./dev setup" in second

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shim.control import alive, paths
-from shim.core.errors import ShimError
+from shim.core.errors import ShimError, missing_package
 
 if TYPE_CHECKING:
     import socket
@@ -140,7 +140,9 @@ async def _serve(sock: socket.socket) -> int:
 
 
 def _made() -> Controller:
-    """The controller over this host's index and configuration. Raises ShimError where one of them cannot be used."""
+    """The controller over this host's index and configuration. Raises ShimError where one of them cannot be used, and where
+    a package is missing.
+    """
     if sys.flags.no_site:
         # Started with -S: what the index's migrations and the backends need is in site-packages.
         import site
@@ -148,10 +150,14 @@ def _made() -> Controller:
         site.main()
     from shim.control import site as configured
     from shim.control.backends import make
-    from shim.control.controller.controller import Controller
-    from shim.control.index.store import open_store
 
-    return Controller(open_store(paths.index_path()), configured.clusters(), make, time.time, _idle_seconds())
+    try:
+        from shim.control.controller.controller import Controller
+        from shim.control.index.store import open_store
+
+        return Controller(open_store(paths.index_path()), configured.clusters(), make, time.time, _idle_seconds())
+    except ModuleNotFoundError as error:
+        raise missing_package(error, sys.executable) from None
 
 
 def _idle_seconds() -> float:
