@@ -36,7 +36,8 @@ def _findings() -> Iterator[tuple[str, str]]:
     for cluster in clusters:
         names = hostlist.fold([node.name for node in cluster.nodes])
         yield GOOD, f"cluster {cluster.name} ({cluster.backend}): {len(cluster.nodes)} nodes {names}"
-    yield _names()
+    yield _index()
+    yield _names(clusters[0].settings.get("isolation"))
     yield _controller()
     yield from _commands()
 
@@ -54,10 +55,25 @@ def _state_folder() -> tuple[str, str]:
     return GOOD, f"state folder {folder} can be written (survives kill -9 of anything, not the loss of power)"
 
 
-def _names() -> tuple[str, str]:
+def _index() -> tuple[str, str]:
+    from shim.control.index.reader import open_reader
+
+    try:
+        reader = open_reader(paths.index_path())
+    except ShimError as problem:
+        return BAD, "; ".join(line.removeprefix("error: ") for line in problem.lines)
+    if reader is None:
+        return GOOD, "no job index yet: the first job makes it"
+    reader.close()
+    return GOOD, "the job index can be read"
+
+
+def _names(configured: str | None) -> tuple[str, str]:
     from shim.job.agent import isolation
 
     mode, why = isolation.probe()
+    if mode == "namespaces" and configured == "addresses":
+        return NOTE, "nodes are named by loopback addresses, 127.0.0.1 and on, as configured (isolation)"
     if mode == "namespaces":
         return GOOD, f"node names resolve inside jobs ({why})"
     return NOTE, f"nodes are named by loopback addresses, 127.0.0.1 and on: {why}"
