@@ -97,7 +97,8 @@ def _log(program: str, error: Exception) -> str:
     path = paths.log_path()
     try:
         paths.ensure(os.path.dirname(path))
-        with open(path, "a", encoding="utf-8", errors="backslashreplace") as log:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(file, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {program}[{os.getpid()}]: internal error\n")
             log.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     except OSError:

@@ -11,6 +11,7 @@ import os
 
 from shim.control.protocol import MAX_MESSAGE
 from shim.core import jsonlite
+from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ class Channel:
         return int(self._sock.fileno())
 
     def send(self, message: dict[str, Any]) -> None:
-        """Sends one message; ChannelClosed if the other side is gone."""
+        """Sends one message; ChannelClosed if the other side is gone, ShimError for one that it would never take."""
         data = pack(message)
+        if len(data) > MAX_MESSAGE:
+            raise ShimError("error: Pathname of a file, directory or other parameter too long")
         try:
             while data:
                 data = data[self._sock.send(data) :]
