@@ -161,6 +161,9 @@ def _write(folder: str, name: str, text: str) -> None:
         return  # a node may have it mounted
     new = f"{path}.{os.getpid()}.new"
     with open(new, "w", encoding="utf-8", errors="surrogateescape") as file:
+        os.fchmod(
+            file.fileno(), 0o644
+        )  # they stand for /etc/hosts and its like: a job of root's may go on as somebody else
         file.write(text)
     os.replace(new, path)
 

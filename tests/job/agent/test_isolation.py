@@ -151,3 +151,13 @@ def test_the_trial_and_the_node_agree_for_an_ordinary_user() -> None:
             assert result.returncode == 3, result
     finally:
         shutil.rmtree(base)
+
+
+def test_everybody_may_read_the_mounted_files(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        isolation.prepare(str(tmp_path / "private"), {"n1": "127.0.0.2"}, "/commands")
+    finally:
+        os.umask(before)
+    for name in ("hosts", "profile"):
+        assert (tmp_path / "private" / name).stat().st_mode & 0o777 == 0o644
