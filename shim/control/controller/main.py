@@ -28,6 +28,8 @@ _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one k
 
 def main() -> int:
     """Runs the controller and ends the process; returns (0) only if there is another one already."""
+    # Once for all: it is asked for a dozen times a job, and nothing may move it while this process lives.
+    os.environ[paths.HOST_VARIABLE] = paths.state_dir()
     lock = _lock(paths.state_dir() + "/controller.lock")
     if lock is None:
         return 0  # another one is there

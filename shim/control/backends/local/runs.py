@@ -30,10 +30,14 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
     path = folder(run)
     if os.path.isdir(path):
         return
-    paths.ensure(paths.run_dir())
     draft = f"{paths.run_dir()}/.{run.job_id}.{run.restart}.{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
-    os.mkdir(draft, 0o700)
+    try:
+        os.mkdir(draft, 0o700)
+    except OSError:
+        # The first run of all, or what a start that failed has left.
+        paths.ensure(paths.run_dir())
+        shutil.rmtree(draft, ignore_errors=True)
+        os.mkdir(draft, 0o700)
     _write(f"{draft}/spec.json", json.dumps(spec.to_dict()).encode())
     _write(f"{draft}/environment.json", json.dumps(dict(environment)).encode())
     _write(f"{draft}/key", secrets.token_hex(32).encode())
