@@ -50,19 +50,14 @@ def times(demand: Demand, factor: int) -> Demand:
 
 def capacity(demand: Demand, types: Iterable[str]) -> int:
     """How many times ``demand`` fits into free GPUs of these types; 0 for an empty demand."""
+    wanted: dict[str, int] = {}
+    for kind, count in demand:
+        wanted[kind] = wanted.get(kind, 0) + count
+    each = sum(wanted.values())
+    if not each:
+        return 0
     free = list(types)
-    fits = 0
-    while demand:
-        for kind, count in typed_first(demand):
-            for _ in range(count):
-                if kind in free:
-                    free.remove(kind)
-                elif not kind and free:
-                    free.pop()
-                else:
-                    return fits
-        fits += 1
-    return 0
+    return min([len(free) // each, *(free.count(kind) // count for kind, count in wanted.items() if kind and count)])
 
 
 def pick(demand: Demand, free: Sequence[int], types: Mapping[int, str]) -> tuple[int, ...] | None:
