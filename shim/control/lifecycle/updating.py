@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from shim.control.lifecycle import running, submission, tasks, waiting
-from shim.core import hostlist, sizes, times, tres, when
-from shim.core.dependency import Dependency
+from shim.control.lifecycle import update_request as asks
+from shim.control.lifecycle.update_field import (
+    DENIED,
+    FINISHED,
+    HELD,
+    NO_PRIORITY,
+    NOT_PENDING,
+    Asked,
+    Handler,
+    UpdateRefused,
+    number,
+)
+from shim.core import times
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE
-from shim.core.value import Value
 
-DENIED = "Access/permission denied"
-NOT_PENDING = "Job is no longer pending execution"
-HELD = "Job is in held state, pending scheduler release"
-NO_PRIORITY = "Changes to job priority are not persistent, change nice instead"
-FINISHED = "Job/step already completing or completed"
-
-
-class UpdateRefused(Exception):
-    """Slurm's text for a change that is not allowed; the rest of the update is not made either."""
-
-
-class Asked(Value):
-    """One change: the text, and who asks when."""
-
-    text: str
-    cluster: Cluster
-    admin: bool
-    now: float
-
-
-Handler = Callable[[Job, Asked], Job]
+__all__ = ["DENIED", "FINISHED", "NOT_PENDING", "UpdateRefused", "updated"]
 
 
 def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: bool, now: float) -> Job:
@@ -89,7 +79,7 @@ def _minutes(old: int | None, text: str) -> int:
 
 
 def _nice(job: Job, asked: Asked) -> Job:
-    nice = _number(asked.text or "100")
+    nice = number(asked.text or "100")
     if nice < 0 and not asked.admin:
         raise UpdateRefused(DENIED)
     return job.replace(request=job.request.replace(nice=nice))
@@ -98,7 +88,7 @@ def _nice(job: Job, asked: Asked) -> Job:
 def _priority(job: Job, asked: Asked) -> Job:
     if job.state != states.PENDING:
         raise UpdateRefused(NO_PRIORITY)
-    if _number(asked.text) == 0:
+    if number(asked.text) == 0:
         return waiting.hold(job, asked.now)
     if job.held and not asked.admin:
         raise UpdateRefused(HELD)
@@ -107,90 +97,8 @@ def _priority(job: Job, asked: Asked) -> Job:
     return waiting.release(job, asked.now)
 
 
-def _dependency(job: Job, asked: Asked) -> Job:
-    try:
-        text = str(Dependency.parse(asked.text)) if asked.text else ""
-    except ValueError:
-        raise UpdateRefused("Job dependency problem") from None
-    return job.replace(dependency=text, reason="None", request=job.request.replace(dependency=text or None))
-
-
-def _partition(job: Job, asked: Asked) -> Job:
-    for name in asked.text.split(","):
-        if asked.cluster.partition(name) is None:
-            raise UpdateRefused("Invalid partition name specified")
-    return job.replace(partition=asked.text, request=job.request.replace(partition=asked.text))
-
-
-def _num_nodes(job: Job, asked: Asked) -> Job:
-    low, dash, high = asked.text.partition("-")
-    least, most = _number(low), _number(high) if dash else _number(low)
-    if job.state != states.PENDING or least < 1 or most < least:
-        raise UpdateRefused("Node count specification invalid")
-    return job.replace(request=job.request.replace(min_nodes=least, max_nodes=most))
-
-
-def _num_cpus(job: Job, asked: Asked) -> Job:
-    cpus = _number(asked.text.partition("-")[0])
-    return job.replace(request=job.request.replace(ntasks=-(-cpus // (job.request.cpus_per_task or 1))))
-
-
-def _nodes_of(field: str) -> Handler:
-    def change(job: Job, asked: Asked) -> Job:
-        if job.state != states.PENDING:
-            raise UpdateRefused("Invalid node name specified")
-        try:
-            names = hostlist.expand(asked.text) if asked.text else []
-        except ValueError:
-            raise UpdateRefused("Invalid node name specified") from None
-        if any(asked.cluster.node(name) is None for name in names):
-            raise UpdateRefused("Invalid node name specified")
-        return job.replace(request=job.request.replace(**{field: asked.text or None}))
-
-    return change
-
-
-def _start_time(job: Job, asked: Asked) -> Job:
-    begin = when.parse_when(asked.text, asked.now)
-    return job.replace(request=job.request.replace(begin=begin), reason="None", eligible_time=0)
-
-
-def _deadline(job: Job, asked: Asked) -> Job:
-    return job.replace(request=job.request.replace(deadline=when.parse_when(asked.text, asked.now)))
-
-
-def _flag(field: str) -> Handler:
-    def change(job: Job, asked: Asked) -> Job:
-        return job.replace(request=job.request.replace(**{field: asked.text.lower() in ("1", "yes")}))
-
-    return change
-
-
-def _memory(field: str, other: str) -> Handler:
-    def change(job: Job, asked: Asked) -> Job:
-        try:
-            memory = sizes.parse_memory(asked.text)
-        except ValueError:
-            raise UpdateRefused("Memory specification can not be satisfied") from None
-        return job.replace(request=job.request.replace(**{field: memory, other: None}))
-
-    return change
-
-
-def _gres(job: Job, asked: Asked) -> Job:
-    try:
-        text = tres.normalize_gres(asked.text)
-    except ValueError:
-        raise UpdateRefused("Invalid generic resource (gres) specification") from None
-    return job.replace(request=job.request.replace(gres=text or None))
-
-
-def _requeue(job: Job, asked: Asked) -> Job:
-    return job.replace(request=job.request.replace(requeue=asked.text.lower() not in ("0", "no")))
-
-
 def _throttle(job: Job, asked: Asked) -> Job:
-    return tasks.throttled(job, _number(asked.text))
+    return tasks.throttled(job, number(asked.text))
 
 
 def _comment(job: Job, asked: Asked) -> Job:
@@ -201,101 +109,51 @@ def _end_time(job: Job, asked: Asked) -> Job:
     raise UpdateRefused("Job is not running" if job.state == states.PENDING else DENIED)
 
 
-def _reservation(job: Job, asked: Asked) -> Job:
-    if asked.text:
-        raise UpdateRefused("Requested reservation is invalid")
-    return job
-
-
-def _eligible(job: Job, asked: Asked) -> Job:
-    return job
-
-
-def _text(field: str) -> Handler:
-    def change(job: Job, asked: Asked) -> Job:
-        return job.replace(request=job.request.replace(**{field: asked.text or None}))
-
-    return change
-
-
-def _count(field: str) -> Handler:
-    def change(job: Job, asked: Asked) -> Job:
-        return job.replace(request=job.request.replace(**{field: _number(asked.text)}))
-
-    return change
-
-
-def _recorded(name: str) -> Handler:
-    def change(job: Job, asked: Asked) -> Job:
-        return job.replace(request=job.request.replace(extra={**job.request.extra, name: asked.text}))
-
-    return change
-
-
-def _licenses(job: Job, asked: Asked) -> Job:
-    try:
-        tres.parse_licenses(asked.text)
-    except ValueError:
-        raise UpdateRefused("Invalid license specification") from None
-    return job.replace(request=job.request.replace(licenses=asked.text or None))
-
-
-def _work_dir(job: Job, asked: Asked) -> Job:
-    return job.replace(request=job.request.replace(work_dir=asked.text)) if asked.text else job
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if abs(number) >= 1 << 31:
-        raise ValueError(text)
-    return number
-
-
 _HANDLERS: dict[str, Handler] = {
     "timelimit": _time_limit,
     "timemin": lambda job, asked: job.replace(request=job.request.replace(time_min=_minutes(None, asked.text))),
-    "jobname": _text("name"),
-    "name": _text("name"),
+    "jobname": asks.text("name"),
+    "name": asks.text("name"),
     "nice": _nice,
     "priority": _priority,
-    "dependency": _dependency,
-    "partition": _partition,
-    "numnodes": _num_nodes,
-    "numtasks": _count("ntasks"),
-    "numcpus": _num_cpus,
-    "mincpusnode": _count("min_cpus"),
-    "minmemorynode": _memory("mem_per_node", "mem_per_cpu"),
-    "minmemorycpu": _memory("mem_per_cpu", "mem_per_node"),
-    "mintmpdisknode": _count("tmp_disk"),
-    "reqnodelist": _nodes_of("node_list"),
-    "nodelist": _nodes_of("node_list"),
-    "excnodelist": _nodes_of("exclude"),
-    "features": _text("constraint"),
-    "gres": _gres,
-    "trespernode": _gres,
-    "starttime": _start_time,
-    "eligibletime": _eligible,
+    "dependency": asks.dependency,
+    "partition": asks.partition,
+    "numnodes": asks.num_nodes,
+    "numtasks": asks.count("ntasks"),
+    "numcpus": asks.num_cpus,
+    "mincpusnode": asks.count("min_cpus"),
+    "minmemorynode": asks.memory("mem_per_node", "mem_per_cpu"),
+    "minmemorycpu": asks.memory("mem_per_cpu", "mem_per_node"),
+    "mintmpdisknode": asks.count("tmp_disk"),
+    "reqnodelist": asks.nodes_of("node_list"),
+    "nodelist": asks.nodes_of("node_list"),
+    "excnodelist": asks.nodes_of("exclude"),
+    "features": asks.text("constraint"),
+    "gres": asks.gres,
+    "trespernode": asks.gres,
+    "starttime": asks.start_time,
+    "eligibletime": asks.eligible,
     "endtime": _end_time,
     "comment": _comment,
-    "account": _text("account"),
-    "qos": _text("qos"),
-    "wckey": _text("wckey"),
-    "requeue": _requeue,
-    "stdout": _text("stdout"),
-    "workdir": _work_dir,
-    "mailtype": _text("mail_type"),
-    "mailuser": _text("mail_user"),
+    "account": asks.text("account"),
+    "qos": asks.text("qos"),
+    "wckey": asks.text("wckey"),
+    "requeue": asks.requeue,
+    "stdout": asks.text("stdout"),
+    "workdir": asks.work_dir,
+    "mailtype": asks.text("mail_type"),
+    "mailuser": asks.text("mail_user"),
     "arraytaskthrottle": _throttle,
-    "switches": _text("switches"),
-    "licenses": _licenses,
-    "reservation": _reservation,
-    "deadline": _deadline,
-    "contiguous": _flag("contiguous"),
-    "oversubscribe": _flag("oversubscribe"),
-    "shared": _flag("oversubscribe"),
-    "reboot": _recorded("reboot"),
-    "admincomment": _recorded("admin_comment"),
-    "sitefactor": _recorded("site_factor"),
+    "switches": asks.text("switches"),
+    "licenses": asks.licenses,
+    "reservation": asks.reservation,
+    "deadline": asks.deadline,
+    "contiguous": asks.flag("contiguous"),
+    "oversubscribe": asks.flag("oversubscribe"),
+    "shared": asks.flag("oversubscribe"),
+    "reboot": asks.recorded("reboot"),
+    "admincomment": asks.recorded("admin_comment"),
+    "sitefactor": asks.recorded("site_factor"),
 }
 _DENIED = frozenset(
     ("deadline", "contiguous", "oversubscribe", "shared", "reboot", "admincomment", "sitefactor"),

@@ -1,0 +1,39 @@
+"""One field of ``scontrol update``: what its handler is given, and the refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+from shim.core.value import Value
+
+DENIED = "Access/permission denied"
+NOT_PENDING = "Job is no longer pending execution"
+HELD = "Job is in held state, pending scheduler release"
+NO_PRIORITY = "Changes to job priority are not persistent, change nice instead"
+FINISHED = "Job/step already completing or completed"
+
+
+class UpdateRefused(Exception):
+    """Slurm's text for a change that is not allowed; the rest of the update is not made either."""
+
+
+class Asked(Value):
+    """One change: the text, and who asks when."""
+
+    text: str
+    cluster: Cluster
+    admin: bool
+    now: float
+
+
+Handler = Callable[[Job, Asked], Job]
+
+
+def number(text: str) -> int:
+    """A number as scontrol takes it; ValueError for none, or for one that does not fit 32 bits."""
+    found = int(text)
+    if abs(found) >= 1 << 31:
+        raise ValueError(text)
+    return found

@@ -1,0 +1,134 @@
+"""Fields of ``scontrol update`` that change what a job asks for; each function is, or makes, the handler of a field."""
+
+from __future__ import annotations
+
+from shim.control.lifecycle.update_field import Asked, Handler, UpdateRefused, number
+from shim.core import hostlist, sizes, tres, when
+from shim.core.dependency import Dependency
+from shim.core.model import states
+from shim.core.model.job import Job
+
+
+def dependency(job: Job, asked: Asked) -> Job:
+    try:
+        text = str(Dependency.parse(asked.text)) if asked.text else ""
+    except ValueError:
+        raise UpdateRefused("Job dependency problem") from None
+    return job.replace(dependency=text, reason="None", request=job.request.replace(dependency=text or None))
+
+
+def partition(job: Job, asked: Asked) -> Job:
+    for name in asked.text.split(","):
+        if asked.cluster.partition(name) is None:
+            raise UpdateRefused("Invalid partition name specified")
+    return job.replace(partition=asked.text, request=job.request.replace(partition=asked.text))
+
+
+def num_nodes(job: Job, asked: Asked) -> Job:
+    low, dash, high = asked.text.partition("-")
+    least, most = number(low), number(high) if dash else number(low)
+    if job.state != states.PENDING or least < 1 or most < least:
+        raise UpdateRefused("Node count specification invalid")
+    return job.replace(request=job.request.replace(min_nodes=least, max_nodes=most))
+
+
+def num_cpus(job: Job, asked: Asked) -> Job:
+    cpus = number(asked.text.partition("-")[0])
+    return job.replace(request=job.request.replace(ntasks=-(-cpus // (job.request.cpus_per_task or 1))))
+
+
+def nodes_of(field: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        if job.state != states.PENDING:
+            raise UpdateRefused("Invalid node name specified")
+        try:
+            names = hostlist.expand(asked.text) if asked.text else []
+        except ValueError:
+            raise UpdateRefused("Invalid node name specified") from None
+        if any(asked.cluster.node(name) is None for name in names):
+            raise UpdateRefused("Invalid node name specified")
+        return job.replace(request=job.request.replace(**{field: asked.text or None}))
+
+    return change
+
+
+def start_time(job: Job, asked: Asked) -> Job:
+    begin = when.parse_when(asked.text, asked.now)
+    return job.replace(request=job.request.replace(begin=begin), reason="None", eligible_time=0)
+
+
+def deadline(job: Job, asked: Asked) -> Job:
+    return job.replace(request=job.request.replace(deadline=when.parse_when(asked.text, asked.now)))
+
+
+def flag(field: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        return job.replace(request=job.request.replace(**{field: asked.text.lower() in ("1", "yes")}))
+
+    return change
+
+
+def memory(field: str, other: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        try:
+            memory = sizes.parse_memory(asked.text)
+        except ValueError:
+            raise UpdateRefused("Memory specification can not be satisfied") from None
+        return job.replace(request=job.request.replace(**{field: memory, other: None}))
+
+    return change
+
+
+def gres(job: Job, asked: Asked) -> Job:
+    try:
+        text = tres.normalize_gres(asked.text)
+    except ValueError:
+        raise UpdateRefused("Invalid generic resource (gres) specification") from None
+    return job.replace(request=job.request.replace(gres=text or None))
+
+
+def requeue(job: Job, asked: Asked) -> Job:
+    return job.replace(request=job.request.replace(requeue=asked.text.lower() not in ("0", "no")))
+
+
+def reservation(job: Job, asked: Asked) -> Job:
+    if asked.text:
+        raise UpdateRefused("Requested reservation is invalid")
+    return job
+
+
+def eligible(job: Job, asked: Asked) -> Job:
+    return job
+
+
+def text(field: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        return job.replace(request=job.request.replace(**{field: asked.text or None}))
+
+    return change
+
+
+def count(field: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        return job.replace(request=job.request.replace(**{field: number(asked.text)}))
+
+    return change
+
+
+def recorded(name: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        return job.replace(request=job.request.replace(extra={**job.request.extra, name: asked.text}))
+
+    return change
+
+
+def licenses(job: Job, asked: Asked) -> Job:
+    try:
+        tres.parse_licenses(asked.text)
+    except ValueError:
+        raise UpdateRefused("Invalid license specification") from None
+    return job.replace(request=job.request.replace(licenses=asked.text or None))
+
+
+def work_dir(job: Job, asked: Asked) -> Job:
+    return job.replace(request=job.request.replace(work_dir=asked.text)) if asked.text else job
