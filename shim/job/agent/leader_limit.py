@@ -9,9 +9,15 @@ if TYPE_CHECKING:
     from shim.job.loop import Loop, Timer
 
 
+SETTLE = 2.0  # seconds
+
+
 class TimeLimit:
     """Counts from ``begin``. ``seconds`` None: no limit. ``lead``: seconds before the limit at which ``on_lead`` is called once
     (None: never; at once when the limit is nearer than that); ``on_end`` is called when the limit is reached.
+
+    A script has ``SETTLE`` seconds to set its trap: the signal that is due at its very start would only kill it. Slurm
+    looks every 30 seconds.
     """
 
     def __init__(
@@ -58,9 +64,10 @@ class TimeLimit:
         self._disarm()
         if self._seconds is None or self._since is None:
             return
-        end = self._since + self._seconds - self._used
+        start = self._since - self._used
+        end = start + self._seconds
         if self._lead is not None:
-            self._timers.append(self._loop.call_at(end - self._lead, self._led))
+            self._timers.append(self._loop.call_at(max(end - self._lead, start + SETTLE), self._led))
         self._timers.append(self._loop.call_at(end, self._ended))
 
     def _disarm(self) -> None:
