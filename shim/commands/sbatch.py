@@ -7,7 +7,7 @@ import sys
 import time
 
 from shim.core import script
-from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.errors import ShimError
 from shim.core.options import values
 from shim.core.options.batch import settle
 from shim.core.options.merge import first_pass
@@ -155,7 +155,9 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
     from shim.control import client
 
     if settings.get("test-only"):
-        return _test_only(client.call, fields)
+        from shim.commands import trial
+
+        return trial.tell(PROGRAM, fields, "error: Batch job submission failed: ")
     reply = client.call("submit", fields)
     _say(*reply.get("notes", ()))
     if not settings.get("quiet"):
@@ -172,27 +174,6 @@ def _told(settings: Settings, reply: Dict[str, Any]) -> str:
     if settings.get("parsable"):
         return f"{reply['job_id']}" + (f";{cluster}" if cluster else "") + "\n"
     return f"Submitted batch job {reply['job_id']}" + (f" on cluster {cluster}" if cluster else "") + "\n"
-
-
-def _test_only(call: Any, fields: Dict[str, Any]) -> int:
-    """--test-only: says when and where the job would start."""
-    try:
-        reply = call("submit", fields)
-    except Unsupported:
-        raise
-    except ShimError as error:
-        *before, last = error.lines
-        failed = "error: Batch job submission failed: "
-        if not last.startswith(failed):
-            raise
-        raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
-    from shim.core.times import stamp
-
-    _say(
-        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors"
-        f" on nodes {reply['nodes']} in partition {reply['partition']}"
-    )
-    return 0
 
 
 def _code(end: Dict[str, Any]) -> int:

@@ -176,7 +176,9 @@ def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], dir
     )
     fields = fields_of(PROGRAM, argv, settings, request)
     if settings.get("test-only"):
-        return _test_only(fields)
+        from shim.commands import trial
+
+        return trial.tell(PROGRAM, fields, "error: Unable to allocate resources: ")
     allocation = client.open_allocation(fields)
     quiet = bool(settings.get("quiet"))
     try:
@@ -201,27 +203,6 @@ def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], dir
 def _plain(step: StepRequest) -> StepRequest:
     """The step of an allocation made for it: what the allocation was chosen by needs no second choice."""
     return step.replace(exclude=None, min_nodes=None, max_nodes=None, immediate=None, time_limit=None)
-
-
-def _test_only(fields: Dict[str, Any]) -> int:
-    """--test-only: says when and where the job would start."""
-    from shim.control import client
-    from shim.core.errors import plain
-    from shim.core.times import stamp
-
-    try:
-        reply = client.call("submit", fields)
-    except ShimError as error:
-        *before, last = error.lines
-        failed = "error: Unable to allocate resources: "
-        if not last.startswith(failed):
-            raise
-        raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
-    _say(
-        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors"
-        f" on nodes {reply['nodes']} in partition {reply['partition']}"
-    )
-    return 0
 
 
 def _say(*lines: str) -> None:

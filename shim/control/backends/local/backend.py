@@ -64,7 +64,7 @@ class LocalBackend:
         if run in self._watches:
             return
         try:
-            runs.create(run, spec.replace(private=self._private), {**environment, **self._own(run)}, script)
+            new = runs.create(run, spec.replace(private=self._private), {**environment, **self._own(run)}, script)
         except OSError as problem:
             raise BackendError(f"{problem.strerror}: {problem.filename}", transient=True) from problem
         if runs.journal(run):
@@ -77,6 +77,10 @@ class LocalBackend:
                     await self._spawner.spawn(runs.folder(run), index, None if index else theirs)
             except BackendError:
                 ours.close()
+                if new:
+                    # Agents that did start wait for the others in vain: without its folder their run is none, and the
+                    # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
+                    await asyncio.to_thread(runs.remove, run)
                 raise
         self._watch(run, 0, ours)
 

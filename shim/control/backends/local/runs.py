@@ -25,11 +25,11 @@ def folder(run: Run) -> str:
     return f"{paths.run_dir()}/{run.job_id}.{run.restart}"
 
 
-def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
-    """Makes the run's folder; one that is there already is left as it is (the same run asked for again)."""
+def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> bool:
+    """Makes the run's folder; one that is there already is left as it is (the same run asked for again): False then."""
     path = folder(run)
     if os.path.isdir(path):
-        return
+        return False
     draft = f"{paths.run_dir()}/.{run.job_id}.{run.restart}.{os.getpid()}"
     try:
         os.mkdir(draft, 0o700)
@@ -45,6 +45,7 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
     if script is not None:
         _write(f"{draft}/{SCRIPT}", script, 0o700)
     os.rename(draft, path)
+    return True
 
 
 def existing() -> list[Run]:

@@ -1,0 +1,36 @@
+"""--test-only of sbatch and srun: when and where the job would start, or why it never could."""
+
+from __future__ import annotations
+
+from shim.commands.funnel import say
+from shim.core.errors import ShimError, Unsupported, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+
+def tell(program: str, fields: Dict[str, Any], failed: str) -> int:
+    """Asks the controller and says its answer on stderr. ``failed`` is what a refusal of the program begins with.
+
+    Raises ShimError with Slurm's text: ``allocation failure: …`` for what the cluster can never run.
+    """
+    from shim.control import client
+
+    try:
+        reply = client.call("submit", fields)
+    except Unsupported:
+        raise
+    except ShimError as error:
+        *before, last = error.lines
+        if not last.startswith(failed):
+            raise
+        raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
+    from shim.core.times import stamp
+
+    say(
+        program,
+        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors"
+        f" on nodes {reply['nodes']} in partition {reply['partition']}",
+    )
+    return 0

@@ -1,0 +1,51 @@
+"""A start that fails half way leaves nothing that the next start could take for its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from shim.control.backends.base import BackendError, Run
+from shim.control.backends.local import runs
+from shim.control.backends.local.backend import LocalBackend
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+from shim.job.spec import RunNode, RunSpec
+
+RUN = Run(cluster="local", job_id=5)
+SPEC = RunSpec(
+    job=Job(job_id=5),
+    cluster=Cluster(name="local"),
+    nodes=(RunNode(name="node1", host="node1"), RunNode(name="node2", host="node2")),
+)
+
+
+class Spawner:
+    """Starts the first agent only."""
+
+    async def spawn(self, run_dir: str, index: int, line: socket.socket | None = None) -> int:
+        if index:
+            raise BackendError("no agent could be started: out of processes", transient=True)
+        return 4711
+
+
+def start(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = LocalBackend(SPEC.cluster)
+    monkeypatch.setattr(backend, "_spawner", Spawner())
+    asyncio.run(backend.start(SPEC, {}, None))
+
+
+def test_the_folder_of_a_start_that_failed_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BackendError):
+        start(monkeypatch)
+    assert runs.existing() == []
+
+
+def test_a_run_that_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.create(RUN, SPEC, {}, None)
+    with pytest.raises(BackendError):
+        start(monkeypatch)
+    assert Path(runs.folder(RUN)).is_dir()
