@@ -1,7 +1,7 @@
 """Ratios, measured side by side in one run: what our commands cost beside an empty Python entry point.
 
     ./dev bench                 everything that needs no real Slurm
-    ./dev bench --only drain    the named ones (commands, latency, drain, idle)
+    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, idle)
 
 With a real Slurm up (compat/cluster/slurm.py up) ``drain`` measures it too, in turns with ours. Prints a table; asserts nothing.
 """
@@ -142,6 +142,48 @@ def in_job(empty: Sequence[str]) -> None:
     print(found["srun"] / found["empty"])
 
 
+FORTY = """#!/bin/bash
+#SBATCH --job-name=forty --nodes=2
+#SBATCH --ntasks=8
+#SBATCH --cpus-per-task=2
+#SBATCH --mem-per-cpu=2G
+#SBATCH --time=1-02:30:00
+#SBATCH --partition=debug
+#SBATCH --array=0-99:2%4
+#SBATCH --gres=gpu:2
+#SBATCH --signal=B:USR1@90
+#SBATCH --mail-type=END,FAIL
+"""
+_PARSE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from shim.core.options import values
+from shim.core.options.batch import settle
+from shim.core.options.request import job_request
+from shim.core.options.verify import verify
+text = open(sys.argv[2]).read()
+settings = settle(values.Context(1e9, 1000, None), [], {}, text, "forty.sh")
+verify(settings)
+job_request(settings, directory="/", umask=18, name="forty.sh")
+"""
+
+
+def parsing(folder: Path) -> None:
+    """What reading a script of 40 directives adds to an interpreter that does nothing."""
+    script = folder / "forty.sh"
+    script.write_text(FORTY + "".join(f"#SBATCH --comment=c{number}\n" for number in range(29)))
+    bare = [sys.executable, "-I", "-S", "-c"]
+    found = alternately(
+        {
+            "nothing": lambda: cost([*bare, "pass"], os.environ, folder),
+            "parse": lambda: cost([*bare, _PARSE, str(ROOT), str(script)], os.environ, folder),
+        },
+        40,
+    )
+    more = found["parse"] - found["nothing"]
+    row("reading 40 directives, over an empty Python", f"{more:.1f} ms", "wanted: <= 3 ms")
+
+
 def latency(folder: Path) -> None:
     """From the start of sbatch to the script's first line, with a warm controller and with none."""
     env = environment(folder)
@@ -252,7 +294,7 @@ def _switches(family: Sequence[str]) -> int:
     return total
 
 
-MEASUREMENTS = {"commands": commands, "latency": latency, "drain": drain, "idle": idle}
+MEASUREMENTS = {"commands": commands, "parsing": parsing, "latency": latency, "drain": drain, "idle": idle}
 
 
 def main() -> None:
