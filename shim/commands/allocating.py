@@ -7,13 +7,14 @@ import sys
 from time import monotonic
 
 from shim.commands.funnel import say
+from shim.commands.limits import passed_on
 from shim.core.errors import ShimError
 from shim.job.loop import Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, Callable, Dict, List, Optional, Sequence
+    from typing import Any, Callable, Dict, Optional, Sequence
 
     from shim.control.client import Allocation
     from shim.core.model.request import JobRequest
@@ -24,7 +25,6 @@ else:
     import _signal
 
 _INTERRUPTS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
-_RLIMITS = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS")
 _FAILED = {"srun": "Unable to allocate resources", "salloc": "Job submit/allocate failed"}
 
 
@@ -46,25 +46,11 @@ def fields_of(program: str, argv: Sequence[str], settings: Settings, request: Jo
         "submit_line": " ".join([program, *argv]),
         "submit_host": os.uname().nodename,
         "sid": os.getsid(0),
-        "rlimits": rlimits(settings.get("propagate") or "ALL"),
+        "rlimits": passed_on(settings.get("propagate")),
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
         "keep": bool(settings.get("no-shell")),
     }
-
-
-def rlimits(propagate: str) -> Dict[str, List[int]]:
-    """The limits to set for the job: those of this process that --propagate names."""
-    if propagate == "NONE":
-        return {}
-    import resource
-
-    limits = {}
-    for name in _RLIMITS if propagate == "ALL" else propagate.split(","):
-        number = getattr(resource, f"RLIMIT_{name}", None)
-        if number is not None:
-            limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
-    return limits
 
 
 class Waiter:

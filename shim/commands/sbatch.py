@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from shim.commands.limits import passed_on
 from shim.core import script
 from shim.core.errors import ShimError
 from shim.core.options import values
@@ -148,7 +149,7 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
         "submit_line": " ".join([PROGRAM, *argv]),
         "submit_host": os.uname().nodename,
         "sid": os.getsid(0),
-        "rlimits": _rlimits(settings.get("propagate")),
+        "rlimits": passed_on(settings.get("propagate")),
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
     }
@@ -199,26 +200,6 @@ def _environment(settings: Settings) -> Dict[str, str]:
         if equals and name:
             environment[name] = value
     return environment
-
-
-def _rlimits(text: Optional[str]) -> Dict[str, List[int]]:
-    """The present values of the limits that ``--propagate=text`` names, by the names that getrlimit has for them."""
-    import resource
-
-    names: Sequence[str] = _RLIMITS
-    if text is not None:
-        from shim.core.options.words import limits_to_pass
-
-        names = limits_to_pass(text)
-    limits = {}
-    for name in names:
-        number = getattr(resource, f"RLIMIT_{name}", None)
-        if number is not None:
-            limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
-    return limits
-
-
-_RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 
 
 def _say(*lines: str) -> None:

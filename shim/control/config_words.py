@@ -43,7 +43,12 @@ CLUSTER = (
     ),
     Word(name="gpus", type="gpus", default=None, text="GPUs of each node: `4` or `a100:4`", backends=("local",)),
     Word(name="features", type="words", default=(), text="features of each node (--constraint)", backends=("local",)),
-    Word(name="slurm_conf", type="str", default="", text="the shape of an existing cluster: path of its slurm.conf"),
+    Word(
+        name="slurm_conf",
+        type="str",
+        default="",
+        text="the shape of an existing cluster: path of its slurm.conf; limits given here win, nodes and partitions may not be",
+    ),
     Word(name="node", type="table", default=None, text="tables of nodes that differ: `names` and any word above"),
     Word(name="partitions", type="table", default=None, text="the partitions, one table each"),
     Word(name="first_job_id", type="int", default=1, text="the first job id", least=1),

@@ -28,6 +28,30 @@ def _value(words: Mapping[str, Any], table: tuple[Word, ...], name: str) -> Any:
     return next(word.default for word in table if word.name == name)
 
 
+# Words that may stand beside slurm_conf, and win over what it says: word -> field of the cluster.
+_BESIDE = {
+    "first_job_id": "first_job_id",
+    "max_array_size": "max_array_size",
+    "max_jobs": "max_job_count",
+    "kill_wait": "kill_wait",
+    "min_job_age": "min_job_age",
+    "def_mem_per_cpu": "def_mem_per_cpu",
+    "max_mem_per_cpu": "max_mem_per_cpu",
+    "max_mem_per_node": "max_mem_per_node",
+    "enforce_part_limits": "enforce_part_limits",
+    "requeue": "requeue",
+}
+_ANYWAY = ("backend", "slurm_conf", "isolation", "requeue_delay")  # say nothing about the shape
+
+
+def _beside_slurm_conf(cluster: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that words given beside ``slurm_conf`` set. ConfigError for a word whose part slurm.conf has taken."""
+    for word in words:
+        if word not in _BESIDE and word not in _ANYWAY:
+            raise ConfigError(f'error: clusters.{cluster}: "{word}" cannot stand beside "slurm_conf", which says it')
+    return {field: words[word].value for word, field in _BESIDE.items() if word in words}
+
+
 def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: str) -> Cluster:
     def get(word: str) -> Any:
         return _value(words, CLUSTER, word)
@@ -45,7 +69,8 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
             )
     settings = {"isolation": isolation, "requeue_delay": str(get("requeue_delay"))}
     if get("slurm_conf"):
-        return slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)
+        found = slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)
+        return found.replace(**_beside_slurm_conf(name, words))
     nodes = _nodes(words, machine, isolation)
     mimic = bool(get("cpus")) or "node" in words
     return Cluster(

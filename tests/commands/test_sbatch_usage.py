@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shim.commands import funnel, sbatch
+from shim.commands.limits import passed_on
 from shim.control import client
 from shim.core.errors import RequestError
 from shim.core.model.request import JobRequest
@@ -269,6 +270,15 @@ def test_export_file(controller: Controller, monkeypatch: pytest.MonkeyPatch) ->
     controller.calls.clear()
     assert run("--export-file=nul.env", "--wrap=true") == 0
     assert controller.submitted["environment"] == {"SLURM_CONF": "/x", "A": "1\nstill A", "B": "2"}
+
+
+@pytest.mark.parametrize(
+    ("propagate", "passed"),
+    [("NONE", []), ("RLIMIT_CORE,STACK", ["RLIMIT_CORE", "RLIMIT_STACK"]), ("NOFILE", ["RLIMIT_NOFILE"])],
+)
+def test_limits_by_either_name(propagate: str, passed: list[str]) -> None:
+    assert sorted(passed_on(propagate)) == passed
+    assert set(passed) <= set(passed_on(None))
 
 
 def test_limits_that_are_not_passed_on(controller: Controller) -> None:

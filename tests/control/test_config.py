@@ -137,6 +137,18 @@ def test_the_site_is_kept_and_read_anew_when_a_file_changes(tmp_path: Path, stat
     assert len(site.cluster().nodes) == 31
 
 
+def test_limits_beside_a_slurm_conf_win_and_a_shape_beside_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(
+        "KillWait=7\nMinJobAge=9\nNodeName=n[1-3]\nPartitionName=p Nodes=ALL Default=YES\n"
+    )
+    words = f"[clusters.local]\nslurm_conf = '{tmp_path}/slurm.conf'\nkill_wait = 3\n"
+    write(tmp_path, words)
+    assert (made().kill_wait, made().min_job_age, len(made().nodes)) == (3, 9, 3)
+    write(tmp_path, words + "cpus = 8\n")
+    with pytest.raises(ShimError, match='"cpus" cannot stand beside "slurm_conf"'):
+        made()
+
+
 def test_a_changed_slurm_conf_is_read_anew(tmp_path: Path) -> None:
     conf = tmp_path / "slurm.conf"
     conf.write_text("NodeName=n[1-3] CPUs=4\nPartitionName=p Nodes=ALL Default=YES\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError
+from shim.core.limits import RLIMITS
 from shim.core.options.values import Shown, bad, leading_int
 
 TYPE_CHECKING = False
@@ -25,7 +26,6 @@ MAIL_TYPES = (
     ("TIME_LIMIT_90", False),
     ("TIME_LIMIT", False),
 )
-RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
 MPI_TYPES = ("none", "openmpi", "pmi2", "pmix")
 _LEVELS = ("block", "cyclic", "fcyclic", "*")

@@ -1,0 +1,30 @@
+"""The submitter's resource limits, as a submission carries them."""
+
+from __future__ import annotations
+
+from shim.core.limits import RLIMITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Sequence
+
+
+def passed_on(propagate: Optional[str]) -> Dict[str, List[int]]:
+    """The present values of the limits that ``--propagate`` names (None: all), by the names that getrlimit has for them.
+
+    Raises ShimError for a name that Slurm does not know.
+    """
+    names: Sequence[str] = RLIMITS
+    if propagate is not None:
+        # Dear to import, and hardly anybody gives the option.
+        from shim.core.options.words import limits_to_pass
+
+        names = limits_to_pass(propagate)
+    import resource
+
+    limits = {}
+    for name in names:
+        number = getattr(resource, f"RLIMIT_{name}", None)
+        if number is not None:
+            limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
+    return limits

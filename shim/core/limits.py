@@ -1,0 +1,5 @@
+"""The resource limits that a job takes over from its submitter (``--propagate``), without ``RLIMIT_``."""
+
+from __future__ import annotations
+
+RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
