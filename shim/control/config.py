@@ -204,7 +204,14 @@ def _gpus(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(kinds)
 
 
+def _data(value: object) -> object:
+    if not isinstance(value, (dict, list)):
+        raise TypeError(value)
+    return value
+
+
 _CONVERTERS: dict[str, Any] = {
+    "data": _data,
     "str": _text,
     "int": _int,
     "bool": _bool_checked,
@@ -215,6 +222,7 @@ _CONVERTERS: dict[str, Any] = {
     "gpus": _gpus,
 }
 _WANTED = {
+    "data": "a table or a list is wanted",
     "str": "a text is wanted",
     "int": "a number from 0 up is wanted",
     "bool": "true or false is wanted",

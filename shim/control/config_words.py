@@ -1,7 +1,7 @@
 """Every word of the configuration: its type, its default, what it means. docs/configuration.md is made from it.
 
 Types: str, int, bool, minutes (a Slurm time), memory (a Slurm size), hosts (a hostlist), words (a list of strings),
-gpus (``4`` or ``"a100:4"``), table (passed on to the backend as it is).
+gpus (``4`` or ``"a100:4"``), data (a table or list that the backend reads), table (a table of words).
 """
 
 from __future__ import annotations
@@ -26,14 +26,80 @@ TOP = (
     Word(name="clusters", type="table", text="the clusters, one table each: what `-M` names"),
 )
 
+_KUBERNETES = ("kubernetes",)
+
+# May stand in a cluster's table and in a partition's, where they win (mounts and tables: replace it).
+POD = tuple(
+    Word(name=name, type=type_, default=default, text=text, backends=_KUBERNETES)
+    for name, type_, default, text in (
+        ("image", "str", "", "the image of the pods; needs `sh` and Python 3.9 or later"),
+        ("pull_policy", "str", "IfNotPresent", "`IfNotPresent`, `Always` or `Never`"),
+        ("pull_secrets", "words", (), "Secrets for pulling images"),
+        ("mounts", "data", None, '`[{ path = "/home", pvc = "home" }]`; or `host_path`, `nfs = "server:/export"`'),
+        ("node_selector", "data", None, "labels that the nodes of the partition have"),
+        ("tolerations", "data", None, "taints that its pods tolerate"),
+        ("labels", "data", None, "further labels of the pods"),
+        ("annotations", "data", None, "further annotations of the pods"),
+        ("priority_class", "str", "", "PriorityClass of the pods"),
+        ("runtime_class", "str", "", "RuntimeClass of the pods"),
+        ("service_account", "str", "", "service account whose token the pods get; empty: none"),
+        ("queue", "str", "", "Kueue's LocalQueue"),
+        ("overlay", "data", None, "merged into the pod template last"),
+        (
+            "identity",
+            "str",
+            "submitter",
+            "pods run as the `submitter`, as the `image` says or as the `platform` decides",
+        ),
+        ("root_uid", "int", 1000, "the uid that root's jobs run as"),
+        ("gpu_resource", "str", "nvidia.com/gpu", "the resource that a GPU is"),
+        (
+            "gpu_types",
+            "data",
+            None,
+            'what nodes with a type of GPU are labelled: `{ a100 = { "nvidia.com/gpu.product" = "A100" } }`',
+        ),
+        ("node_features", "data", None, "what nodes with a feature (--constraint) are labelled"),
+        ("cpu_request", "int", 100, "per cent of a CPU that is requested for each CPU of a job"),
+        ("shm", "memory", None, "size of /dev/shm; unset: half of the job's memory"),
+        ("spread", "bool", True, "the nodes of a job are different nodes of the cluster"),
+        ("bind_wait", "int", 60, "seconds until a job that got only a part of its nodes gives them back"),
+        ("boot_limit", "int", 600, "seconds until a job whose pods cannot start has failed (BOOT_FAIL)"),
+        ("autoscale", "bool", False, "nodes are added when needed: jobs are started though nothing is free"),
+        ("stage_limit", "int", 256, "MiB of a working directory that may be copied into the pods"),
+    )
+)
 CLUSTER = (
     Word(name="backend", type="str", default="local", text="`local`, `kubernetes` or `slurm`"),
-    Word(name="nodes", type="int", default=4, text="how many virtual nodes", backends=("local",), least=1, most=10000),
-    Word(name="node_names", type="hosts", default="", text="their names, e.g. `n[1-4]`", backends=("local",)),
-    Word(name="cpus", type="int", default=0, text="CPUs of each node; 0 = this machine's", backends=("local",)),
-    Word(name="sockets", type="int", default=0, text="sockets of each node", backends=("local",)),
-    Word(name="threads_per_core", type="int", default=1, text="threads of each core", backends=("local",), least=1),
-    Word(name="memory", type="memory", default=0, text="memory of each node; 0 = this machine's", backends=("local",)),
+    Word(
+        name="nodes",
+        type="int",
+        default=4,
+        text="how many virtual nodes",
+        backends=("local", "kubernetes"),
+        least=1,
+        most=10000,
+    ),
+    Word(
+        name="node_names", type="hosts", default="", text="their names, e.g. `n[1-4]`", backends=("local", "kubernetes")
+    ),
+    Word(name="cpus", type="int", default=0, text="CPUs of each node; 0 = as found", backends=("local", "kubernetes")),
+    Word(name="sockets", type="int", default=0, text="sockets of each node", backends=("local", "kubernetes")),
+    Word(
+        name="threads_per_core",
+        type="int",
+        default=1,
+        text="threads of each core",
+        backends=("local", "kubernetes"),
+        least=1,
+    ),
+    Word(
+        name="memory",
+        type="memory",
+        default=0,
+        text="memory of each node; 0 = as found",
+        backends=("local", "kubernetes"),
+    ),
     Word(
         name="tmp_disk",
         type="memory",
@@ -41,8 +107,20 @@ CLUSTER = (
         text="temporary disk of each node; unset: /tmp's size, 0 where `cpus` is set",
         backends=("local",),
     ),
-    Word(name="gpus", type="gpus", default=None, text="GPUs of each node: `4` or `a100:4`", backends=("local",)),
-    Word(name="features", type="words", default=(), text="features of each node (--constraint)", backends=("local",)),
+    Word(
+        name="gpus",
+        type="gpus",
+        default=None,
+        text="GPUs of each node: `4` or `a100:4`",
+        backends=("local", "kubernetes"),
+    ),
+    Word(
+        name="features",
+        type="words",
+        default=(),
+        text="features of each node (--constraint)",
+        backends=("local", "kubernetes"),
+    ),
     Word(
         name="slurm_conf",
         type="str",
@@ -71,7 +149,32 @@ CLUSTER = (
     Word(name="enforce_part_limits", type="bool", default=False, text="EnforcePartLimits: refuse at submit"),
     Word(name="requeue", type="bool", default=True, text="JobRequeue: jobs may be requeued unless they say no"),
     Word(name="licenses", type="str", default="", text="licences: `matlab:2,ansys:1`"),
-    Word(name="isolation", type="str", default="auto", text="node names by `namespaces`, `addresses` or `auto`"),
+    Word(
+        name="isolation",
+        type="str",
+        default="auto",
+        text="node names by `namespaces`, `addresses` or `auto`",
+        backends=("local",),
+    ),
+    Word(name="kubeconfig", type="str", default="", text="a file; unset: as kubectl finds it", backends=_KUBERNETES),
+    Word(
+        name="context",
+        type="str",
+        default="",
+        text="the kubeconfig's context; unset: its current one",
+        backends=_KUBERNETES,
+    ),
+    Word(name="namespace", type="str", default="", text="unset: the context's", backends=_KUBERNETES),
+    Word(name="cluster_domain", type="str", default="cluster.local", text="of DNS names", backends=_KUBERNETES),
+    Word(name="gang", type="str", default="auto", text="`auto`, `suspend` or `podgroup`", backends=_KUBERNETES),
+    Word(
+        name="node_wait",
+        type="int",
+        default=300,
+        text="SlurmdTimeout: seconds a silent node is waited for",
+        backends=_KUBERNETES,
+    ),
+    *POD,
 )
 
 PARTITION = (
@@ -85,6 +188,7 @@ PARTITION = (
     Word(name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU"),
     Word(name="max_mem_per_cpu", type="memory", default=None, text="MaxMemPerCPU"),
     Word(name="priority_tier", type="int", default=1, text="PriorityTier"),
+    *POD,
 )
 
 

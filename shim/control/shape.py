@@ -57,6 +57,8 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         return _value(words, CLUSTER, word)
 
     backend = get("backend")
+    if backend == "kubernetes":
+        return _kubernetes(name, words, machine)
     if backend != "local":
         known = backend in ("kubernetes", "slurm")
         what = "is not there yet" if known else 'is unknown; known are "local", "kubernetes", "slurm"'
@@ -68,16 +70,74 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
                 f'error: clusters.{name}: bad isolation "{isolation}": namespaces, addresses or auto is wanted'
             )
     settings = {"isolation": isolation, "requeue_delay": str(get("requeue_delay"))}
+    _check_backend(name, words, backend)
     if get("slurm_conf"):
         found = slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)
         return found.replace(**_beside_slurm_conf(name, words))
     nodes = _nodes(words, machine, isolation)
     mimic = bool(get("cpus")) or "node" in words
-    return Cluster(
-        name=name,
-        backend=backend,
-        nodes=nodes,
-        partitions=_partitions(name, words, nodes),
+    return _limited(
+        name,
+        words,
+        Cluster(
+            name=name,
+            backend=backend,
+            nodes=nodes,
+            partitions=_partitions(name, words, nodes),
+            settings=settings if mimic else {**settings, "overcommit": "machine"},
+        ),
+    )
+
+
+def _kubernetes(name: str, words: Mapping[str, Any], machine: Machine) -> Cluster:
+    """The cluster as far as it is configured: nodes that are not described are read from its API by the backend."""
+    from shim.control.backends.kubernetes import settings
+
+    _check_backend(name, words, "kubernetes")
+    if "slurm_conf" in words:
+        raise ConfigError(f'error: clusters.{name}: "slurm_conf" is not for the kubernetes backend')
+    described = bool(_value(words, CLUSTER, "cpus")) and bool(_value(words, CLUSTER, "memory"))
+    nodes = _nodes(words, machine, "none") if described else ()
+    partitions = _partitions(name, words, nodes)
+    own = {word: value.value for word, value in words.items() if hasattr(value, "value")}
+    return _limited(
+        name,
+        words,
+        Cluster(
+            name=name,
+            backend="kubernetes",
+            nodes=nodes,
+            partitions=tuple(_with_settings(one, words.get("partitions", {}).get(one.name, {})) for one in partitions),
+            settings={"requeue_delay": str(_value(words, CLUSTER, "requeue_delay")), **settings.texts(own)},
+        ),
+    )
+
+
+def _with_settings(partition: Partition, words: Mapping[str, Any]) -> Partition:
+    from shim.control.backends.kubernetes import settings
+
+    return partition.replace(settings=settings.texts({word: setting.value for word, setting in words.items()}))
+
+
+def _check_backend(name: str, words: Mapping[str, Any], backend: str) -> None:
+    """Refuses words that mean nothing for the backend: they would be passed over."""
+    tables = [(CLUSTER, words, name)]
+    tables += [(PARTITION, table, f"{name}.partitions.{one}") for one, table in words.get("partitions", {}).items()]
+    for known, table, where in tables:
+        fits = {word.name: backend in word.backends for word in known}
+        for word, setting in table.items():
+            if not fits[word]:
+                origin = getattr(setting, "origin", "configuration")
+                raise ConfigError(f'error: {origin}: clusters.{where}: "{word}" is not for the {backend} backend')
+
+
+def _limited(name: str, words: Mapping[str, Any], cluster: Cluster) -> Cluster:
+    """The cluster with the limits that every backend has."""
+
+    def get(word: str) -> Any:
+        return _value(words, CLUSTER, word)
+
+    return cluster.replace(
         first_job_id=get("first_job_id"),
         max_array_size=get("max_array_size"),
         max_job_count=get("max_jobs"),
@@ -91,7 +151,6 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         licenses=tuple(Gres(name=kind, count=count) for kind, _, count in tres.parse_gres(get("licenses")))
         if get("licenses")
         else (),
-        settings=settings if mimic else {**settings, "overcommit": "machine"},
     )
 
 

@@ -1,0 +1,89 @@
+"""What the objects of a run are called, and the labels they carry. All are functions of the run, so repeating is harmless."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control import paths
+from shim.control.backends.base import Run
+
+DOMAIN = "slurm-shim.io"
+MANAGER = "slurm-shim"
+JOB_ID = f"{DOMAIN}/job-id"
+RESTART = f"{DOMAIN}/restart"
+OWNER = f"{DOMAIN}/owner"  # the index whose job it is
+SUBMISSION = (
+    f"{DOMAIN}/submission"  # one attempt to create the run's objects: tells ours from others' after a lost answer
+)
+CLUSTER = f"{DOMAIN}/cluster"
+MANAGED = "app.kubernetes.io/managed-by"
+JOB_NAME = "batch.kubernetes.io/job-name"  # set on pods by the Job controller
+INDEX = "batch.kubernetes.io/job-completion-index"
+QUEUE = "kueue.x-k8s.io/queue-name"
+SERVICE = "slurm"  # the headless Service that gives pods their names
+IDS = "slurm-job-ids"  # the ConfigMap that numbers the jobs of the namespace
+CONTAINER = "agent"
+
+
+def stem(run: Run) -> str:
+    """``slurm-7``, after a requeue ``slurm-7-r1``: the name of the Job and of its Secret."""
+    return f"slurm-{run.job_id}-r{run.restart}" if run.restart else f"slurm-{run.job_id}"
+
+
+def host(run: Run, index: int) -> str:
+    """The host name of the pod with this index: it resolves inside the job."""
+    return f"{stem(run)}-{index}"
+
+
+def labels(run: Run, owner: str, submission: str) -> dict[str, str]:
+    """The labels of a run's objects. Ids only: nothing a user typed is in them."""
+    return {
+        MANAGED: MANAGER,
+        OWNER: owner,
+        CLUSTER: label_value(run.cluster),
+        JOB_ID: str(run.job_id),
+        RESTART: str(run.restart),
+        SUBMISSION: submission,
+    }
+
+
+def selector(owner: str, cluster: str) -> str:
+    """Selects every object of this index's jobs of a cluster."""
+    return f"{MANAGED}={MANAGER},{OWNER}={owner},{CLUSTER}={label_value(cluster)}"
+
+
+def run_of(metadata: Mapping[str, Any], cluster: str) -> Run | None:
+    """The run whose object this is; None for an object without our labels."""
+    found = metadata.get("labels") or {}
+    try:
+        return Run(cluster=cluster, job_id=int(found[JOB_ID]), restart=int(found.get(RESTART, 0)))
+    except (KeyError, ValueError):
+        return None
+
+
+def label_value(text: str) -> str:
+    """``text`` as far as a label's value may hold it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
+
+
+def owner() -> str:
+    """Names this host's index among all that use a namespace; made once. OSError if it cannot be kept."""
+    path = os.path.join(paths.ensure(paths.state_dir()), "owner")
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        draft = f"{path}.{os.getpid()}"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(uuid.uuid4().hex)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass  # another one was quicker
+        os.unlink(draft)
+        with open(path) as file:
+            return file.read().strip()
