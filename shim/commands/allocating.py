@@ -49,6 +49,7 @@ def fields_of(program: str, argv: Sequence[str], settings: Settings, request: Jo
         "rlimits": passed_on(settings.get("propagate")),
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
+        "home": os.environ.get("SLURM_CLUSTER_NAME") if "SHIM_RUN_DIR" in os.environ else None,
         "keep": bool(settings.get("no-shell")),
     }
 

@@ -8,7 +8,7 @@ import time
 
 from shim.control import paths
 from shim.control.index.reader import open_reader
-from shim.core.errors import Unsupported
+from shim.core.errors import ShimError, Unsupported
 from shim.core.render.view import View
 
 TYPE_CHECKING = False
@@ -27,6 +27,13 @@ def open_index(program: str) -> Reader | None:
     return reader
 
 
+def site_clusters() -> tuple[Cluster, ...]:
+    """All clusters whose jobs we run ourselves, the default one first if it is one of them."""
+    from shim.control import site
+
+    return tuple(cluster for cluster in site.clusters() if cluster.backend != "slurm")
+
+
 def site_cluster(name: str | None = None) -> Cluster:
     """The cluster of that name, or the default one. Slurm's text for a name that is none."""
     from shim.control import site
@@ -40,11 +47,43 @@ def chosen_clusters(text: str | None) -> list[str]:
         return []
     from shim.control import site
 
-    known = [cluster.name for cluster in site.clusters()]
-    wanted = known if text == "all" else [name for name in text.split(",") if name]
+    known = site.backends()
+    wanted = list(known) if text == "all" else list(dict.fromkeys(name for name in text.split(",") if name))
     for name in wanted:
-        site_cluster(name)
+        if name not in known:
+            raise site.unknown(name, site_cluster())
     return wanted
+
+
+def one_cluster(text: str | None) -> str | None:
+    """The cluster that ``-M`` of a command for one cluster names; None when nothing was said. ShimError for several."""
+    chosen = chosen_clusters(text)
+    if len(chosen) > 1:
+        raise ShimError("fatal: Only one cluster can be used at a time with scontrol")
+    return chosen[0] if chosen else None
+
+
+class Views:
+    """The views of jobs of all clusters: each job is shown by its own cluster's shape."""
+
+    def __init__(self, *, noconvert: bool = False) -> None:
+        self._noconvert = noconvert
+        self._known: dict[str, View] = {}
+        self.now = time.time()
+
+    def of(self, cluster: str) -> View:
+        """The view of that cluster's jobs; of one that is configured no more, the default cluster's."""
+        if cluster not in self._known:
+            self._known[cluster] = View(
+                self.now, lambda: _known_cluster(cluster), os.environ.get("SLURM_TIME_FORMAT"), self._noconvert
+            )
+        return self._known[cluster]
+
+
+def _known_cluster(name: str) -> Cluster:
+    from shim.control import site
+
+    return site_cluster(name if name in site.backends() else None)
 
 
 def view(name: str | None = None, *, noconvert: bool = False) -> View:
@@ -92,6 +131,15 @@ def complain(program: str, lines: list[str]) -> None:
             sys.stdout.flush()
         name = f"{program}: " if program else ""
         sys.stderr.write("".join(f"{name}{line}\n" for line in lines))
+
+
+def told(program: str, error: ShimError) -> int:
+    """Says on stderr why a part of a listing is missing; the exit code. The rest of it is not hidden."""
+    from shim.commands import funnel
+
+    sys.stdout.flush()
+    funnel.say(program, *error.lines)
+    return error.code
 
 
 def answered(program: str, values: dict[str, str]) -> bool:

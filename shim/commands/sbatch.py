@@ -152,6 +152,7 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
         "rlimits": passed_on(settings.get("propagate")),
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
+        "home": os.environ.get("SLURM_CLUSTER_NAME") if "SHIM_RUN_DIR" in os.environ else None,
     }
     from shim.control import client
 

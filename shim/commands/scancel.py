@@ -43,6 +43,12 @@ class Wish(dict):  # type: ignore[type-arg]
         super().__init__(job_id=job_id, task=task, step=step)
         self.label = label
 
+    def on(self, cluster: str) -> Wish:
+        """The same of one cluster only."""
+        found = Wish(self.label, self["job_id"], self["task"], self["step"])
+        found["cluster"] = cluster
+        return found
+
 
 def main(argv: list[str]) -> int:
     """Runs scancel; its exit code."""
@@ -65,6 +71,8 @@ def main(argv: list[str]) -> int:
             return 1
     else:
         wishes = [wish for word, one in ids for wish in _wishes(word, one)]
+    if clusters:
+        wishes = [wish.on(cluster) for cluster in clusters for wish in wishes]
     return _cancel(wishes, values, number) if wishes else 0
 
 

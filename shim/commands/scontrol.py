@@ -82,7 +82,7 @@ class Session:
     def __init__(self, values: dict[str, str]) -> None:
         self.details = "details" in values
         self.oneliner = "oneliner" in values
-        self.cluster = values.get("clusters", "").partition(",")[0] or None
+        self.cluster = reading.one_cluster(values.get("clusters"))
         self.over = False
 
     def set_flag(self, name: str) -> None:
@@ -99,8 +99,6 @@ def main(argv: list[str]) -> int:
     if reading.answered(PROGRAM, values):
         return 0
     session = Session(values)
-    if session.cluster is not None:
-        reading.site_cluster(session.cluster)
     _, words = read(PROGRAM, argv, {})
     if not words:
         return _interactive(session)

@@ -40,10 +40,10 @@ def act(session: Session, verb: str, words: list[str]) -> int:
     operation = _OPERATIONS.get(verb, verb)
     names = _names(words)
     if names is not None:
-        words = _jobs_named(names)
+        words = _jobs_named(names, session.cluster)
         if not words:
             raise ShimError(plain("slurm_suspend error: No error"))
-    return _report(operation, _call(operation, _listed(words), {}))
+    return _report(operation, _call(operation, _listed(words), {}, session.cluster))
 
 
 def _listed(words: list[str]) -> list[str]:
@@ -61,34 +61,37 @@ def _names(words: list[str]) -> list[str] | None:
     return value.split(",") if equals and key.lower() in ("jobname", "name") else None
 
 
-def _jobs_named(names: list[str]) -> list[str]:
+def _jobs_named(names: list[str], cluster: str | None) -> list[str]:
     """Ids of the caller's waiting jobs of these names; an array once."""
     reader = reading.open_index("scontrol")
     if reader is None:
         return []
-    jobs = reader.jobs(JobQuery(names=tuple(names), states=("PENDING",), users=(os.getuid(),)))
+    jobs = reader.jobs(JobQuery(cluster=cluster or "", names=tuple(names), states=("PENDING",), users=(os.getuid(),)))
     return list(dict.fromkeys(str(job.array_job_id or job.job_id) for job in jobs))
 
 
-def _call(operation: str, words: list[str], fields: dict[str, Any]) -> list[tuple[str, str | None]]:
+def _call(
+    operation: str, words: list[str], fields: dict[str, Any], cluster: str | None
+) -> list[tuple[str, str | None]]:
     """Each id as it was given, with the error it met. Ids that are none are not sent."""
     from shim.control import client
 
     parsed = [(word, parse_job_id(word)) for word in words]
-    asked = [target for _, one in parsed if one is not None for target in _targets(one)]
+    asked = [target for _, one in parsed if one is not None for target in _targets(one, cluster)]
     results = iter(client.call(operation, {"targets": asked, **fields})["results"] if asked else [])
     found: list[tuple[str, str | None]] = []
     for word, one in parsed:
-        errors = [next(results)["error"] for _ in _targets(one)] if one is not None else [_NO_JOB]
+        errors = [next(results)["error"] for _ in _targets(one, cluster)] if one is not None else [_NO_JOB]
         found.append((word, next((error for error in errors if error), None)))
     return found
 
 
-def _targets(one: JobId) -> list[dict[str, Any]]:
+def _targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
     """An id as the protocol words it: the tasks of ``5_[1-3]`` one by one."""
     indexes = one.indexes()
     tasks: list[int | None] = [None] if indexes is None else [*sorted(indexes)]
-    return [{"job_id": one.job_id, "task": task, "step": one.step} for task in tasks]
+    own = {} if cluster is None else {"cluster": cluster}
+    return [{"job_id": one.job_id, "task": task, "step": one.step, **own} for task in tasks]
 
 
 def _report(operation: str, results: list[tuple[str, str | None]]) -> int:
@@ -119,7 +122,7 @@ def _update(session: Session, words: list[str]) -> int:
     fields = _fields(words[1:])
     if not fields:
         raise ShimError(plain("No changes specified"))
-    return _report("update", _call("update", split_ids(value), {"fields": fields}))
+    return _report("update", _call("update", split_ids(value), {"fields": fields}, session.cluster))
 
 
 def _fields(words: list[str]) -> dict[str, str]:

@@ -38,8 +38,10 @@ def jobs(session: Session, wanted: str | None) -> int:
         found = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
         if not found:
             return reading.not_found(f"Job {wanted} not found")
-    view = reading.view(session.cluster)
-    reading.put([job_record(job, view, details=session.details, oneliner=session.oneliner) for job in found])
+    views = reading.Views()
+    reading.put(
+        [job_record(job, views.of(job.cluster), details=session.details, oneliner=session.oneliner) for job in found]
+    )
     return 0
 
 
@@ -74,10 +76,9 @@ def steps(session: Session, wanted: str | None) -> int:
             if one.step is not None:
                 return reading.not_found(f"Job step {wanted} not found")
             raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
-    by_run = {(job.job_id, job.restarts): job for job in jobs}
     items = [
-        (by_run[step.job_id, step.restart], step)
-        for step in (reader.steps(jobs, running=True) if reader is not None else [])
+        (job, step)
+        for job, step in (reader.steps_of(jobs, running=True) if reader is not None else [])
         if one is None or one.step in (None, step.step_id)
     ]
     if not items:
@@ -85,7 +86,7 @@ def steps(session: Session, wanted: str | None) -> int:
             reading.put(["No job steps in the system"])
             return 0
         return reading.not_found(f"Job step {wanted} not found")
-    view = reading.view(session.cluster)
+    views = reading.Views()
     ordered = sorted(items, key=step_order)
-    reading.put([step_record(job, step, view, oneliner=session.oneliner) for job, step in ordered])
+    reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])
     return 0

@@ -11,6 +11,7 @@ from shim.core.model import states
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.commands.scontrol import Session
+    from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
     from shim.core.render.node_state import NodeUse
@@ -22,24 +23,38 @@ def nodes(session: Session, wanted: str | None) -> int:
     from shim.core import hostlist
     from shim.core.render.scontrol_node import node_record
 
-    cluster = reading.site_cluster(session.cluster)
-    names = [node.name for node in cluster.nodes]
+    clusters = [(cluster, _uses(cluster), _machine(cluster)) for cluster in _clusters(session)]
+    names: list[str] | None = None
     if wanted is not None:
         try:
             names = hostlist.expand(wanted)
         except hostlist.HostlistError:
             names = [wanted]
-    known = _uses(cluster)
-    machine = _machine(cluster)
-    view = reading.view(session.cluster)
+    views = reading.Views()
     code = 0
-    for name in names:
-        if name not in known:
+    for name in dict.fromkeys(names or [node.name for cluster, _, _ in clusters for node in cluster.nodes]):
+        records = [
+            node_record(
+                cluster,
+                known[name],
+                machine,
+                views.of(cluster.name),
+                details=session.details,
+                oneliner=session.oneliner,
+            )
+            for cluster, known, machine in clusters
+            if name in known
+        ]
+        if records:
+            reading.put(records)
+        else:
             code = reading.not_found(f"Node {name} not found")
-            continue
-        use = known[name]
-        reading.put([node_record(cluster, use, machine, view, details=session.details, oneliner=session.oneliner)])
     return code
+
+
+def _clusters(session: Session) -> tuple[Cluster, ...]:
+    """The cluster that -M names, else all of ours."""
+    return reading.site_clusters() if session.cluster is None else (reading.site_cluster(session.cluster),)
 
 
 def _uses(cluster: Cluster) -> dict[str, NodeUse]:
@@ -74,11 +89,12 @@ def partitions(session: Session, wanted: str | None) -> int:
     """All partitions, or one."""
     from shim.core.render.scontrol_node import partition_record
 
-    cluster = reading.site_cluster(session.cluster)
-    found = [one for one in cluster.partitions if wanted in (None, one.name)]
+    found = [
+        (cluster, one) for cluster in _clusters(session) for one in cluster.partitions if wanted in (None, one.name)
+    ]
     if wanted is not None and not found:
         return reading.not_found(f"Partition {wanted} not found")
-    reading.put([partition_record(cluster, one, oneliner=session.oneliner) for one in found])
+    reading.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
     return 0
 
 
@@ -104,22 +120,25 @@ def config(session: Session, wanted: str | None) -> int:
         user=user,
         state_dir=paths.state_dir(),
         boot=view.stamp(reading.boot_time(), "Unknown"),
-        next_id=max(cluster.first_job_id, reader.last_job_id() + 1 if reader is not None else 1),
+        next_id=max(cluster.first_job_id, _last_id(reader, cluster) + 1),
     )
     reading.put([f"Configuration data as of {view.stamp(view.now)}", *lines, "", f"Slurmctld(primary) at {host} is UP"])
     return 0
 
 
+def _last_id(reader: Reader | None, cluster: Cluster) -> int:
+    return reader.last_job_id(cluster.first_job_id, cluster.next_ranges) if reader is not None else 0
+
+
 def licenses(session: Session, wanted: str | None) -> int:
     """All licences, or one, with what running jobs hold of them."""
-    cluster = reading.site_cluster(session.cluster)
-    found = [one for one in cluster.licenses if wanted in (None, one.name)]
+    found = [(cluster, one) for cluster in _clusters(session) for one in cluster.licenses if wanted in (None, one.name)]
     if not found:
         reading.put(["No licenses configured in Slurm."])
         return 0
-    used = _licenses_used(cluster)
-    for one in found:
-        taken = min(one.count, used.get(one.name, 0))
+    used = {cluster.name: _licenses_used(cluster) for cluster, _ in found}
+    for cluster, one in found:
+        taken = min(one.count, used[cluster.name].get(one.name, 0))
         words = [
             f"LicenseName={one.name}",
             f"    Total={one.count} Used={taken} Free={one.count - taken} Reserved=0 Remote=no",

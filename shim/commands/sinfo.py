@@ -16,7 +16,7 @@ from shim.core.render.node_state import STATE_WORDS, VALID_STATES, uses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from shim.core.model.cluster import Cluster
     from shim.core.render.columns import Column
@@ -55,19 +55,35 @@ def main(argv: list[str]) -> int:
 
 
 def _show(values: dict[str, str]) -> None:
-    reader = reading.open_index(_PROGRAM)
+    """One table of all clusters; with -M one for each."""
     chosen = reading.chosen_clusters(values.get("clusters"))
-    names: list[str | None] = [*chosen] or [None]
-    for name in names:
-        cluster = reading.site_cluster(name)
-        if name:
-            reading.put([f"CLUSTER: {name}"])
+    header = "noheader" not in values
+    if header and ("long" in values or "iterate" in values):
+        reading.put([reading.date_line(time.time())])
+    if not chosen:
+        _table(values, reading.site_clusters())
+        return
+    for place, name in enumerate(chosen):
+        if header:
+            reading.put([*([""] if place else []), f"CLUSTER: {name}"])
+        _table(values, [reading.site_cluster(name)])
+
+
+def _table(values: dict[str, str], clusters: Sequence[Cluster]) -> None:
+    """The rows of these clusters, one cluster after the other, under one header."""
+    shown, letters = _columns(values, clusters)
+    reader = reading.open_index(_PROGRAM)
+    lines = [] if "noheader" in values else [columns.header(shown)]
+    for cluster in clusters:
         query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
-        _table(values, cluster, uses(cluster, reader.jobs(query) if reader is not None else []))
+        known = uses(cluster, reader.jobs(query) if reader is not None else [])
+        lines += _lines(values, cluster, known, shown, letters)
+    reading.put(lines)
 
 
-def _table(values: dict[str, str], cluster: Cluster, known: dict[str, NodeUse]) -> None:
-    shown, letters = _columns(values, cluster)
+def _lines(
+    values: dict[str, str], cluster: Cluster, known: dict[str, NodeUse], shown: Sequence[Column], letters: list[str]
+) -> list[str]:
     by_node = "Node" in values
     reasons = "list-reasons" in values
     rows = sinfo_rows.make_rows(
@@ -83,29 +99,24 @@ def _table(values: dict[str, str], cluster: Cluster, known: dict[str, NodeUse]) 
     order = values.get("sort") or (sinfo_rows.NODE_ORDER if by_node else sinfo_rows.DEFAULT_ORDER)
     load, free = _machine(letters)
     view = sinfo_fields.NodeView(time.time(), lambda: cluster, os.environ.get("SLURM_TIME_FORMAT"), load, free)
-    lines = columns.rows(shown, sinfo_rows.ordered(rows, order), view)
-    if "noheader" not in values:
-        lines.insert(0, columns.header(shown))
-        if "long" in values or "iterate" in values:
-            lines.insert(0, reading.date_line(view.now))
-    reading.put(lines)
+    return columns.rows(shown, sinfo_rows.ordered(rows, order), view)
 
 
-def _columns(values: dict[str, str], cluster: Cluster) -> tuple[list[Column], list[str]]:
+def _columns(values: dict[str, str], clusters: Sequence[Cluster]) -> tuple[list[Column], list[str]]:
     """The columns asked for, and the letters that decide which nodes share a row."""
     if "Format" in values:
         found, unknown = columns.parse_names(values["Format"], sinfo_fields.names())
         reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
         return found, [sinfo_fields.NAME_LETTERS.get(column.key, "") for column in found]
-    found, unknown = columns.parse_letters(values.get("format") or _default(values, cluster), sinfo_fields.LETTERS)
+    found, unknown = columns.parse_letters(values.get("format") or _default(values, clusters), sinfo_fields.LETTERS)
     reading.complain("", [f"Invalid node format specification: {letter}" for letter in unknown])
     return found, [column.key for column in found]
 
 
-def _default(values: dict[str, str], cluster: Cluster) -> str:
+def _default(values: dict[str, str], clusters: Sequence[Cluster]) -> str:
     """The format of a plain, long, node, summary or reason listing; names get the room that the longest needs."""
-    part = max([9, *(len(one.name) + one.default for one in cluster.partitions)])
-    node = max([9, *(len(one.name) for one in cluster.nodes)])
+    part = max([9, *(len(one.name) + one.default for cluster in clusters for one in cluster.partitions)])
+    node = max([9, *(len(one.name) for cluster in clusters for one in cluster.nodes)])
     long = "long" in values
     if "summarize" in values:
         return f"%{part}P %.5a %.10l %.16F %N"

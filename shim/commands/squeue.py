@@ -18,10 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shim.commands.reading import Views
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
     from shim.core.render.columns import Column
-    from shim.core.render.view import View
 
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -37,6 +37,7 @@ class Ask:
     def __init__(self, values: dict[str, str], words: list[str]) -> None:
         self.values = values
         self.steps = "steps" in values
+        self.names_clusters = False  # several clusters are listed without headers: a column says which
         self.ids = self._ids("jobs", words)
         self.step_ids = self._ids("steps", words)
         if words:
@@ -120,27 +121,38 @@ def main(argv: list[str]) -> int:
         if seconds is None:
             raise ShimError(f"error: --iterate={values['iterate']}\n")
     while True:
-        _show(ask)
+        code = _show(ask)
         if seconds is None:
-            return 0
+            return code
         sys.stdout.write("\n")
         sys.stdout.flush()
         time.sleep(seconds)
 
 
-def _show(ask: Ask) -> None:
-    reader = reading.open_index(_PROGRAM)
+def _show(ask: Ask) -> int:
+    """One listing; with -M one for each cluster, and a mistake in one of them does not hide the others."""
     clusters = reading.chosen_clusters(ask.values.get("clusters"))
-    for name in clusters or [""]:
-        if clusters:
-            reading.put([f"CLUSTER: {name}"])
-        view = reading.view(name or None, noconvert="noconvert" in ask.values)
-        if ("iterate" in ask.values or "long" in ask.values) and "noheader" not in ask.values:
-            reading.put([reading.date_line(view.now)])
-        if ask.steps:
-            _show_steps(ask, reader, name, view)
-        else:
-            _show_jobs(ask, reader, name, view)
+    reader = reading.open_index(_PROGRAM)
+    views = reading.Views(noconvert="noconvert" in ask.values)
+    show = _show_steps if ask.steps else _show_jobs
+    header = "noheader" not in ask.values
+    if ("iterate" in ask.values or "long" in ask.values) and header:
+        reading.put([reading.date_line(views.now)])
+    if not clusters:
+        show(ask, reader, "", views)
+        return 0
+    code = 0
+    ask.names_clusters = not header and len(clusters) > 1
+    for place, name in enumerate(clusters):
+        if header:
+            reading.put([*([""] if place else []), f"CLUSTER: {name}"])
+        try:
+            show(ask, reader, name, views)
+        except ShimError as error:
+            if len(clusters) == 1:
+                raise
+            code = reading.told(_PROGRAM, error)
+    return code
 
 
 def _jobs(ask: Ask, reader: Reader | None, cluster: str) -> list[Job]:
@@ -156,7 +168,7 @@ def _jobs(ask: Ask, reader: Reader | None, cluster: str) -> list[Job]:
     return [job for job in found if ask.fits(job)]
 
 
-def _show_jobs(ask: Ask, reader: Reader | None, cluster: str, view: View) -> None:
+def _show_jobs(ask: Ask, reader: Reader | None, cluster: str, views: Views) -> None:
     from shim.core.render import job_fields
 
     jobs = _jobs(ask, reader, cluster)
@@ -166,33 +178,37 @@ def _show_jobs(ask: Ask, reader: Reader | None, cluster: str, view: View) -> Non
         jobs = [one for job in jobs for one in _by_partition(job)]
     order = ask.values.get("sort") or (job_order.DEFAULT_START if "start" in ask.values else job_order.DEFAULT)
     default = START if "start" in ask.values else LONG if "long" in ask.values else DEFAULT
-    shown = _columns(ask.values, default, job_fields.LETTERS, job_fields.names)
-    _put(ask, shown, columns.rows(shown, job_order.ordered(jobs, order, view), view))
+    shown = _columns(ask, default, job_fields.LETTERS, job_fields.names)
+    sorted_jobs = job_order.ordered(jobs, order, lambda job: views.of(job.cluster))
+    _put(ask, shown, columns.rows_by(shown, sorted_jobs, lambda job: views.of(job.cluster)))
 
 
-def _show_steps(ask: Ask, reader: Reader | None, cluster: str, view: View) -> None:
+def _show_steps(ask: Ask, reader: Reader | None, cluster: str, views: Views) -> None:
     from shim.core.render import step_fields
 
-    by_run = {(job.job_id, job.restarts): job for job in _jobs(ask, reader, cluster)}
-    steps = reader.steps(by_run.values(), running=True) if reader is not None else []
-    items = [(by_run[step.job_id, step.restart], step) for step in steps]
+    jobs = {job.key: job for job in _jobs(ask, reader, cluster)}
+    items = reader.steps_of(jobs.values(), running=True) if reader is not None else []
     wanted = {one.step for one in ask.step_ids}
     if ask.step_ids and None not in wanted:
         items = [item for item in items if item[1].step_id in wanted]
-    shown = _columns(ask.values, STEPS, step_fields.LETTERS, lambda: step_fields.NAMES)
-    _put(ask, shown, columns.rows(shown, sorted(items, key=step_fields.step_order), view))
+    shown = _columns(ask, STEPS, step_fields.LETTERS, lambda: step_fields.NAMES)
+    found = sorted(items, key=step_fields.step_order)
+    _put(ask, shown, columns.rows_by(shown, found, lambda item: views.of(item[0].cluster)))
 
 
 def _put(ask: Ask, shown: Sequence[Column], rows: list[str]) -> None:
     reading.put(rows if "noheader" in ask.values else [columns.header(shown), *rows])
 
 
-def _columns(values: dict[str, str], default: str, letters: object, names: object) -> list[Column]:
+def _columns(ask: Ask, default: str, letters: object, names: object) -> list[Column]:
     """The columns asked for; what is no field is named on stderr, and the listing goes on."""
+    values = ask.values
     if "Format" in values:
         found, unknown = columns.parse_names(values["Format"], names())  # type: ignore[operator]
     else:
         found, unknown = columns.parse_letters(values.get("format", default), letters, _UNCUT)
+        if ask.names_clusters and "format" not in values:
+            found[:0] = columns.parse_names("cluster:10 ", names())[0]  # type: ignore[operator]
     reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
     return found
 

@@ -129,7 +129,13 @@ CLUSTER = (
     ),
     Word(name="node", type="table", default=None, text="tables of nodes that differ: `names` and any word above"),
     Word(name="partitions", type="table", default=None, text="the partitions, one table each"),
-    Word(name="first_job_id", type="int", default=1, text="the first job id", least=1),
+    Word(
+        name="first_job_id",
+        type="int",
+        default=None,
+        text="the first job id; unset: 1, or 100000000 where a real Slurm is among the clusters ([clusters.md](clusters.md))",
+        least=1,
+    ),
     Word(
         name="max_array_size",
         type="int",

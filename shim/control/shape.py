@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shim.control import slurm_conf
@@ -15,11 +15,32 @@ from shim.core.model.cluster import Cluster, Gres, Node, Partition
 
 def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster, ...]:
     """All configured clusters, the default one first. ``isolation``: how local nodes get their names."""
+    for name in config.clusters:
+        if name == "all" or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[:1] in "-.":
+            raise ConfigError(f'error: clusters.{name}: "{name}" cannot be the name of a cluster')
     made = [_cluster(name, words, machine, isolation) for name, words in config.clusters.items()]
-    local = [cluster.name for cluster in made if cluster.backend == "local"]
-    if len(local) > 1:
-        raise ConfigError(f"error: only one cluster may have the local backend, not {', '.join(local)}")
-    return tuple(sorted(made, key=lambda cluster: cluster.name != config.default.value))
+    return numbered(sorted(made, key=lambda cluster: cluster.name != config.default.value))
+
+
+ABOVE_SLURM = 100_000_000  # first job id beside a real Slurm, whose ids end at 67108863
+
+
+def numbered(made: Iterable[Cluster]) -> tuple[Cluster, ...]:
+    """The clusters with their ranges of job ids: those whose ids are given out here never get one of another's.
+
+    Clusters that begin at the same id share a range, as do all that do not say; a range ends where the next begins.
+    """
+    found = tuple(made)
+    usual = ABOVE_SLURM if any(cluster.backend == "slurm" for cluster in found) else 1
+    firsts = {cluster.name: cluster.first_job_id or (1 if cluster.backend == "slurm" else usual) for cluster in found}
+    ranges = sorted({firsts[cluster.name] for cluster in found if cluster.backend != "slurm"})
+    return tuple(
+        cluster.replace(
+            first_job_id=firsts[cluster.name],
+            next_ranges=tuple(first for first in ranges if first > firsts[cluster.name]),
+        )
+        for cluster in found
+    )
 
 
 def _value(words: Mapping[str, Any], table: tuple[Word, ...], name: str) -> Any:
@@ -138,7 +159,7 @@ def _limited(name: str, words: Mapping[str, Any], cluster: Cluster) -> Cluster:
         return _value(words, CLUSTER, word)
 
     return cluster.replace(
-        first_job_id=get("first_job_id"),
+        first_job_id=get("first_job_id") or 0,
         max_array_size=get("max_array_size"),
         max_job_count=get("max_jobs"),
         kill_wait=get("kill_wait"),

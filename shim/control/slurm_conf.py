@@ -194,7 +194,7 @@ def _cluster(
         partitions=tuple(_partition(line, nodes, sets) for line in partitions),
         max_array_size=general.number("maxarraysize", 1001),
         max_job_count=general.number("maxjobcount", 10000),
-        first_job_id=general.number("firstjobid", 1),
+        first_job_id=general.number("firstjobid", 0),
         kill_wait=general.number("killwait", 30),
         min_job_age=general.number("minjobage", 300),
         def_mem_per_cpu=general.size("defmempercpu", None),

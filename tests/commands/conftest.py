@@ -79,6 +79,7 @@ def world(greenwich: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     known = reference.cluster()
     monkeypatch.setattr(time, "time", lambda: reference.NOW)
     monkeypatch.setattr(site, "clusters", lambda: (known,))
+    monkeypatch.setattr(site, "backends", lambda: {cluster.name: cluster.backend for cluster in site.clusters()})
     monkeypatch.setattr(alive, "freshen", lambda reader, program="": None)
     monkeypatch.setattr(client, "call", found.call)
     return found

@@ -8,7 +8,7 @@ with book.change() as change:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 
@@ -18,6 +18,7 @@ from shim.control.index.query import JobQuery
 from shim.control.index.store import Store
 from shim.control.lifecycle.tasks import pending_tasks
 from shim.core.model import states
+from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
 Follower = Callable[[Job | None, Job], None]
@@ -38,9 +39,9 @@ class Change:
         """The job as this transaction has it so far."""
         return self.jobs[key][1] if key in self.jobs else self._book.jobs.get(key)
 
-    def next_id(self, cluster: str, first: int, count: int = 1) -> int:
-        """The first of ``count`` job ids that nobody had before."""
-        return self._store.next_job_id(cluster, first, count)
+    def next_id(self, cluster: Cluster, count: int = 1) -> int:
+        """The first of ``count`` job ids of the cluster that nobody had before."""
+        return self._store.next_job_id(cluster.first_job_id, cluster.next_ranges, count)
 
     def add(self, job: Job, now: float, token: str = "") -> Job:
         """A new record; the job with its key."""
@@ -170,12 +171,11 @@ class Book:
 
     def find(self, job_id: int, cluster: str | None = None) -> Job | None:
         """The record with exactly this id, ended ones too."""
-        for name in self._clusters(cluster):
+        for name in self._names if cluster is None else (cluster,):
             key = self._ids.get((name, job_id))
-            job = self.jobs[key] if key is not None else self.store.job(name, job_id)
-            if job is not None:
-                return job
-        return None
+            if key is not None:
+                return self.jobs[key]
+        return self.store.job(cluster, job_id)
 
     def array(self, job_id: int, cluster: str | None = None) -> list[Job]:
         """All records of the array with this id, ended ones too; empty if there is no such array."""
@@ -202,11 +202,6 @@ class Book:
                     self._remember(record)
             self._whole.add((cluster, job_id))
         return [self.jobs[key] for key in self._arrays[cluster, job_id]]
-
-    def _clusters(self, cluster: str | None) -> Iterable[str]:
-        if cluster is not None:
-            return (cluster,)
-        return self._names or ("local",)
 
     def spool_key(self, job: Job) -> int:
         """The key under which the job's script and environment are kept: an array's tasks share those of the array."""

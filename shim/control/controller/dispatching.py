@@ -110,12 +110,22 @@ class Dispatcher:
         pending = [job for job in jobs if job.state == states.PENDING]
         if not pending:
             return []
-        made = plan(pending, cluster, [job for job in jobs if job.state in states.ALLOCATED], now)
+        running = [job for job in jobs if job.state in states.ALLOCATED]
+        made = plan(pending, cluster, running, now, self._beside(change, cluster))
         self._crowded = self._crowded or bool(made.expected)
         started = [self._start(change, job, shares, cluster, now) for job, shares in made.starts]
         for job in pending:
             self._waits(change, job, made.reasons.get(job.key), made.expected.get(job.key), now)
         return started
+
+    def _beside(self, change: Change, cluster: Cluster) -> list[Job]:
+        """What holds parts of the same machine under other clusters' names, started in this pass or before."""
+        found: list[Job] = []
+        for name in self._world.neighbours(cluster):
+            known = [change.get(job.key) or job for job in self._world.book.active(name)]
+            known.extend(job for old, job in change.jobs.values() if old is None and job.cluster == name)
+            found.extend(job for job in known if job.state in states.ALLOCATED)
+        return found
 
     def _start(self, change: Change, job: Job, shares: Sequence[NodeShare], cluster: Cluster, now: float) -> Job:
         partition = job.partition

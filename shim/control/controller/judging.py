@@ -108,7 +108,7 @@ class Judge:
 def split(change: Change, rest: Job, task: int, cluster: Cluster, now: float) -> tuple[Job, Job | None]:
     """A task as a record of its own, both records in the transaction; the rest is None when the task took it over."""
     spec = tasks.pending_tasks(rest)
-    own_id = change.next_id(cluster.name, cluster.first_job_id) if spec is not None and len(spec) > 1 else 0
+    own_id = change.next_id(cluster) if spec is not None and len(spec) > 1 else 0
     alone, left = tasks.split(rest, task, own_id)
     if left is None:
         return change.put(alone, now), None

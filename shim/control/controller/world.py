@@ -33,6 +33,12 @@ class World:
         """The job's cluster; one that is configured no more is an empty one."""
         return self.clusters.get(job.cluster) or Cluster(name=job.cluster)
 
+    def neighbours(self, cluster: Cluster) -> list[str]:
+        """The other clusters that are the same machine, counted once."""
+        if not cluster.one_machine:
+            return []
+        return [other.name for other in self.clusters.values() if other.one_machine and other.name != cluster.name]
+
     def task(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs ``work`` beside everything else; an error in it is logged, never lost."""
         task = asyncio.get_running_loop().create_task(work)

@@ -65,9 +65,12 @@ class Reader:
         except (TypeError, AttributeError) as error:
             raise IndexCorrupt(self.path, f"unreadable record of job key {key}: {error}") from None
 
-    def job(self, cluster: str, job_id: int) -> Job | None:
-        """The record that has exactly this id."""
-        rows = self._rows("SELECT key, record FROM jobs WHERE cluster = ? AND job_id = ?", (cluster, job_id))
+    def job(self, cluster: str | None, job_id: int) -> Job | None:
+        """The record that has exactly this id: of any cluster, the newest one, where none is named."""
+        own, values = ("", ()) if cluster is None else (" AND cluster = ?", (cluster,))
+        rows = self._rows(
+            f"SELECT key, record FROM jobs WHERE job_id = ?{own} ORDER BY key DESC LIMIT 1", (job_id, *values)
+        )
         return self._job(*rows[0]) if rows else None
 
     def array(self, cluster: str, array_job_id: int) -> list[Job]:
@@ -79,8 +82,12 @@ class Reader:
 
     def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:
         """The steps of the current run of these jobs, in the order of their start."""
-        runs = {job.key: job.restarts for job in jobs}
-        found: list[tuple[int, Step]] = []
+        return [step for _job, step in self.steps_of(jobs, running=running)]
+
+    def steps_of(self, jobs: Iterable[Job], *, running: bool = False) -> list[tuple[Job, Step]]:
+        """The same with the job that each is a step of."""
+        runs = {job.key: job for job in jobs}
+        found: list[tuple[int, Job, Step]] = []
         keys = list(runs)
         for start in range(0, len(keys), 500):  # SQLite limits the parameters of a statement
             part = keys[start : start + 500]
@@ -90,9 +97,9 @@ class Reader:
             )
             for rowid, key, restart, record in rows:
                 step = Step.from_dict(self._decoded(record))
-                if restart == runs[key] and not (running and step.state in states.TERMINAL):
-                    found.append((rowid, step))
-        return [step for _, step in sorted(found, key=lambda pair: pair[0])]
+                if restart == runs[key].restarts and not (running and step.state in states.TERMINAL):
+                    found.append((rowid, runs[key], step))
+        return [(job, step) for _, job, step in sorted(found, key=lambda item: item[0])]
 
     def step(self, job: Job, step_id: str) -> Step | None:
         """One step of the current run of the job."""
@@ -118,10 +125,13 @@ class Reader:
         """How often a controller has caught up with what runs: grows when a new controller has seen everything."""
         return int(self.meta("generation") or "0")
 
-    def last_job_id(self) -> int:
-        """The highest id that was given out; 0 for none."""
-        rows = self._rows("SELECT last FROM sequence WHERE name = 'job_id'")
-        return int(rows[0][0]) if rows else 0
+    def last_job_id(self, first: int = 1, later: Sequence[int] = ()) -> int:
+        """The highest id that was given out in the range from ``first`` to the first of ``later``; 0 for none."""
+        end = later[0] if later else 1 << 62
+        rows = self._rows(
+            "SELECT max(last) FROM sequence WHERE name LIKE 'job_id%' AND last >= ? AND last < ?", (first, end)
+        )
+        return int(rows[0][0] or 0)
 
     def meta(self, name: str) -> str | None:
         """A word that the controller left under ``name``."""

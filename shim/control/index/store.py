@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shim.control.index.errors import IndexNewer, fault
@@ -43,6 +43,11 @@ _COLUMNS = (
 )
 _INSERT = f"INSERT INTO jobs ({', '.join(_COLUMNS)}, record) VALUES ({', '.join('?' * (len(_COLUMNS) + 1))})"
 _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)}, record = ? WHERE key = ?"
+
+_JOB_IDS = (
+    "job_id"  # the sequences of job ids: of a range its first id follows, one without is from before there were ranges
+)
+_NO_END = 1 << 62
 
 
 class Store:
@@ -79,21 +84,34 @@ class Store:
         finally:
             self._depth = 0
 
-    def next_job_id(self, cluster: str, first: int = 1, count: int = 1) -> int:
+    def next_job_id(self, first: int = 1, later: Sequence[int] = (), count: int = 1) -> int:
         """The first of ``count`` consecutive ids that were never given out and never will be; at least ``first``.
 
-        One sequence serves all clusters whose ids are issued here, so that an id alone names a job. Ids of rows that
-        came from elsewhere (``cluster`` numbered its jobs itself before) are stepped over.
+        Ids are counted in ranges, each with a sequence of its own: one begins at ``first``, others at ``later`` (rising). Clusters
+        of one range share its sequence, so that an id alone names a job. A range that is used up goes on in the next one.
+        Ids of rows that came from elsewhere (a real Slurm's) are stepped over.
         """
         with self.transaction():
-            last = self._execute("SELECT last FROM sequence WHERE name = 'job_id'").fetchone()
-            known = self._execute("SELECT max(job_id) FROM jobs WHERE cluster = ?", (cluster,)).fetchone()[0]
-            job_id = max(first, (last[0] if last else 0) + 1, (known or 0) + 1)
+            for begin, end in zip((first, *later), (*later, _NO_END)):
+                job_id = self._last_id(begin, end) + 1
+                if job_id + count <= end:
+                    break
             self._execute(
-                "INSERT INTO sequence VALUES ('job_id', ?) ON CONFLICT (name) DO UPDATE SET last = excluded.last",
-                (job_id + count - 1,),
+                "INSERT INTO sequence VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET last = excluded.last",
+                (f"{_JOB_IDS}.{begin}", job_id + count - 1),
             )
         return job_id
+
+    def _last_id(self, begin: int, end: int) -> int:
+        """The highest id of the range that was ever given out; the one before the range for none."""
+        given = self._execute(
+            "SELECT max(last) FROM sequence WHERE (name = ? OR name LIKE ?) AND last >= ? AND last < ?",
+            (_JOB_IDS, f"{_JOB_IDS}.%", begin, end),
+        ).fetchone()[0]
+        known = self._execute("SELECT max(job_id) FROM jobs WHERE job_id >= ? AND job_id < ?", (begin, end)).fetchone()[
+            0
+        ]
+        return max(begin - 1, given or 0, known or 0)
 
     def add_job(self, job: Job, token: str = "") -> Job:
         """Adds the row; the job with its key. ``token``: of a submission that must happen once (see ``submitted``)."""
@@ -118,8 +136,8 @@ class Store:
         """The jobs that fit ``query`` (default: all that have not ended), by key."""
         return self._reader.jobs(query or JobQuery())
 
-    def job(self, cluster: str, job_id: int) -> Job | None:
-        """The record that has exactly this id."""
+    def job(self, cluster: str | None, job_id: int) -> Job | None:
+        """The record that has exactly this id: of any cluster, the newest one, where none is named."""
         return self._reader.job(cluster, job_id)
 
     def array(self, cluster: str, array_job_id: int) -> list[Job]:

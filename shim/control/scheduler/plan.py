@@ -37,12 +37,17 @@ class Plan:
         self.expected: dict[int, tuple[float, tuple[str, ...]]] = {}
 
 
-def plan(pending: Sequence[Job], cluster: Cluster, running: Iterable[Job], now: float) -> Plan:
+def plan(
+    pending: Sequence[Job], cluster: Cluster, running: Iterable[Job], now: float, beside: Iterable[Job] = ()
+) -> Plan:
     """A pass over the ``pending`` jobs of ``cluster``; ``running`` are all that hold shares.
 
+    ``beside``: jobs of other clusters on the same machine: they hold their part of it.
     Held jobs, jobs whose begin time is to come and jobs with a dependency left only get their reason.
     """
     one = _Pass(cluster, running, now)
+    for job in beside:
+        one.hold(job)
     for job in in_order(pending, cluster):
         reason = _not_eligible(job, now) or one.consider(job)
         if reason is not None:
@@ -81,7 +86,11 @@ class _Pass:
         self.contended: set[str] = set()  # partitions in which some job waits for resources
         for job in running:
             self.count(job)
-            self.profile.hold(now, self.end_of(job), job.shares)
+            self.hold(job)
+
+    def hold(self, job: Job) -> None:
+        """A running job has its shares until its limit."""
+        self.profile.hold(self.now, self.end_of(job), job.shares)
 
     def end_of(self, job: Job) -> float:
         if not job.end_time:

@@ -100,7 +100,7 @@ class Profile:
 
     def __init__(self, cluster: Cluster, now: float) -> None:
         self.cluster = cluster
-        self.one_machine = cluster.settings.get("overcommit") == "machine"
+        self.one_machine = cluster.one_machine
         self.machine_cpus = max((node.cpus for node in cluster.nodes), default=0)
         self.machine_memory = max((node.memory for node in cluster.nodes), default=0)
         self._index = {node.name: index for index, node in enumerate(cluster.nodes)}

@@ -62,7 +62,7 @@ class _Placing:
         self.request = request
         self.wish = job_demand(request)
         self.rule = memory_rule(request, cluster, partition)
-        self.one_machine = cluster.settings.get("overcommit") == "machine"
+        self.one_machine = cluster.one_machine
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.rooms: dict[str, int] = {}
 

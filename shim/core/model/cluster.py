@@ -71,6 +71,7 @@ class Cluster(Value):
     max_array_size: int = 1001
     max_job_count: int = 10000
     first_job_id: int = 1
+    next_ranges: tuple[int, ...] = ()  # where the ranges of job ids behind this one's begin, rising
     kill_wait: int = 30  # seconds from TERM to KILL
     min_job_age: int = 300  # seconds an ended job stays in squeue -t all
     inactive_limit: int = 0
@@ -99,6 +100,11 @@ class Cluster(Value):
             if partition.name == name:
                 return partition
         return None
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether its nodes are one machine, whose CPUs, memory and GPUs are counted once."""
+        return self.settings.get("overcommit") == "machine"
 
     @property
     def default_partition(self) -> Partition | None:

@@ -115,9 +115,20 @@ def header(columns: Sequence[Column]) -> str:
 
 def rows(columns: Sequence[Column], items: Iterable[Any], view: Any) -> list[str]:
     """One line for each item."""
-    return [
-        "".join(
-            column.text(column.show(item, view), column.cut) if column.show else column.prefix for column in columns
+    return rows_by(columns, items, lambda item: view)
+
+
+def rows_by(columns: Sequence[Column], items: Iterable[Any], view_of: Callable[[Any], Any]) -> list[str]:
+    """One line for each item, each seen by the view that ``view_of`` gives for it."""
+    lines = []
+    for item in items:
+        view = view_of(item)
+        lines.append(
+            "".join(
+                [
+                    column.text(column.show(item, view), column.cut) if column.show else column.prefix
+                    for column in columns
+                ]
+            )
         )
-        for item in items
-    ]
+    return lines

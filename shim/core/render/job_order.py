@@ -50,11 +50,11 @@ def _job_id(job: Job) -> tuple[int, int]:
     return job.array_job_id or job.job_id, -1 if task is None else task
 
 
-def _keys(view: View) -> dict[str, Key]:
+def _keys(view_of: Callable[[Job], View]) -> dict[str, Key]:
     from shim.core.render.job_fields import LETTERS
 
     found: dict[str, Key] = {
-        letter: lambda job, show=show: show(job, view)  # type: ignore[misc]
+        letter: lambda job, show=show: show(job, view_of(job))  # type: ignore[misc]
         for letter, (_, show) in LETTERS.items()
         if letter in "abfgjknqrsuvwxzEHIJNOPRWXZ"
     }
@@ -69,15 +69,17 @@ def _keys(view: View) -> dict[str, Key]:
             "p": lambda job: job.priority,
             "Q": lambda job: job.priority,
             "S": lambda job: job.start_time or _FAR,
-            "e": lambda job: facts.end_time(job, view) or _FAR,
+            "e": lambda job: facts.end_time(job, view_of(job)) or _FAR,
             "V": lambda job: job.submit_time,
-            "M": lambda job: facts.time_used(job, view.now),
-            "l": lambda job: facts.time_limit(job, view) % (1 << 32),
-            "L": lambda job: facts.time_limit(job, view) % (1 << 32) * 60 - facts.time_used(job, view.now),
+            "M": lambda job: facts.time_used(job, view_of(job).now),
+            "l": lambda job: facts.time_limit(job, view_of(job)) % (1 << 32),
+            "L": lambda job: (
+                facts.time_limit(job, view_of(job)) % (1 << 32) * 60 - facts.time_used(job, view_of(job).now)
+            ),
             "D": lambda job: job.nodes,
             "C": lambda job: job.cpus,
             "c": lambda job: facts.min_cpus_per_node(job),
-            "m": lambda job: facts.min_memory(job, view)[0],
+            "m": lambda job: facts.min_memory(job, view_of(job))[0],
             "d": lambda job: job.request.tmp_disk or 0,
             "y": lambda job: job.request.nice,
             "U": lambda job: job.uid,
@@ -87,11 +89,11 @@ def _keys(view: View) -> dict[str, Key]:
     return found
 
 
-def ordered(jobs: list[Job], text: str, view: View) -> list[Job]:
+def ordered(jobs: list[Job], text: str, view_of: Callable[[Job], View]) -> list[Job]:
     """``jobs`` by the letters of ``text``, the first one counting most; letters that mean nothing are left out."""
     if text == DEFAULT:
         return sorted(jobs, key=lambda job: (job.partition, _state(job), -job.priority))
-    keys = _keys(view)
+    keys = _keys(view_of)
     found = list(jobs)
     for letter, reverse in reversed(letters(text)):
         key = keys.get(letter)

@@ -141,11 +141,13 @@ class Client:
 class Bench:
     """A controller in this process. ``settle`` runs the loop until nothing is left to do at this moment."""
 
-    def __init__(self, backend: FakeBackend, clock: Clock) -> None:
+    def __init__(self, backend: FakeBackend, clock: Clock, *others: FakeBackend) -> None:
         self.backend = backend
         self.clock = clock
         self.store: Store = open_store(paths.index_path())
-        self.controller = Controller(self.store, (backend.cluster,), lambda _cluster: backend, clock, 60.0)
+        by_name = {one.cluster.name: one for one in (backend, *others)}
+        shapes = tuple(one.cluster for one in by_name.values())
+        self.controller = Controller(self.store, shapes, lambda cluster: by_name[cluster.name], clock, 60.0)
         self.controller.observing.rest = 0.0
         self.controller.dispatcher.rest = 0.0  # a pass follows at once, however long the last one took
 
@@ -181,7 +183,7 @@ class Bench:
         return [result["error"] for result in reply["results"]]
 
     def job(self, job_id: int) -> Job:
-        job = self.store.job("local", job_id)
+        job = self.store.job(None, job_id)
         assert job is not None
         memory = self.controller.world.book.jobs.get(job.key)
         assert memory is None or memory == job, "what is in memory is what is committed"

@@ -83,13 +83,13 @@ def test_readers_see_each_commit_and_nothing_before_it(store: Store, path: str) 
 
 def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
     with pytest.raises(RuntimeError), store.transaction():
-        job_id = store.next_job_id("ref")
+        job_id = store.next_job_id()
         with store.transaction():  # part of the outer one
             store.add_job(reference.job(job_id), token="t")
         raise RuntimeError
     assert store.jobs() == []
     assert store.submitted("t") is None
-    assert store.next_job_id("ref") == 1
+    assert store.next_job_id() == 1
 
 
 def test_ids_are_unique_in_a_cluster_and_tokens_are_used_once(store: Store) -> None:
@@ -105,15 +105,31 @@ def test_ids_are_unique_in_a_cluster_and_tokens_are_used_once(store: Store) -> N
 
 def test_ids_are_never_given_out_again(path: str) -> None:
     store = open_store(path)
-    assert store.next_job_id("a", first=100) == 100
-    assert store.next_job_id("a", count=5) == 101
-    assert store.next_job_id("b") == 106
+    assert store.next_job_id(first=100) == 100
+    assert store.next_job_id(count=5) == 101
+    assert store.next_job_id() == 106
     store.add_job(reference.job(500, cluster="a"))
     store.close()
     store = open_store(path)
-    assert store.next_job_id("b") == 107
-    assert store.next_job_id("a") == 501
+    assert store.next_job_id() == 501
     assert reader_of(path).last_job_id() == 501
+    assert reader_of(path).last_job_id(1000) == 0
+
+
+def test_ranges_of_ids_are_counted_apart_and_never_overlap(store: Store) -> None:
+    low, high = (1, (1000,)), (1000, ())
+    assert [store.next_job_id(*low), store.next_job_id(*high), store.next_job_id(*low)] == [1, 1000, 2]
+    store.add_job(reference.job(997, cluster="elsewhere"))
+    assert [store.next_job_id(*low), store.next_job_id(*low)] == [998, 999]
+    # The low range is used up: its clusters go on in the next one.
+    assert [store.next_job_id(*low), store.next_job_id(*high), store.next_job_id(*low, count=3)] == [1001, 1002, 1003]
+    assert store.next_job_id(*high) == 1006
+
+
+def test_a_sequence_from_before_there_were_ranges_is_continued(store: Store) -> None:
+    with store.transaction():
+        store._execute("INSERT INTO sequence VALUES ('job_id', 41)")
+    assert [store.next_job_id(), store.next_job_id(1, (50,)), store.next_job_id(50)] == [42, 43, 50]
 
 
 def test_steps_belong_to_a_run(store: Store, path: str) -> None:

@@ -34,7 +34,7 @@ class LocalBackend:
         self._observer = observer
         if self._cluster.settings.get("isolation") == isolation.NAMESPACES:
             addresses = {node.name: node.address for node in self._cluster.nodes}
-            self._private = os.path.join(paths.ensure(paths.state_dir()), "private")
+            self._private = os.path.join(paths.ensure(paths.state_dir()), f"private.{self._cluster.name}")
             isolation.prepare(self._private, addresses, launchers.folder())
         return self._cluster
 

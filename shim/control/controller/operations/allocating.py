@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from shim.control.backends.base import Order
@@ -12,7 +13,8 @@ from shim.control.controller import spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations import cancelling
-from shim.control.controller.operations.submitting import cluster_named, submitted
+from shim.control.controller.operations.choosing import cluster_for
+from shim.control.controller.operations.submitting import submitted, submitter
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
@@ -37,7 +39,7 @@ class Allocations:
 
     async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """Submits, tells what happens to the job, answers at its end."""
-        cluster = cluster_named(self._world, message.get("cluster"))
+        cluster = cluster_for(self._world, message, partial(submitter, connection, message))
         job = submitted(self._world, connection, message, cluster)
         return await self._follow(job, connection, new=True)
 

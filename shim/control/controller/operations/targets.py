@@ -15,11 +15,12 @@ DENIED = "Access/permission denied"
 
 
 class Target(Value):
-    """A job, the task of an array, or (``step``) a step of either."""
+    """A job, the task of an array, or (``step``) a step of either; of ``cluster`` alone where one is named."""
 
     job_id: int
     task: int | None = None
     step: str | None = None
+    cluster: str | None = None
 
 
 def targets_of(message: dict[str, Any]) -> list[Target]:
@@ -33,11 +34,11 @@ def records(book: Book, target: Target) -> list[Job]:
     A task that is pending in its array's rest is meant by that rest.
     """
     if target.task is None:
-        job = book.find(target.job_id)
+        job = book.find(target.job_id, target.cluster)
         if job is None:
             return []
         return book.array(target.job_id, job.cluster) if job.array_job_id == target.job_id else [job]
-    array = book.array(target.job_id)
+    array = book.array(target.job_id, target.cluster)
     own = [job for job in array if job.array_task_id == target.task]
     return own or [job for job in array if is_rest_with(job, target.task)]
 

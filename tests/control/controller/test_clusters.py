@@ -1,0 +1,124 @@
+"""Several clusters under one controller: where submissions go, ids, one machine under two names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster, Node, Partition
+from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, Clock, FakeBackend, submission
+
+OTHER = Cluster(
+    name="other",
+    nodes=(Node(name="o1", cpus=8, memory=8000), Node(name="o2", cpus=8, memory=8000)),
+    partitions=(Partition(name="debug", nodes=("o1", "o2"), default=True), Partition(name="gpu", nodes=("o2",))),
+)
+MACHINE = {"overcommit": "machine"}
+
+Test = Callable[[Bench, FakeBackend], Coroutine[Any, Any, None]]
+
+
+def two(first: Cluster = CLUSTER, second: Cluster = OTHER) -> Callable[[Test], Callable[[Path], None]]:
+    """Runs an asynchronous test with a bench of two clusters; the second one's backend is its other argument."""
+
+    def made(test: Test) -> Callable[[Path], None]:
+        def run(state_dir: Path) -> None:
+            async def inside() -> None:
+                backend = FakeBackend(second)
+                box = await Bench(FakeBackend(first), Clock(), backend).open()
+                try:
+                    await test(box, backend)
+                finally:
+                    await box.close()
+
+            asyncio.run(inside())
+
+        run.__name__ = test.__name__
+        return run
+
+    return made
+
+
+async def went(box: Bench, cluster: str | None = None, home: str | None = None, **request: Any) -> str:
+    reply = await box.ask("submit", **submission(**request), cluster=cluster, home=home)
+    return str(reply["cluster"])
+
+
+@two()
+async def test_a_submission_goes_where_it_is_told_or_where_its_partition_is(box: Bench, other: FakeBackend) -> None:
+    assert await went(box) == "local"
+    assert await went(box, "other") == "other"
+    assert await went(box, partition="gpu") == "other"
+    assert await went(box, partition="debug") == "local"
+    assert await went(box, partition="debug,gpu") == "other", "it has both"
+    assert await went(box, home="other") == "other"
+    assert await went(box, home="other", partition="debug") == "other"
+    assert await went(box, "local", home="other") == "local"
+    assert await went(box, home="gone") == "local"
+    with pytest.raises(ShimError, match="No cluster 'nosuch' known by database"):
+        await went(box, "nosuch")
+    with pytest.raises(ShimError, match="invalid partition specified: nosuch"):
+        await went(box, partition="nosuch")
+
+
+@two()
+async def test_of_several_named_clusters_the_one_that_starts_the_job_first_gets_it(
+    box: Bench, other: FakeBackend
+) -> None:
+    assert await went(box, "other,local") == "other"
+    assert await went(box, "local,other", ntasks=8, min_nodes=1, max_nodes=1) == "other", "only there it fits"
+    assert await went(box, "local,other", min_nodes=4, exclusive="node", time_limit=60) == "local"
+    assert await went(box, "local,other", ntasks=1) == "other"
+    assert await went(box, "all", ntasks=1) == "other"
+    with pytest.raises(ShimError):
+        await went(box, "local,other", min_nodes=50)
+
+
+@two()
+async def test_ids_of_clusters_never_meet(box: Bench, other: FakeBackend) -> None:
+    ids = [await box.submit(), int((await box.ask("submit", **submission(), cluster="other"))["job_id"])]
+    assert ids == [1, 2]
+    assert [run.job_id for run in other.starts] == [2]
+    assert [run.job_id for run in box.backend.starts] == [1]
+    box.controller.world.book.forget_before(NOW + 1)
+    assert box.job(2).cluster == "other"
+
+
+@two(CLUSTER.replace(next_ranges=(5000,)), OTHER.replace(first_job_id=5000))
+async def test_each_range_has_its_own_sequence(box: Bench, other: FakeBackend) -> None:
+    there = submission()
+    found = [
+        await box.submit(),
+        (await box.ask("submit", **there, cluster="other"))["job_id"],
+        await box.submit(),
+        (await box.ask("submit", **submission(array="0-1"), cluster="other"))["job_id"],
+    ]
+    assert found == [1, 5000, 2, 5001]
+    assert sorted(run.job_id for run in other.starts) == [5000, 5001, 5002]
+
+
+@two(CLUSTER.replace(settings=MACHINE), OTHER.replace(settings=MACHINE))
+async def test_two_clusters_on_one_machine_count_it_once(box: Bench, other: FakeBackend) -> None:
+    first = await box.submit(ntasks=4)
+    waits = int((await box.ask("submit", **submission(ntasks=6), cluster="other"))["job_id"])
+    assert (box.job(first).state, box.job(waits).state) == ("CONFIGURING", "PENDING")
+    trial = await box.ask("submit", **submission(ntasks=4), cluster="other", test_only=True)
+    assert trial["processors"] == 4
+    box.backend.tell(first, "started")
+    box.backend.tell(first, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    assert box.job(waits).state == "CONFIGURING"
+
+
+@two()
+async def test_a_target_can_be_one_cluster_s_only(box: Bench, other: FakeBackend) -> None:
+    job_id = await box.submit()
+    wrong = {"job_id": job_id, "cluster": "other"}
+    assert await box.results("cancel", wrong) == ["Invalid job id specified"]
+    assert await box.results("hold", wrong) == ["Invalid job id specified"]
+    assert await box.results("cancel", {"job_id": job_id, "cluster": "local"}, client=Client()) == [None]
