@@ -103,12 +103,15 @@ class Local:
 
 
 @contextmanager
-def local_session(folder: Path, config: str = CONFIG) -> Iterator[dict[str, str]]:
+def local_session(
+    folder: Path, config: str = CONFIG, account: pwd.struct_passwd | None = None
+) -> Iterator[dict[str, str]]:
     """The environment in which the commands of this checkout use a cluster like the real one, with its state and
-    configuration below ``folder``. Nothing of it runs any more when the block is left."""
+    configuration below ``folder``. Nothing of it runs any more when the block is left. ``account``: who will use it, if
+    not the caller; the folder is theirs then."""
     (folder / "config.toml").write_text(config)
     environ = {
-        **_person(pwd.getpwuid(os.geteuid())),
+        **_person(account or pwd.getpwuid(os.geteuid())),
         "PATH": f"{ROOT / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "SHIM_STATE_DIR": str(folder / "state"),
         "SHIM_CONFIG": str(folder / "config.toml"),
@@ -121,27 +124,27 @@ def local_session(folder: Path, config: str = CONFIG) -> Iterator[dict[str, str]
     try:
         yield environ
     finally:
-        _end_session(environ)
+        _end_session(environ, account)
 
 
-def _end_session(environ: dict[str, str]) -> None:
+def _end_session(environ: dict[str, str], account: pwd.struct_passwd | None) -> None:
     mine = {"SHIM_STATE_DIR": environ["SHIM_STATE_DIR"]}
     if Path(environ["SHIM_STATE_DIR"]).exists():
-        _command(environ, "scancel", "-Q", "-u", environ["USER"])
-        wait_for(lambda: not _command(environ, "squeue", "-h").strip(), 20, 0.2)
-        _command(environ, "shim", "controller", "stop")
+        _command(environ, "scancel", "-Q", "-u", environ["USER"], account=account)
+        wait_for(lambda: not _command(environ, "squeue", "-h", account=account).strip(), 20, 0.2)
+        _command(environ, "shim", "controller", "stop", account=account)
     wait_for(lambda: not any(processes_with(mine)), 5, 0.1)
     for pid in list(processes_with(mine)):
         end_process(pid, 1)
 
 
-def _command(environ: dict[str, str], *command: str) -> str:
+def _command(environ: dict[str, str], *command: str, account: pwd.struct_passwd | None = None) -> str:
     """What a command of ours prints; "" when it cannot be run or hangs."""
     program = shutil.which(command[0], path=environ["PATH"])
     if program is None:
         return ""
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # type: ignore[call-overload]
             [program, *command[1:]],
             env=environ,
             stdin=subprocess.DEVNULL,
@@ -150,10 +153,18 @@ def _command(environ: dict[str, str], *command: str) -> str:
             text=True,
             timeout=30,
             cwd="/",
+            **person(account),
         )
     except subprocess.TimeoutExpired:
         return ""
-    return done.stdout
+    return str(done.stdout)
+
+
+def person(account: pwd.struct_passwd | None) -> dict[str, object]:
+    """Arguments for subprocess that make the command act as ``account``; None: as the caller."""
+    if account is None:
+        return {}
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def _person(account: pwd.struct_passwd) -> dict[str, str]:
@@ -182,9 +193,7 @@ def _run(case: Case, outer: Path, environ: dict[str, str], account: pwd.struct_p
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
-    person: dict[str, object] = {}
     if account is not None:
-        person = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         for path in (work, recorded, *work.rglob("*")):
             os.chown(path, account.pw_uid, account.pw_gid)
     failure = ""
@@ -197,7 +206,7 @@ def _run(case: Case, outer: Path, environ: dict[str, str], account: pwd.struct_p
         stderr=subprocess.PIPE,
         umask=0o022,
         start_new_session=True,
-        **person,
+        **person(account),
     )
     try:
         said = process.communicate(timeout=CASE_LIMIT)[1]

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from compat import headers
 from compat.case import load
 from compat.cluster import slurm
 from compat.run import judge
@@ -15,12 +16,21 @@ from compat.targets import RealSlurm
 SAMPLE = ("directive-errors", "hostlists", "mpi-layout", "option-errors", "refusals", "script-errors")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def real_slurm() -> None:
+    """A real Slurm; where there must be one, a test that is not run is no test passed."""
+    if os.geteuid() != 0 or not slurm.is_up():
+        refuse = pytest.fail if os.environ.get("SHIM_TEST_SLURM") else pytest.skip
+        refuse("no real Slurm: compat/cluster/slurm.py up (as root)")
+
+
 @pytest.mark.slurm
 @pytest.mark.parametrize("name", SAMPLE)
 def test_as_recorded(name: str) -> None:
-    if os.geteuid() != 0 or not slurm.is_up():
-        # Where there must be one, a test that is not run is no test passed.
-        refuse = pytest.fail if os.environ.get("SHIM_TEST_SLURM") else pytest.skip
-        refuse("no real Slurm: compat/cluster/slurm.py up (as root)")
     result = judge(load([name])[0], RealSlurm())
     assert result.verdict == "same", result.difference
+
+
+@pytest.mark.slurm
+def test_headers_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headers.main(["verify"]) == 0, capsys.readouterr().out
