@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _MOST_WAITING = 65535
 _LONGEST_UNIX = 107  # bytes that fit sockaddr_un with the final NUL
+_NO_IPV6 = (97, 99)  # EAFNOSUPPORT, EADDRNOTAVAIL
 FILE = "leader"  # of the run folder
 
 
@@ -45,8 +46,20 @@ def read_address(run_dir: str) -> dict[str, Any]:
 def listen(address: dict[str, Any]) -> tuple[_socket.socket, dict[str, Any]]:
     """A listening socket and its address (with the port that was taken, where 0 was given). OSError.
 
+    The host ``::`` stands for all addresses of both families; of IPv4 alone where the machine has no IPv6.
     A socket file that is there already is replaced: the caller holds the lock of whoever could have made it.
     """
+    if address.get("tcp", ("",))[0] == "::":
+        try:
+            return _listen(address)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+            address = {"tcp": ["0.0.0.0", address["tcp"][1]]}
+    return _listen(address)
+
+
+def _listen(address: dict[str, Any]) -> tuple[_socket.socket, dict[str, Any]]:
     server = _socket.socket(_family(address), _STREAM)
     try:
         if "unix" in address:
@@ -58,6 +71,8 @@ def listen(address: dict[str, Any]) -> tuple[_socket.socket, dict[str, Any]]:
         else:
             host, port = address["tcp"]
             server.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+            if host == "::":
+                server.setsockopt(_socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY, 0)  # both families
             server.bind((host, port))
             address = {"tcp": [host, server.getsockname()[1]]}
         # As many as the kernel allows: where the queue of a unix socket is full, an srun is turned away at once.

@@ -48,8 +48,19 @@ class RunSpec(Value):
     news: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()  # MiB enforced per node; 0 = not enforced
     rlimits: dict[str, tuple[int, int]] = {}  # RLIMIT_ name -> (soft, hard) of the submitter
-    listen: str = "unix"  # how the leader listens: "unix" (in the run folder) or "tcp:<port>"
+    listen: str = "unix"  # how the leader listens: "unix" (in the run folder) or "tcp:<port>" (all addresses; in pods)
+    barrier: int = 60  # seconds in which all agents must have found the leader
+    leader: str = ""  # the full DNS name of the leader's pod; the others' differ in the first label, their ``host``
+    heartbeat: int = 0  # seconds between two signs of life of agents on different machines; 0: one machine, no need
+    grace: int = 300  # seconds of silence after which a node is lost (SlurmdTimeout)
+    staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
+    echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
     _nested = {"job": Job, "cluster": Cluster, "nodes": RunNode}
+
+    @property
+    def apart(self) -> bool:
+        """Whether the agents are on different machines: a connection that ends before the start may then come back."""
+        return self.listen != "unix"
 
     @property
     def name(self) -> str:

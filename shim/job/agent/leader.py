@@ -36,12 +36,11 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-BARRIER_LIMIT = 60.0  # seconds in which the nodes of a run on one machine must check in
-
 
 class Leader:
     """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost(index)``:
-    a node's connection is lost; before anything follows from that.
+    a node's connection is lost; before anything follows from that. ``before_start(then)``: all nodes have checked in
+    (``checked_in``: with what), ``then()`` starts the run if they still are there.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
     """
@@ -58,6 +57,7 @@ class Leader:
     ) -> None:
         self.on_done: Callable[[], None] = _nothing
         self.on_node_lost: Callable[[int], None] = _nothing
+        self.before_start: Callable[[Callable[[], None]], None] = _at_once
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
         self.ended_by_uid: int | None = None
@@ -77,6 +77,8 @@ class Leader:
             loop, spec.limit, lead.lead if lead is not None else None, self._signal_before_limit, self._limit_reached
         )
         self.started = False
+        self.checked_in: dict[int, Message] = {}  # by node, what it said of itself
+        self._starting = False  # the start is being written down
         self._nodes: dict[int, Link] = {}
         self._stopped: set[int] = set()
         self._stopping = False
@@ -98,9 +100,9 @@ class Leader:
         word, _, port = self.spec.listen.partition(":")
         if word == "unix":
             address: Message = {"unix": os.path.join(self._run_dir, "leader.sock")}
-            self._loop.call_later(BARRIER_LIMIT, self._barrier_late)
         else:
-            address = {"tcp": ["0.0.0.0", int(port)]}
+            address = {"tcp": ["::", int(port)]}
+        self._loop.call_later(self.spec.barrier, self._barrier_late)
         server, address = listen(address)
         self._listener = Listener(
             self._loop, server, self._key, lambda session, hello: self.add_peer(SessionLink(session), hello["role"])
@@ -180,18 +182,34 @@ class Leader:
     def _node_first(self, link: Link, message: Message) -> None:
         index = message.get("index")
         known = isinstance(index, int) and 0 <= index < len(self.spec.nodes) and index not in self._nodes
-        if message["do"] != "check-in" or not known or self.started:
-            link.close()
+        if message["do"] != "check-in" or not known or self._starting:
+            link.send(
+                {"do": "refused", "why": "the run has started" if self._starting else "this node is there already"}
+            )
+            link.finish()
             return
         assert isinstance(index, int)
         self._nodes[index] = link
+        self.checked_in[index] = message
         self.steps.nodes[index] = link
         link.on_message = self._guarded(link, lambda message: self._node_message(index, message))
         link.on_data = lambda step, rank, stream, data: self.steps.node_data(index, step, rank, stream, data)
         link.on_close = lambda _reason: self._node_lost(index, link)
         if self._stopping:
             link.send({"do": "stop", "grace": 0})
-        elif len(self._nodes) == len(self.spec.nodes) and self.outcome is None:
+        elif self._all_there():
+            self.before_start(self._start_run)
+
+    def node_links(self) -> dict[int, Link]:
+        """The links of the nodes that have checked in, by index."""
+        return self._nodes
+
+    def _all_there(self) -> bool:
+        return len(self._nodes) == len(self.spec.nodes) and self.outcome is None
+
+    def _start_run(self) -> None:
+        if self._all_there() and not self._starting:
+            self._starting = True
             hosts = [node.host for node in self.spec.nodes]
             self.record.write("started", hosts=hosts, then=self._open_barrier)
 
@@ -224,6 +242,11 @@ class Leader:
     def _node_lost(self, index: int, link: Link) -> None:
         self._links.discard(link)
         if self._nodes.pop(index, None) is None:
+            return
+        if self.spec.apart and not self._starting and self.outcome is None:
+            self.steps.nodes.pop(
+                index, None
+            )  # nothing of the user's has run: it may come back, or another pod in its place
             return
         if index not in self._stopped:
             self.on_node_lost(index)
@@ -308,3 +331,8 @@ class Leader:
 
 def _nothing(*_event: object) -> None:
     """Nobody waits for it."""
+
+
+def _at_once(then: Callable[[], None]) -> None:
+    """Nothing to do before the start."""
+    then()

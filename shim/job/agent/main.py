@@ -29,6 +29,7 @@ from shim.job.spec import RunSpec
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    from typing import Any
 
     from shim.job.link import Link
 else:
@@ -37,7 +38,6 @@ else:
 TERMINATED = 143
 LOCK_PATIENCE = 0.3  # seconds: who looks whether an agent lives holds its lock for a moment
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between attempts to reach the leader; then the last of them again
-_LEADER_LIMIT = 60.0  # seconds in which a leader must be reachable
 
 
 def run(run_dir: str, index: int, bell: int | None = None, line: int | None = None) -> int:
@@ -60,8 +60,8 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
         if spec.isolate == "namespaces":
             _isolate(spec, index, run_dir)
         if index == 0:
-            return _LeadingAgent(spec, index, run_dir, key, subreaper, herald, line).run()
-        return _Agent(spec, index, run_dir, key, subreaper).run()
+            return LeadingAgent(spec, index, run_dir, key, subreaper, herald, line).run()
+        return Agent(spec, index, run_dir, key, subreaper).run()
     finally:
         os.close(lock)
 
@@ -106,7 +106,7 @@ def _isolate(spec: RunSpec, index: int, run_dir: str) -> None:
         log(run_dir, index, f"no namespaces: {error}")
 
 
-class _Agent:
+class Agent:
     """A node that is not the leader: it looks for the leader, then obeys it."""
 
     def __init__(self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool) -> None:
@@ -118,7 +118,7 @@ class _Agent:
         self._belongings = Belongings(run_dir, subreaper)
         self._node: Node | None = None
         self._code = 0
-        self._deadline = self._loop.now() + _LEADER_LIMIT
+        self._deadline = self._loop.now() + spec.barrier
 
     def run(self) -> int:
         """Work until the end; the exit code."""
@@ -143,13 +143,16 @@ class _Agent:
 
     def _connect(self, attempt: int) -> None:
         try:
-            address = read_address(self._run_dir)
-            session = open_session(self._loop, address, self._key, "node", index=self._index)
+            session = open_session(self._loop, self._address(), self._key, "node", index=self._index)
         except (OSError, ValueError) as error:
             self._try_again(attempt, str(error))
             return
         session.on_open = lambda _hello: self._connected(SessionLink(session))
         session.on_close = lambda reason: self._try_again(attempt, reason)
+
+    def _address(self) -> dict[str, Any]:
+        """Where the leader listens. OSError or ValueError while that is not known."""
+        return read_address(self._run_dir)
 
     def _try_again(self, attempt: int, why: str) -> None:
         if self._loop.now() > self._deadline:
@@ -196,7 +199,7 @@ class _Agent:
         self._loop.stop()
 
 
-class _LeadingAgent(_Agent):
+class LeadingAgent(Agent):
     """The first node: leader and node in one process, over a link inside it."""
 
     def __init__(

@@ -32,11 +32,18 @@ _LAST_OUTPUT = 5.0  # seconds that the end of a job waits for a leader (a stoppe
 class Node:
     """Node ``index`` of a run at its end of ``link``. ``on_lost(reason)``: the leader is gone; everything has been sent KILL, and
     ``on_clear()`` follows when nothing is left. ``on_clear`` also comes after an ordered stop. ``before_stopped()``: what else to clean.
+    ``returns``: before the start a lost leader is looked for again, so that nothing is stopped then. ``on_refused(why)``: the leader
+    does not take this node. ``on_start()``: before the barrier opens here. ``adapt``: makes tasks' environments fit this node. ``on_peers(hosts)``: address, full name and name of each node, told before the start.
     """
 
     def __init__(self, spec: RunSpec, index: int, run_dir: str, loop: Loop, link: Link, belongings: Belongings) -> None:
         self.on_lost: Callable[[str], None] = _ignore
         self.on_clear: Callable[[], None] = _ignore
+        self.on_refused: Callable[[str], None] = _ignore
+        self.on_peers: Callable[[list[list[str]]], None] = _ignore
+        self.returns = False
+        self.adapt: Callable[[dict[str, str]], dict[str, str]] | None = None
+        self.on_start: Callable[[], None] = _ignore
         self.before_stopped: Callable[[], None] = _ignore
         self._spec = spec
         self._index = index
@@ -59,6 +66,8 @@ class Node:
             "window": self._window,
             "credit": self._credit,
             "stop": lambda message: self.stop(message["grace"]),
+            "refused": lambda message: self.on_refused(message["why"]),
+            "peers": lambda message: self.on_peers(message["hosts"]),
         }
         link.on_message = self._message
         link.on_data = self._data
@@ -69,10 +78,15 @@ class Node:
         """Whether a stop is complete."""
         return self._clear
 
-    def check_in(self) -> None:
-        """Tell the leader that the node is there."""
+    @property
+    def started(self) -> bool:
+        """Whether the leader has opened the barrier."""
+        return self._started
+
+    def check_in(self, **more: object) -> None:
+        """Tell the leader that the node is there; ``more``: what a pod tells of itself."""
         boot = rawfile.read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
-        self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": boot})
+        self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": boot, **more})
 
     # The leader's words
 
@@ -88,6 +102,7 @@ class Node:
             self._link.send({"do": "credit", "step": step, "bytes": len(data), "stream": "in"})
 
     def _start(self, _message: dict[str, Any]) -> None:
+        self.on_start()
         self._started = True
 
     def _launch(self, message: dict[str, Any]) -> None:
@@ -97,6 +112,8 @@ class Node:
         step = NodeStep(number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._drained)
         self._steps[number] = step
         self._memory.start()
+        if self.adapt is not None:
+            message = dict(message, environment=self.adapt(message["environment"]))
         step.launch(message, self._spec.rlimits, self._run_dir)
 
     def _signal(self, message: dict[str, Any]) -> None:
@@ -117,7 +134,8 @@ class Node:
             self._steps[message["step"]].output.credit(message["bytes"])
 
     def _lost(self, reason: str) -> None:
-        self.stop(0)
+        if self._started or not self.returns:
+            self.stop(0)
         self.on_lost(reason)
 
     # Steps

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shim.core.model.request import SignalRequest
-from shim.job.agent.leader import BARRIER_LIMIT, Leader
+from shim.job.agent.leader import Leader
 from shim.job.wire import BATCH
 from tests.job.agent.leader_scene import Scene
 from tests.job.run_folder import spec_of
@@ -60,7 +60,7 @@ def test_the_batch_script_is_launched_on_the_first_node(scene: Maker) -> None:
 def test_nodes_that_never_come_fail_the_job(scene: Maker) -> None:
     run = scene(nodes=2)
     run.nodes[0].say("check-in", index=0, pid=1, boot="b")
-    run.advance(BARRIER_LIMIT + 1)
+    run.advance(run.spec.barrier + 1)
     assert run.nodes[0].last("stop")
     run.nodes[0].say("stopped")
     run.turn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from tests.support import wait_until
 
 AGENT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent import main; "
-    "main._LEADER_LIMIT = float(sys.argv[4]); sys.exit(main.run(sys.argv[2], int(sys.argv[3])))"
+    "sys.exit(main.run(sys.argv[2], int(sys.argv[3])))"
 )
 
 
@@ -47,10 +48,12 @@ class Scene:
         for index in range(len(self.spec.nodes)):
             self.pids.append(server.ask({"run_dir": self.run_dir, "index": index})["pid"])
 
-    def start_child(self, index: int, limit: float = 60.0) -> subprocess.Popen[bytes]:
+    def start_child(self, index: int, limit: int = 60) -> subprocess.Popen[bytes]:
         """One agent as a child, for its exit code; ``limit``: how long it looks for its leader."""
+        spec = self.spec.replace(barrier=limit)
+        Path(self.run_dir, "spec.json").write_text(json.dumps(spec.to_dict()))
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", AGENT, str(ROOT), self.run_dir, str(index), str(limit)],
+            [sys.executable, "-I", "-S", "-c", AGENT, str(ROOT), self.run_dir, str(index)],
             stdin=subprocess.DEVNULL,
         )
         self.processes.append(process)
@@ -184,7 +187,7 @@ def test_a_leader_that_is_told_to_end(scenes: Any) -> None:
 
 def test_a_node_without_a_leader_gives_up(scenes: Any) -> None:
     scene = scenes("echo never")
-    assert scene.start_child(1, limit=0.0).wait(30) == 1
+    assert scene.start_child(1, limit=0).wait(30) == 1
     assert "the leader cannot be reached" in scene.log(1)
 
 

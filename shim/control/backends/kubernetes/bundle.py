@@ -1,0 +1,137 @@
+"""The agent's code as one archive for a ConfigMap, and the command line of a container that runs it.
+
+The archive holds the packages core, job and commands (docs/pods.md), with byte code for this interpreter's version beside
+the sources: an image with the same Python starts 50 ms sooner, any other from 3.9 on compiles what it needs. The same
+sources and interpreter give the same bytes, so that all users of a version share one ConfigMap in a namespace.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import io
+import marshal
+import os
+import zipfile
+import zlib
+
+from shim.core.value import Value
+from shim.job.pod import places
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
+MOST = 900 * 1024  # bytes; a ConfigMap takes 1 MiB, and base64 is not counted
+_PACKAGES = ("shim/core", "shim/job", "shim/commands")
+_SINGLE = ("shim/__init__.py", "shim/dispatch.py", "shim/main.py")
+_PRECOMPILED = ("shim/core", "shim/job")  # what an agent loads; commands come after the start
+_NOT_PRECOMPILED = ("shim/core/options", "shim/core/render", "shim/job/steps/")
+_BEGINNING = (1980, 1, 1, 0, 0, 0)  # the time of every file
+# Tried in this order. "python" last: it may be a Python 2.
+INTERPRETERS = (
+    "python3",
+    "/usr/bin/python3",
+    "/usr/local/bin/python3",
+    "/opt/conda/bin/python3",
+    "/opt/venv/bin/python3",
+    "/usr/libexec/platform-python",
+    *(f"python3.{minor}" for minor in range(15, 8, -1)),
+)
+NO_PYTHON = "the image has no python3: slurm-shim's agent needs Python 3.9 or later in the image (docs/pods.md)"
+_SHELL = """\
+boot=$0
+while [ $# -gt 0 ]; do
+    python=$1
+    shift
+    command -v "$python" >/dev/null 2>&1 && exec "$python" -I -S -c "$boot" "$@"
+done
+if command -v python >/dev/null 2>&1 && python -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+    exec python -I -S -c "$boot"
+fi
+text='{text}'
+echo "$text" >"${{SHIM_POD_ROOT:-/dev}}/termination-log"
+echo "$text" >&2
+exit 127
+"""
+
+
+class Bundle(Value):
+    """``archive``: the bytes of agent.zip; ``digest``: their SHA-256, hex."""
+
+    archive: bytes
+    digest: str
+
+
+_made: list[Bundle] = []
+
+
+def bundle() -> Bundle:
+    """This installation's; made once in a process (0.3 s). OSError."""
+    if not _made:
+        archive = _archive(ROOT)
+        _made.append(Bundle(archive=archive, digest=hashlib.sha256(archive).hexdigest()))
+    return _made[0]
+
+
+def container_command() -> list[str]:
+    """The command of the container ``agent``: finds an interpreter, checks the archive, runs it.
+
+    Exit codes of its own: 127 no fitting Python, 126 the archive is not the right one; with the reason as termination message.
+    """
+    shell = _SHELL.format(text=NO_PYTHON.replace("'", ""))
+    return ["/bin/sh", "-c", shell, _boot_text(), *INTERPRETERS]
+
+
+def relay_command() -> list[str]:
+    """The command for pods/exec that reaches the leader of a pod: frames on stdin and stdout."""
+    return [places.Places(places.ROOT, "").relay]
+
+
+def _boot_text() -> str:
+    """The source of ``shim.job.pod.boot``, without what only a reader needs."""
+    with open(os.path.join(ROOT, "shim/job/pod/boot.py"), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.unparse(tree)
+
+
+def _archive(root: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted([*_SINGLE, *_sources(root)]):
+            with open(os.path.join(root, name), "rb") as file:
+                source = file.read()
+            _add(archive, name, source)
+            if name.startswith(_PRECOMPILED) and not name.startswith(_NOT_PRECOMPILED):
+                _add(archive, _cached(name), _byte_code(name, source))
+    content = buffer.getvalue()
+    if len(content) > MOST:
+        raise OSError(f"the agent's archive has {len(content)} bytes: more than {MOST} do not fit a ConfigMap")
+    return content
+
+
+def _sources(root: str) -> list[str]:
+    found = []
+    for package in _PACKAGES:
+        for folder, folders, names in os.walk(os.path.join(root, package)):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            found += [os.path.relpath(os.path.join(folder, name), root) for name in names if name.endswith(".py")]
+    return found
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, _BEGINNING)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, content, compresslevel=zlib.Z_BEST_COMPRESSION)
+
+
+def _cached(name: str) -> str:
+    return os.path.relpath(importlib.util.cache_from_source("/" + name, optimization=""), "/")
+
+
+def _byte_code(name: str, source: bytes) -> bytes:
+    """What the interpreter would cache, tied to no time of a file: the digest of the archive vouches for both."""
+    code = compile(source, f"{places.ROOT}/run/code/{name}", "exec", dont_inherit=True, optimize=0)
+    unchecked = (1).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)

@@ -1,0 +1,92 @@
+"""The first code of the agent's container, passed to the interpreter as text (python3 -c), not imported by anything.
+
+Any Python 3 must be able to read it: it may find itself in one that is too old for all the rest. Its arguments are the
+interpreters to be tried after this one. It checks the archive's digest, unpacks it, and is then the agent.
+"""
+
+import os
+import sys
+
+ROOT = os.environ.get("SHIM_POD_ROOT") or "/opt/shim"
+OWN = os.environ.get("SHIM_POD_ROOT") or "/dev"
+
+
+def end(text: str, code: int) -> None:
+    """Says where Kubernetes shows it why there is no agent, and ends."""
+    for name in (OWN + "/termination-log", "/dev/stderr"):
+        try:
+            with open(name, "w") as file:
+                file.write(text + "\n")
+        except OSError:
+            continue
+    os._exit(code)
+
+
+def next_interpreter() -> None:
+    """Becomes the next one that is there."""
+    with open("/proc/self/cmdline", "rb") as file:
+        source = file.read().split(b"\0")[4]
+    others = sys.argv[1:]
+    while others:
+        name = others.pop(0)
+        try:
+            os.execvp(name, [name, "-I", "-S", "-c", source.decode(), *others])
+        except OSError:
+            continue
+    end("the image's Python is " + sys.version.split()[0] + ": slurm-shim needs python3, version 3.9 or later", 127)
+
+
+def sha256(data: bytes) -> str:
+    """Hex. By the interpreter's bare module: OpenSSL takes 10 ms to load."""
+    for name in ("_sha2", "_sha256"):
+        try:
+            return __import__(name).sha256(data).hexdigest()  # type: ignore[no-any-return]
+        except ImportError:
+            continue
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def unpack(data: bytes, folder: str) -> None:
+    """Makes the files of the archive. The module zipfile takes longer to load than all of this."""
+    from struct import unpack_from
+    from zlib import decompress
+
+    made = set()
+    count, _, at = unpack_from("<HLL", data, data.rindex(b"PK\5\6") + 10)
+    for _ in range(count):
+        method, packed, _, name, extra, comment = unpack_from("<H8xLLHHH", data, at + 10)
+        (local,) = unpack_from("<L", data, at + 42)
+        path = folder + "/" + data[at + 46 : at + 46 + name].decode("ascii")
+        begin = local + 30 + sum(unpack_from("<HH", data, local + 26))
+        content = data[begin : begin + packed]
+        parent = path.rpartition("/")[0]
+        if parent not in made:
+            os.makedirs(parent, 0o755, exist_ok=True)
+            made.add(parent)
+        with open(path, "wb", 0) as file:
+            file.write(decompress(content, -15) if method else content)
+        at += 46 + name + extra + comment
+
+
+def main() -> None:
+    """Does not return."""
+    if sys.version_info < (3, 9):  # noqa: UP036 - it is whatever python3 the image has
+        next_interpreter()
+    try:
+        with open(ROOT + "/agent/agent.zip", "rb") as file:
+            data = file.read()
+        if sha256(data) != os.environ.get("SHIM_AGENT_DIGEST"):
+            end("the agent's code in the ConfigMap is not what this job was submitted with", 126)
+        unpack(data, ROOT + "/run/code")
+    except OSError as error:
+        end("the agent's code cannot be unpacked: " + str(error), 126)
+    sys.path.insert(0, ROOT + "/run/code")
+    from shim.job.pod.main import agent
+
+    agent()
+
+
+if __name__ == "__main__":
+    main()

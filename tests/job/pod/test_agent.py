@@ -1,0 +1,122 @@
+"""Whole runs in pods that are played here: the archive, the container command, the way to the leader, the start, the end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+
+from tests.job.pod.pods import Pods
+from tests.support import wait_until
+
+Maker = Callable[..., Pods]
+
+
+def test_one_pod_runs_a_script(pods: Maker) -> None:
+    job = pods(script='#!/bin/sh\necho "$IMAGE_SAYS from $(pwd)"\ncommand -v srun\nexit 3\n')
+    job.start_all()
+    assert job.ended() == 3
+    assert job.out.read_text() == f"hello from {job.work_dir}\n{job.root(0)}/run/bin/srun\n"
+    assert job.line("ended")["state"] == "FAILED"
+
+
+def test_two_pods_meet_and_srun_reaches_both(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\nsrun -N2 -l sh -c 'echo $SLURMD_NODENAME'\n")
+    job.start_all()
+    assert [job.ended(0), job.ended(1)] == [0, 0]
+    assert sorted(job.out.read_text().splitlines()) == ["0: slurm-7-0", "1: slurm-7-1"]
+    assert "127.0.0.2\tslurm-7-1.slurm.test.svc.cluster.local\tslurm-7-1\n" in (job.root(0) / "hosts").read_text()
+    assert "127.0.0.1\tslurm-7-0.slurm.test.svc.cluster.local\tslurm-7-0\n" in (job.root(1) / "hosts").read_text()
+
+
+def test_nobody_asks_the_question_that_programs_ask(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\ntrue\n")
+    job.start_all()
+    assert job.ended(0) == 0
+    assert (1, False, False) not in [question[1:] for question in job.dns.asked]
+
+
+def test_nothing_starts_before_the_last_pod_is_there(pods: Maker) -> None:
+    job = pods(nodes=3, script="#!/bin/sh\ntrue\n")
+    job.start(0)
+    job.start(1)
+    wait_until(lambda: (job.run_dir(1) / "leader").exists(), "the second pod has found the first")
+    assert job.journal() == []
+    job.start(2)
+    assert job.ended(0) == 0
+    assert [line["kind"] for line in job.journal()][:1] == ["started"]
+
+
+def test_a_pod_that_goes_before_the_start_may_be_replaced(pods: Maker) -> None:
+    job = pods(nodes=3, script="#!/bin/sh\ntrue\n")
+    job.start(0)
+    job.start(1)
+    wait_until(lambda: (job.run_dir(1) / "leader").exists(), "the second pod has found the first")
+    job.processes[1].send_signal(signal.SIGTERM)
+    assert job.ended(1) == 143
+    job.said(1)
+    job.root(1).rename(job.folder / "gone")
+    job.start(1, SHIM_POD_UID="another")
+    job.start(2)
+    assert job.ended(0) == 0
+
+
+def test_a_pod_made_after_the_start_gets_no_part(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.1; done\n")
+    job.start_all()
+    job.line("started")
+    job.root(1).rename(job.folder / "first")  # the real one goes on; another takes its place
+    first = job.processes[1]
+    late = job.start(1, SHIM_POD_UID="another")
+    assert late.wait(60) == 1
+    assert "the run has started" in job.termination(1)
+    late.communicate()
+    (job.work_dir / "go").touch()
+    job.processes[1] = first
+    assert [job.ended(0), job.ended(1)] == [0, 0]
+
+
+def test_a_worker_without_its_leader_ends(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\nsrun -N2 sleep 1000\n")
+    job.start_all()
+    job.line("step")
+    job.processes[0].kill()
+    assert job.ended(1) == 1
+
+
+def test_term_from_outside_ends_the_tasks_and_is_143(pods: Maker) -> None:
+    job = pods(script="#!/bin/sh\ntrap 'echo term; exit 0' TERM\nsleep 1000 & wait\n")
+    job.start_all()
+    job.line("started")
+    wait_until(job.out.exists, "the script runs")
+    job.processes[0].send_signal(signal.SIGTERM)
+    assert job.ended() == 143
+    assert job.line("ended")["state"] == "NODE_FAIL"
+
+
+def test_code_that_is_not_the_right_one_is_not_run(pods: Maker) -> None:
+    job = pods(script="#!/bin/sh\ntrue\n")
+    job.start(0, SHIM_AGENT_DIGEST="0" * 64)
+    assert job.ended() == 126
+    assert "not what this job was submitted with" in job.termination()
+    assert not (job.root(0) / "run/code").exists()
+
+
+def test_an_image_without_python_says_so(pods: Maker) -> None:
+    job = pods(script="#!/bin/sh\ntrue\n")
+    job.start(0, "/nowhere/python3", PATH=str(job.folder))
+    assert job.ended() == 127
+    assert "the image has no python3" in job.termination()
+
+
+def test_an_image_whose_python_is_too_old_says_so(pods: Maker) -> None:
+    job = pods(script="#!/bin/sh\ntrue\n")
+    old = job.folder / "old"
+    old.write_text(
+        f"#!/bin/sh\nboot=$4\nshift 4\n"
+        f'exec {sys.executable} -I -S -c "import sys\nsys.version_info = (3, 6, 8)\n$boot" "$@"\n'
+    )
+    old.chmod(0o755)
+    job.start(0, str(old), "/nowhere/python3", sys.executable)
+    assert job.ended() == 127
+    assert "needs python3, version 3.9 or later" in job.termination()
