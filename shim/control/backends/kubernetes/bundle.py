@@ -134,4 +134,6 @@ def _byte_code(name: str, source: bytes) -> bytes:
     """What the interpreter would cache, tied to no time of a file: the digest of the archive vouches for both."""
     code = compile(source, f"{places.ROOT}/run/code/{name}", "exec", dont_inherit=True, optimize=0)
     unchecked = (1).to_bytes(4, "little")
-    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)
+    return (
+        importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code, 2)
+    )  # later formats depend on who else holds a string
