@@ -1,0 +1,226 @@
+"""Who speaks to which API server, and how: kubeconfig or the pod's service account → address, TLS, credentials.
+
+The only module that imports the packages ``kubernetes`` and ``urllib3``, and only when a login is made: together they cost more than
+150 ms and 40 MB. Of ``kubernetes`` it takes what reads configurations and refreshes credentials, never its models.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shim.control.backends.kubernetes.errors import AccessError
+
+if TYPE_CHECKING:
+    import urllib3
+
+_POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+_CREDENTIAL_LIFE = 10.0  # seconds one is used without asking for it again: an exec plugin may take one to answer
+_PLUGIN_LIMIT = 60.0  # seconds to wait for another thread that asks the plugin
+# A peer that is gone without a word is noticed within a minute, whether we wait for it or send to it.
+SOCKET_OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000),
+]
+
+
+class Login:
+    """One reading of the configuration. Its methods may be called from any thread."""
+
+    def __init__(self, configuration: Any, namespace: str, files: list[str]) -> None:
+        self.server = str(configuration.host).rstrip("/")
+        self.namespace = namespace
+        self.tls = _tls(configuration) if self.server.startswith("https") else None
+        self.tls_name: str | None = getattr(configuration, "tls_server_name", None)
+        self.proxy = _proxy(configuration, self.server)
+        self.pool = self._pool()
+        self._configuration = configuration
+        self._lock = threading.Lock()
+        self._credential: str | None = None
+        self._asked = float("-inf")
+        self._files = _stamps(files)
+
+    def _pool(self) -> urllib3.PoolManager:
+        import urllib3
+
+        settings: dict[str, Any] = {"maxsize": 16, "retries": False, "socket_options": SOCKET_OPTIONS}
+        if self.tls is not None:
+            settings["ssl_context"] = self.tls
+        if self.tls_name:
+            settings["server_hostname"] = self.tls_name
+        return urllib3.ProxyManager(self.proxy, **settings) if self.proxy else urllib3.PoolManager(**settings)
+
+    def credential(self) -> str | None:
+        """The Authorization header, refreshed when it has expired; None: by certificate, or anonymous. Raises AccessError."""
+        if not self._lock.acquire(timeout=_PLUGIN_LIMIT):
+            raise AccessError("the credential plugin of the kubeconfig does not answer")
+        try:
+            if time.monotonic() - self._asked > _CREDENTIAL_LIFE:
+                # "BearerToken" since version 32 of the package, "authorization" before.
+                ask = self._configuration.get_api_key_with_prefix
+                self._credential = ask("BearerToken") or ask("authorization")
+                self._asked = time.monotonic()
+            return self._credential
+        except Exception as problem:
+            raise AccessError(f"no credentials: {problem}") from problem
+        finally:
+            self._lock.release()
+
+    def stale(self) -> bool:
+        """The configuration has been written since it was read."""
+        return _stamps(list(self._files)) != self._files
+
+    def close(self) -> None:
+        """Closes the idle connections."""
+        self.pool.clear()
+
+
+def load(kubeconfig: str | None, context: str | None) -> Login:
+    """Reads the configuration as kubectl would: the given file(s), $KUBECONFIG, ~/.kube/config, the pod's service account.
+
+    Blocks; may run the user's credential plugin. Raises AccessError.
+    """
+    named = kubeconfig or os.environ.get("KUBECONFIG", "")
+    files = [os.path.expanduser(file) for file in (named or "~/.kube/config").split(os.pathsep) if file]
+    present = [file for file in files if os.path.exists(file)]
+    if present:
+        return _from_files(present, context)
+    if not kubeconfig and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _from_pod()
+    if named:
+        raise AccessError(f'no kubeconfig: "{named}" does not exist')
+    raise AccessError("no kubeconfig: KUBECONFIG is not set and there is no ~/.kube/config")
+
+
+def _from_files(files: list[str], context: str | None) -> Login:
+    name = os.pathsep.join(files)
+    for file in files:
+        try:
+            Path(file).read_bytes()
+        except OSError as problem:
+            raise AccessError(f'kubeconfig "{file}" cannot be read: {problem.strerror}') from problem
+    config, configuration_class = _package()
+    words = _Words()
+    try:
+        with words:
+            chosen = _context(config, name, context)
+            configuration = configuration_class()
+            config.load_kube_config(name, context=chosen["name"], client_configuration=configuration)
+            login = Login(configuration, chosen["context"].get("namespace") or "default", files)
+    except AccessError:
+        raise
+    except Exception as problem:  # whatever the package makes of a file that is wrong somewhere
+        raise AccessError(f'kubeconfig "{name}": {_one_line(problem)}') from problem
+    finally:
+        _remove_key_files()
+    if words.heard:
+        # The package logs the failure of a credential plugin and goes on without credentials.
+        raise AccessError(f'kubeconfig "{name}": {words.heard[-1]}')
+    return login
+
+
+def _context(config: Any, name: str, wanted: str | None) -> dict[str, Any]:
+    if wanted is None:
+        return dict(config.list_kube_config_contexts(name)[1])
+    # That function insists on a current context, which a file need not have when one is named.
+    merged = config.kube_config.KubeConfigMerger(name).config
+    contexts = [] if merged is None else [one.value for one in merged["contexts"]]
+    for one in contexts:
+        if one["name"] == wanted:
+            return dict(one)
+    known = ", ".join(sorted(str(one["name"]) for one in contexts)) or "none"
+    raise AccessError(f'kubeconfig "{name}" has no context "{wanted}" (it has: {known})')
+
+
+def _from_pod() -> Login:
+    config, configuration_class = _package()
+    try:
+        configuration = configuration_class()
+        config.incluster_config.InClusterConfigLoader(
+            config.incluster_config.SERVICE_TOKEN_FILENAME, config.incluster_config.SERVICE_CERT_FILENAME
+        ).load_and_set(configuration)
+        return Login(configuration, Path(_POD_NAMESPACE).read_text().strip(), [])
+    except (config.ConfigException, OSError) as problem:
+        raise AccessError(f"no kubeconfig, and the pod's service account: {_one_line(problem)}") from problem
+
+
+def _tls(configuration: Any) -> ssl.SSLContext:
+    # Made once, not for every connection; and not by create_default_context, whose 15 ms go into the system's authorities.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif configuration.ssl_ca_cert:
+        context.load_verify_locations(configuration.ssl_ca_cert)
+    else:
+        context.load_default_certs()
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return context
+
+
+def _proxy(configuration: Any, server: str) -> str | None:
+    host = urllib.parse.urlsplit(server).netloc
+    without = getattr(configuration, "no_proxy", None) or ""
+    if not configuration.proxy or urllib.request.proxy_bypass_environment(host, {"no": without}):  # type: ignore[attr-defined]
+        return None
+    return str(configuration.proxy)
+
+
+def _package() -> tuple[Any, Any]:
+    # Not by an import statement: whether the package says its types depends on its version.
+    config = importlib.import_module("kubernetes.config")
+    return config, importlib.import_module("kubernetes.client").Configuration
+
+
+def _remove_key_files() -> None:
+    """Certificates and keys that stood in the kubeconfig were written to files for OpenSSL; it has read them."""
+    importlib.import_module("kubernetes.config.kube_config")._cleanup_temp_files()
+
+
+def _stamps(files: list[str]) -> dict[str, tuple[int, int] | None]:
+    stamps: dict[str, tuple[int, int] | None] = {}
+    for file in files:
+        try:
+            found = os.stat(file)
+            stamps[file] = (found.st_mtime_ns, found.st_ino)
+        except OSError:
+            stamps[file] = None
+    return stamps
+
+
+def _one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+class _Words(logging.Handler):
+    """What this thread logs as an error while it is in force."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self._thread and record.name == "root":
+            self.heard.append(" ".join(record.getMessage().split()))
+
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
