@@ -9,24 +9,26 @@ from shim.admin.judge import Found, judge, read_script
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
+from shim.core.options.grammar import Grammar
 from shim.core.options.merge import read_line
-from shim.core.options.support import fate_of
+from shim.core.options.support import fate
 
 
 def report(argv: Sequence[str], out: TextIO) -> bool:
     """Writes the explanation of ``argv`` (sbatch's options, the script, its arguments); False if it would be refused."""
-    found, words = read_line("sbatch", argv)
+    grammar = site.grammar()
+    found, words = read_line("sbatch", argv, grammar)
     if not words:
         raise ShimError("error: no script given")
     text = read_script(words[0])
     cluster = site.cluster()
     out.write(f"{words[0]} on cluster {cluster.name} ({cluster.backend}):\n")
-    for place, words_, options in _sources(text, words[0], found):
+    for place, words_, options in _sources(text, words[0], found, grammar):
         out.write(f"\n{place}: {words_}\n")
         for option, value in options:
-            fate, reason = fate_of(option.field, cluster.backend)
+            what, reason = fate(option, cluster.backend)
             shown = f"--{option.long}" + (f"={value}" if value is not None else "")
-            out.write(f"    {fate:<12} {shown}" + (f": {reason}" if reason else "") + "\n")
+            out.write(f"    {what:<12} {shown}" + (f": {reason}" if reason else "") + "\n")
     verdict = judge(words, cluster, found)
     if verdict.accepted:
         out.write("\nIt would be accepted")
@@ -38,11 +40,11 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     return False
 
 
-def _sources(text: str, name: str, found: Found) -> Iterator[tuple[str, str, Found]]:
+def _sources(text: str, name: str, found: Found, grammar: Grammar) -> Iterator[tuple[str, str, Found]]:
     """Each directive, variable and the command line: where it stands, its text, its options."""
     for number, words in script.directives(text, name):
         try:
-            options, _rest = read_line("sbatch", words)
+            options, _rest = read_line("sbatch", words, grammar)
         except ShimError:
             options = []  # told at the end, in sbatch's words
         yield f"line {number}", "#SBATCH " + " ".join(words), options

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
+from shim.control import site
 from shim.core import check, script
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.cluster import Cluster
@@ -60,7 +61,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ()) -> Verdict:
     now = time.time()
     try:
         settings = settle(
-            values.Context(now, os.getuid(), _read),
+            values.Context(now, os.getuid(), _read, site.grammar()),
             found,
             os.environ,
             read_script(words[0]),

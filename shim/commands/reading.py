@@ -146,9 +146,10 @@ def answered(program: str, values: dict[str, str]) -> bool:
     """Answers ``--version``, ``--help`` and ``--usage``; whether one of them was asked."""
     for what in ("version", "help", "usage"):
         if what in values:
+            from shim.commands.options_here import grammar
             from shim.core.options.usage import text_for
 
-            sys.stdout.write(text_for(program, what))
+            sys.stdout.write(text_for(program, what, grammar()))
             return True
     return False
 

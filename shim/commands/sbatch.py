@@ -7,6 +7,7 @@ import sys
 import time
 
 from shim.commands.limits import passed_on
+from shim.commands.options_here import backend, grammar
 from shim.core import script
 from shim.core.errors import ShimError
 from shim.core.options import values
@@ -52,7 +53,7 @@ def main(argv: List[str]) -> int:
         directory = os.getcwd()
     except OSError as error:
         raise ShimError(f"error: getcwd failed: {error.strerror}") from None
-    context = values.Context(time.time(), os.getuid(), _read)
+    context = values.Context(time.time(), os.getuid(), _read, grammar())
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.
         found, words = first_pass(PROGRAM, argv, context)
@@ -62,7 +63,7 @@ def main(argv: List[str]) -> int:
         sys.stdout.write(shown.text)
         return shown.code
     _tell(settings, directory)
-    refuse_unsupported(settings)
+    refuse_unsupported(settings, backend(settings.get("clusters")))
     _say(*notes)
     return _submit(argv, settings, source, directory)
 
@@ -121,7 +122,7 @@ def _tell(settings: Settings, directory: str) -> None:
     if settings.get("verbose"):
         from shim.core.options.dump import defined_options
 
-        _say(*defined_options(settings, directory), *approximations(settings))
+        _say(*defined_options(settings, directory), *approximations(settings, backend(settings.get("clusters"))))
 
 
 def _read(path: str) -> str:

@@ -6,8 +6,9 @@ import os
 from time import time
 
 from shim.commands.funnel import say
+from shim.commands.options_here import backend, grammar
 from shim.core.options import direct, values
-from shim.core.options.support import approximations
+from shim.core.options.support import approximations, refuse_unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +22,15 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[Settings, List[str], str
 
     Raises ShimError with Slurm's text and code, and Shown for ``--help`` and the like.
     """
-    settings, words, notes = direct.settle(program, argv, os.environ, values.Context(time(), os.getuid(), read_text))
+    context = values.Context(time(), os.getuid(), read_text, grammar())
+    settings, words, notes = direct.settle(program, argv, os.environ, context)
+    where = backend(settings.get("clusters"))
     directory = os.getcwd()
     if settings.get("verbose"):
         from shim.core.options.dump import defined_options
 
-        say(program, *defined_options(settings, directory), *approximations(settings))
+        say(program, *defined_options(settings, directory), *approximations(settings, where))
+    refuse_unsupported(settings, where)
     if notes:
         say(program, *notes)
     return settings, words, directory

@@ -1,7 +1,7 @@
 """The configuration as files and variables say it: read, checked, merged, with the origin of each value.
 
 Order (later wins): /etc/shim/config.toml, $XDG_CONFIG_HOME/shim/config.toml, the file $SHIM_CONFIG names, then variables
-SHIM_DEFAULT and SHIM_<CLUSTER>_<WORD> (``SHIM_LOCAL_NODES=2``). An unknown word is an error that names it and the nearest
+SHIM_DEFAULT, SHIM_SLURM_VERSION and SHIM_<CLUSTER>_<WORD> (``SHIM_LOCAL_NODES=2``). An unknown word is an error that names it and the nearest
 known one. Not on a hot path: ``site`` keeps the result.
 """
 
@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shim.control import site
-from shim.control.config_words import CLUSTER, Word, words_of
+from shim.control.config_words import CLUSTER, TOP, Word, words_of
 from shim.core import hostlist, sizes, times
 from shim.core.errors import ShimError
+from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
 from shim.core.value import Value
 
 BACKENDS = ("local", "kubernetes", "slurm")
@@ -37,6 +38,8 @@ class Config(Value):
     """The merged configuration: ``default`` and, per cluster, its words; tables within stay nested dicts of Settings."""
 
     default: Setting = Setting(value="local")
+    slurm_version: Setting = Setting(value=DEFAULT_LEVEL)
+    plugins: dict[str, Setting] = {}
     clusters: dict[str, dict[str, Any]] = {}
 
 
@@ -59,7 +62,20 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
     if default.value not in clusters:
         known = ", ".join(sorted(clusters))
         raise ConfigError(f'error: {default.origin}: default "{default.value}" names no cluster; configured: {known}')
-    return Config(default=default, clusters=clusters)
+    return Config(
+        default=default,
+        slurm_version=_level_of(merged, env),
+        plugins=merged.get("plugins", {}),
+        clusters=clusters,
+    )
+
+
+def _level_of(merged: Mapping[str, Any], env: Mapping[str, str]) -> Setting:
+    name = "SHIM_SLURM_VERSION"
+    if name in env:
+        word = next(word for word in TOP if word.name == "slurm_version")
+        return Setting(value=convert(word, env[name], name), origin=name)
+    return merged.get("slurm_version", Setting(value=DEFAULT_LEVEL))  # type: ignore[no-any-return]
 
 
 def _read(path: str, *, required: bool) -> dict[str, Any] | None:
@@ -177,6 +193,13 @@ def _text(value: object) -> str:
     return value
 
 
+def _level(value: object) -> str:
+    text = str(value)  # written as a number it is one of TOML's
+    if text not in VERSIONS:
+        raise ValueError(value)
+    return text
+
+
 def _hosts(value: object) -> str:
     text = ",".join(value) if isinstance(value, list) else _text(value)
     if text:
@@ -218,6 +241,7 @@ _CONVERTERS: dict[str, Any] = {
     "minutes": _minutes,
     "memory": _memory,
     "hosts": _hosts,
+    "level": _level,
     "words": _words,
     "gpus": _gpus,
 }
@@ -228,6 +252,7 @@ _WANTED = {
     "bool": "true or false is wanted",
     "minutes": "a time is wanted: minutes, HH:MM:SS, D-HH or UNLIMITED",
     "memory": "a size is wanted: 4000, 4G",
+    "level": f"one of {', '.join(VERSIONS)} is wanted",
     "hosts": "a host list is wanted: n[1-4]",
     "words": "a list of texts is wanted",
     "gpus": 'a number or "type:number" is wanted',

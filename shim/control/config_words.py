@@ -1,7 +1,7 @@
 """Every word of the configuration: its type, its default, what it means. docs/configuration.md is made from it.
 
 Types: str, int, bool, minutes (a Slurm time), memory (a Slurm size), hosts (a hostlist), words (a list of strings),
-gpus (``4`` or ``"a100:4"``), data (a table or list that the backend reads), table (a table of words).
+gpus (``4`` or ``"a100:4"``), level (a version of Slurm), data (a table or list that the backend reads), table (a table of words).
 """
 
 from __future__ import annotations
@@ -23,7 +23,29 @@ class Word(Value):
 
 TOP = (
     Word(name="default", type="str", default="local", text="cluster of jobs that name none"),
+    Word(
+        name="slurm_version",
+        type="level",
+        default="22.05",
+        text="whose options sbatch, srun and salloc have, and what `--version` says: `22.05` or `25.11` ([support.md](support.md))",
+    ),
+    Word(name="plugins", type="table", text="options that a site's plugins add"),
     Word(name="clusters", type="table", text="the clusters, one table each: what `-M` names"),
+)
+
+PLUGINS = (
+    Word(name="pyxis", type="bool", default=False, text="the container options of pyxis (`--container-image` …)"),
+    Word(
+        name="ignore",
+        type="words",
+        default=(),
+        text='options accepted without effect: `["turbo", "uenv=", "view[=]"]` (`=`: takes a value, `[=]`: may take one)',
+    ),
+    Word(
+        name="map",
+        type="data",
+        text='options that are others here: `{ edf = "container-image", long = "time=2-00:00:00" }`',
+    ),
 )
 
 _KUBERNETES = ("kubernetes",)
@@ -202,6 +224,8 @@ def words_of(path: tuple[str, ...]) -> tuple[Word, ...] | None:
     """The words that may stand in the table at ``path``; None for a table that is passed on as it is."""
     if not path:
         return TOP
+    if path == ("plugins",):
+        return PLUGINS
     if len(path) == 2 and path[0] == "clusters":
         return CLUSTER
     if len(path) == 4 and path[2] == "partitions":

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shim import SLURM_VERSION
 from shim.control import slurm_conf
 from shim.control.config import Config, ConfigError
 from shim.control.config_words import CLUSTER, PARTITION, Word
 from shim.control.machine import Machine
 from shim.core import hostlist, tres
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
+from shim.core.options.grammar import VERSIONS
 
 
 def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster, ...]:
@@ -19,6 +21,9 @@ def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster,
         if name == "all" or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[:1] in "-.":
             raise ConfigError(f'error: clusters.{name}: "{name}" cannot be the name of a cluster')
     made = [_cluster(name, words, machine, isolation) for name, words in config.clusters.items()]
+    version = VERSIONS[config.slurm_version.value]
+    if version != SLURM_VERSION:
+        made = [cluster.replace(settings={**cluster.settings, "slurm_version": version}) for cluster in made]
     return numbered(sorted(made, key=lambda cluster: cluster.name != config.default.value))
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import marshal
 import os
 
-from shim.control import kept_cluster, paths
+from shim.control import paths
 from shim.core.errors import ShimError
+from shim.core.options.grammar import DEFAULT, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
 
-_VERSION = 4  # of the kept form
+_VERSION = 5  # of the kept form
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
+    "SHIM_GRAMMAR",
     "SHIM_HOST_STATE_DIR",
     "SHIM_RUN_DIR",
     "SHIM_PYTHON",
@@ -33,21 +35,48 @@ _NOT_CONFIGURATION = (
 
 def clusters() -> tuple[Cluster, ...]:
     """All clusters, the default one first. Raises ConfigError for a configuration that cannot be used."""
-    return tuple(kept_cluster.unpack(data) for data in _resolved())
+    from shim.control import kept_cluster
+
+    return tuple([kept_cluster.unpack(data) for data in _settled(True)[1]])
+
+
+def grammar() -> Grammar:
+    """The options that the commands have here. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
+    if not configured():
+        return DEFAULT
+    return Grammar.from_dict(_settled(False)[0]["grammar"])
 
 
 def backends() -> dict[str, str]:
     """The names of all clusters, the default one first, each with its backend. Cheaper than the clusters themselves."""
-    return {data["rest"]["name"]: data["rest"].get("backend", "local") for data in _resolved()}
+    found: dict[str, str] = _settled(False)[0]["backends"]
+    return found
 
 
-def _resolved() -> list[dict[str, Any]]:
+def backend(names: str | None = None) -> str:
+    """The backend of the cluster that ``-M`` names (of several the first), or of the default one. Cheap like ``grammar``."""
+    if not configured():
+        return "local"
+    known = backends()
+    return known.get((names or "").partition(",")[0]) or next(iter(known.values()))
+
+
+def configured() -> bool:
+    """Whether anything is configured at all."""
+    words = (*_NOT_CONFIGURATION, "SHIM_NO_SYSTEM_CONFIG", "SHIM_CONFIG")
+    return any(name.startswith("SHIM_") and name not in words for name in os.environ) or any(
+        os.path.exists(path) for path in files(os.environ)
+    )
+
+
+def _settled(whole: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What short questions are answered from, and (empty unless ``whole``) the clusters, packed: as kept, or resolved now."""
     wanted = stamp(os.environ)
-    kept = _kept(wanted)
+    kept = _kept(wanted, whole)
     if kept is None:
-        more, kept = _resolve()
-        _keep((wanted, [_file_stamp(path) for path in more], kept))
-    return kept
+        more, *kept = _resolve()
+        _keep((wanted, [_file_stamp(path) for path in more], kept[0]), kept[1])
+    return kept[0], kept[1]
 
 
 def cluster(name: str | None = None) -> Cluster:
@@ -109,39 +138,46 @@ def _path() -> str:
     return os.path.join(paths.state_dir(), "site.cache")
 
 
-def _kept(wanted: tuple[Any, ...]) -> list[dict[str, Any]] | None:
+def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
+    """What the file has for this stamp: its first part, and the second, which is long, only when ``whole``."""
     try:
         with open(_path(), "rb") as file:
-            kept = marshal.load(file)
+            head = marshal.load(file)
+            if not isinstance(head, tuple) or len(head) != 3 or head[0] != wanted:
+                return None
+            _stamp, more, short = head
+            if any(_file_stamp(one[0]) != one for one in more):
+                return None
+            return [short, marshal.load(file) if whole else []]
     except (OSError, ValueError, EOFError, TypeError):
         return None
-    if not isinstance(kept, tuple) or len(kept) != 3 or kept[0] != wanted:
-        return None
-    _stamp, more, clusters_ = kept
-    if any(_file_stamp(one[0]) != one for one in more):
-        return None
-    return clusters_  # type: ignore[no-any-return]
 
 
-def _resolve() -> tuple[list[str], list[dict[str, Any]]]:
-    """The further files that the clusters depend on, and the clusters."""
-    from shim.control import config, machine, shape, slurm_conf
+def _resolve() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
+    """The further files that the clusters depend on, the answers to short questions, and the clusters."""
+    from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
     from shim.job.agent import isolation
 
     settings = config.load()
     mode, _why = isolation.probe()
-    found = [kept_cluster.pack(one) for one in shape.clusters(settings, machine.this_machine(), mode)]
+    made = shape.clusters(settings, machine.this_machine(), mode)
     confs = [words["slurm_conf"].value for words in settings.clusters.values() if "slurm_conf" in words]
-    return [path for conf in confs if conf for path in slurm_conf.files(conf)], found
+    more = [path for conf in confs if conf for path in slurm_conf.files(conf)]
+    short = {
+        "grammar": site_options.grammar(settings).to_dict(),
+        "backends": {one.name: one.backend for one in made},
+    }
+    return more, short, [kept_cluster.pack(one) for one in made]
 
 
-def _keep(kept: tuple[Any, ...]) -> None:
+def _keep(*parts: Any) -> None:
     path = _path()
     mine = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            marshal.dump(kept, file)
+            for part in parts:
+                marshal.dump(part, file)
         os.replace(mine, path)
     except OSError:
         pass  # a read-only or full home: it is resolved again next time

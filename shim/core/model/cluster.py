@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shim import SLURM_VERSION
 from shim.core.value import Value
 
 
@@ -105,6 +106,11 @@ class Cluster(Value):
     def one_machine(self) -> bool:
         """Whether its nodes are one machine, whose CPUs, memory and GPUs are counted once."""
         return self.settings.get("overcommit") == "machine"
+
+    @property
+    def version(self) -> str:
+        """The Slurm that its nodes and commands say they are."""
+        return self.settings.get("slurm_version", SLURM_VERSION)
 
     @property
     def default_partition(self) -> Partition | None:

@@ -94,6 +94,11 @@ class JobRequest(Value):
     export: str | None = None  # --export as given
     export_file: str | None = None
     get_user_env: bool = False
+    # The container that the job runs in (pyxis); texts as given
+    container_image: str | None = None
+    container_mounts: str | None = None  # "source:target[:flags],…"
+    container_workdir: str | None = None
+    container_env: str | None = None  # names of variables that win over the image's
     # Labels
     account: str | None = None
     qos: str | None = None
@@ -149,5 +154,6 @@ class StepRequest(Value):
     multi_prog: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (ranks as hostlist-like text or "*", argv)
     task_prolog: str | None = None
     task_epilog: str | None = None
+    container_image: str | None = None
     verbose: int = 0
     quiet: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment, put_hostfile
-from shim.core.options.support import refuse_het, refuse_unsupported
+from shim.core.options.support import refuse_het
 from shim.core.options.verify import verify
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ def settle(
 ) -> Tuple[Settings, List[str], List[str]]:
     """The verified options of ``command`` (srun, salloc), the words to run, and warnings for stderr.
 
-    Raises ShimError with Slurm's text and code, Unsupported for what cannot be had here, Shown for ``--help`` and the like.
+    Raises ShimError with Slurm's text and code, Unsupported for a heterogeneous job, Shown for ``--help`` and the like.
     """
     found, words = first_pass(command, argv, context)
     if ":" in words:
@@ -28,7 +28,6 @@ def settle(
     settings.put_all(found, COMMAND_LINE)
     put_hostfile(settings, environ)
     notes = verify(settings)
-    refuse_unsupported(settings)
     if "propagate" in settings:
         from shim.core.options.words import limits_to_pass
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shim.core.options.merge import full_path
-from shim.core.options.table_submit import options_of
 from shim.core.options.values import leading_int
 
 TYPE_CHECKING = False
@@ -20,7 +19,7 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
     """The lines after ``PROGRAM: ``. ``directory`` is where the command runs: paths are shown from the root."""
     lines = ["defined options", _RULE]
     shown = set()
-    for option in options_of(settings.command):
+    for option in settings.table:
         name = option.field
         if name in settings.sources and name not in shown and name not in _ONCE:
             shown.add(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from shim.core import hostlist
 from shim.core.errors import ShimError, UsageError
 from shim.core.options.getopt import parse
-from shim.core.options.option import FLAG, REQUIRED, Option
+from shim.core.options.option import FLAG, REQUIRED, Option, Table
 from shim.core.script import header, split
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def _found(words: Sequence[str], with_value: Dict[str, str], flags: Dict[str, st
     table = [Option("", letter, REQUIRED, field=letter) for letter in with_value]
     table += [Option("", letter, FLAG, field=letter) for letter in flags]
     try:
-        found, left = parse("sbatch", words, table)
+        found, left = parse("sbatch", words, Table(table))
     except UsageError as error:
         raise ShimError(error.lines[0], "error: Unrecognized command line parameter ?") from None
     if left:

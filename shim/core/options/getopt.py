@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional, Sequence, Tuple
 
-    from shim.core.options.option import Option
+    from shim.core.options.option import Option, Table
 
     Found = Tuple[Option, Optional[str]]
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def parse(
     program: str,
     argv: Sequence[str],
-    options: Sequence[Option],
+    options: Table,
     permute: bool = False,
     code: int = 255,
     found: Optional[List[Found]] = None,
@@ -63,7 +63,7 @@ class _Refused(Exception):
     """A word that the grammar refuses; its argument is the message."""
 
 
-def _long(word: str, argv: Sequence[str], at: int, options: Sequence[Option], found: List[Found]) -> int:
+def _long(word: str, argv: Sequence[str], at: int, options: Table, found: List[Found]) -> int:
     """Reads ``--name``, ``--name=value`` or ``--name value``; where to go on."""
     name, equals, attached = word[2:].partition("=")
     option = match_long(name, word, options)
@@ -81,13 +81,14 @@ def _long(word: str, argv: Sequence[str], at: int, options: Sequence[Option], fo
     return at
 
 
-def match_long(name: str, word: str, options: Sequence[Option]) -> Option:
+def match_long(name: str, word: str, options: Table) -> Option:
     """The option that ``name`` means; ``word`` is what the user typed, for the messages."""
+    exact = options.by_name.get(name)
+    if exact is not None:
+        return exact
     first: Optional[Option] = None
     others: List[Option] = []
     for option in options:
-        if option.long == name:
-            return option
         if option.long.startswith(name):
             if first is None:
                 first = option
@@ -101,11 +102,11 @@ def match_long(name: str, word: str, options: Sequence[Option]) -> Option:
     return first
 
 
-def _shorts(word: str, argv: Sequence[str], at: int, options: Sequence[Option], found: List[Found]) -> int:
+def _shorts(word: str, argv: Sequence[str], at: int, options: Table, found: List[Found]) -> int:
     """Reads a cluster such as ``-Hn4``; where to go on."""
     for index in range(1, len(word)):
         letter = word[index]
-        option = _of_letter(letter, options)
+        option = options.by_letter.get(letter)
         if option is None:
             raise _Refused(f"invalid option -- '{letter}'")
         rest = word[index + 1 :]
@@ -123,10 +124,3 @@ def _shorts(word: str, argv: Sequence[str], at: int, options: Sequence[Option], 
             found.append((option, None))
         break
     return at
-
-
-def _of_letter(letter: str, options: Sequence[Option]) -> Optional[Option]:
-    for option in options:
-        if option.short == letter:
-            return option
-    return None

@@ -152,6 +152,46 @@ wrap command|submit a command instead of a script
 x11 kind|forward X11
 """
 
+_NEWER = """
+async |do not wait for the step
+autocomplete text|print the options that begin so
+consolidate-segments |segments on as few blocks as possible
+container-id id|OCI container of that name
+container-type kind|how OCI containers are started
+external |a job that runs elsewhere
+external-launcher kind|a step for the daemons of another launcher
+extra text|any text, shown with the job
+ignore-signals signals|signals that srun does not pass on
+mem-update size|change the memory while the job runs
+oom-kill-step 0|1|end the whole step when a task has too much memory
+resources list|resources of other kinds
+segment count|nodes of a block that belong together
+spread-segments |each segment on a block of its own
+stepmgr |the job manages its steps itself
+treewidth count|how many nodes are told at once
+tres-bind list|which resources a task sees, as gres/gpu:way
+tres-per-task list|resources of each task, as cpu=n,gres/gpu=n
+wait-for-children |the step ends with the last process, not the last task
+"""
+
+_PYXIS = """
+container-image image|image of the container, or a squashfs file
+container-mounts list|mounts, as src:dst[:flags][,...]
+container-workdir path|working directory in the container
+container-name name|name under which the container is kept
+container-save path|save the container as a squashfs file
+container-mount-home |mount the home directory
+no-container-mount-home |do not mount the home directory
+container-remap-root |be root in the container
+no-container-remap-root |be oneself in the container
+container-entrypoint |run the image's entry point
+no-container-entrypoint |do not run the image's entry point
+container-entrypoint-log |show what the entry point prints
+container-writable |the container can be written
+container-readonly |the container cannot be written
+container-env names|variables of the job that win over the image's
+"""
+
 _QUERY = """
 Format fields|columns by name, as name[:width],...
 Node |one line for each node
@@ -214,14 +254,15 @@ _OWN = {"scontrol": {"all": "|hidden records too"}, "sinfo": {"reservation": "|r
 def texts(command: str) -> Dict[str, str]:
     """``value|what it does`` of each option of ``command``, by field."""
     submits = command in ("sbatch", "srun", "salloc")
-    both = _table(_QUERY) | _table(_SUBMIT) if submits else _table(_SUBMIT) | _table(_QUERY)
+    said = _table(_SUBMIT + _NEWER + _PYXIS)
+    both = {**_table(_QUERY), **said} if submits else {**said, **_table(_QUERY)}
     both.update(_OWN.get(command, {}))
     return both
 
 
 def _table(text: str) -> Dict[str, str]:
     result = {}
-    for row in text.strip().split("\n"):
+    for row in filter(None, text.split("\n")):
         field, _, rest = row.partition(" ")
         value, bar, what = rest.rpartition("|")
         result[field] = f"{value}{bar}{what}"

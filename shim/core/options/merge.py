@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from shim.core.errors import UsageError
 from shim.core.options.getopt import parse
+from shim.core.options.grammar import DEFAULT
+from shim.core.options.option import IGNORED
 from shim.core.options.table_submit import options_of
 from shim.core.options.values import Shown, read_nodefile, value_of
 
@@ -14,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-    from shim.core.options.option import Option
+    from shim.core.options.grammar import Grammar
+    from shim.core.options.option import Option, Table
     from shim.core.options.values import Context
 
 DIRECTIVE = "directive"
@@ -31,7 +34,8 @@ class Settings:
     """What one invocation asks for: values by option name (``get``, ``in``), and where each comes from.
 
     ``ntasks``, ``mem-per-cpu`` …: the long names of the tables; another spelling is stored under the usual one. ``texts`` has
-    each value as it was written. ``exclusive`` and ``oversubscribe`` are one setting in two words, kept in ``shared``.
+    each value as it was written. ``exclusive`` and ``oversubscribe`` are one setting in two words, kept in ``shared``. ``ignored``:
+    the plugins' options that were given and have no effect at this site.
     """
 
     def __init__(self, command: str, context: Context) -> None:
@@ -41,6 +45,12 @@ class Settings:
         self.sources: Dict[str, str] = {}
         self.texts: Dict[str, str] = {}
         self.shared: Optional[str] = None
+        self.ignored: List[str] = []
+
+    @property
+    def table(self) -> Table:
+        """The options that the command has at this site."""
+        return options_of(self.command, self.context.grammar)
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
@@ -64,13 +74,22 @@ class Settings:
         if name in _TEXTS:
             from shim.core.options.usage import text_for
 
-            raise Shown(text_for(self.command, name))
+            raise Shown(text_for(self.command, name, self.context.grammar))
+        if option.kind == "autocomplete":
+            from shim.core.options.usage import completions
+
+            raise Shown(completions(self.table.options, text or ""))
+        if option.kind == IGNORED:
+            self.ignored.append(option.long)
+            return
+        if option.stands_for is not None:
+            text = option.stands_for
         value = value_of(option, text, self.context)
         if option.kind == "level" and text is None:
             if self.sources.get(name) == ENVIRONMENT:
                 return  # Slurm counts the -v first, then the variable says how much
             value += self.values.get(name, 0)
-        if value is False and option.kind == "flag":
+        if value is False and option.kind in ("flag", "requeue"):
             return
         if name == "mail-type" and name in self.values:
             from shim.core.options.words import more_mail
@@ -92,9 +111,11 @@ class Settings:
             self.put(option, text, source)
 
 
-def read_line(command: str, argv: Sequence[str]) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
+def read_line(
+    command: str, argv: Sequence[str], grammar: Grammar = DEFAULT
+) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
     """The options of a command line, not read yet, and the words from the first that is none."""
-    return parse(command, argv, options_of(command))
+    return parse(command, argv, options_of(command, grammar))
 
 
 def first_pass(
@@ -104,7 +125,7 @@ def first_pass(
     found: List[Tuple[Option, Optional[str]]] = []
     words: List[str] = []
     try:
-        words = parse(command, argv, options_of(command), found=found)[1]
+        words = parse(command, argv, options_of(command, context.grammar), found=found)[1]
     finally:
         Settings(command, context).put_all(found, COMMAND_LINE)
     return found, words
@@ -115,7 +136,7 @@ def put_directive(settings: Settings, words: Sequence[str]) -> None:
     found: List[Tuple[Option, Optional[str]]] = []
     left: List[str] = []
     try:
-        left = parse(settings.command, words, options_of(settings.command), found=found)[1]
+        left = parse(settings.command, words, settings.table, found=found)[1]
     finally:
         # Slurm reads each value as it meets it: of two mistakes on a line the first one is told.
         settings.put_all([(option, text) for option, text in found if option.long not in EARLY], DIRECTIVE)
@@ -125,7 +146,7 @@ def put_directive(settings: Settings, words: Sequence[str]) -> None:
 
 def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
     """The options that variables set, in the table's order."""
-    for option in options_of(settings.command):
+    for option in settings.table:
         for variable in option.env:
             if variable in environ:
                 settings.put(option, environ[variable], ENVIRONMENT)

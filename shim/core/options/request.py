@@ -20,6 +20,10 @@ _SAME = (
     "begin",
     "comment",
     "constraint",
+    "container_env",
+    "container_image",
+    "container_mounts",
+    "container_workdir",
     "contiguous",
     "cores_per_socket",
     "cpus_per_gpu",
@@ -77,6 +81,7 @@ _RECORDED = (
     "cpu-bind",
     "cpu-freq",
     "delay-boot",
+    "extra",
     "gpu-bind",
     "gpu-freq",
     "gres-flags",
@@ -84,11 +89,15 @@ _RECORDED = (
     "mcs-label",
     "mem-bind",
     "network",
+    "oom-kill-step",
     "power",
     "profile",
+    "segment",
+    "tres-bind",
     "wait-all-nodes",
 )
 _STEP_SAME = (
+    "container_image",
     "cpus_per_task",
     "distribution",
     "exact",
@@ -191,6 +200,7 @@ def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     fields["argv"] = tuple(argv)
     fields["work_dir"] = settings.get("chdir")
     fields["exclusive"] = settings.shared is not None and settings.shared != "oversubscribe"
+    fields["overlap"] = bool(settings.get("overlap")) or "external-launcher" in settings
     fields["kill_on_bad_exit"] = bool(settings.get("kill-on-bad-exit"))
     if "gres" in settings:
         text = settings.get("gres")

@@ -6,11 +6,7 @@ that does not exist is ``-``. Rows of one field are spellings of one option: ``j
 
 from __future__ import annotations
 
-from shim.core.options.option import FLAG, OPTIONAL, REQUIRED, Option
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Tuple
+from shim.core.options.option import FLAG, OPTIONAL, REQUIRED, Option, Table
 
 _ARITY = {"-": FLAG, "=": REQUIRED, "?": OPTIONAL}
 
@@ -139,9 +135,9 @@ version V -
 _TEXTS = {"squeue": _SQUEUE, "scancel": _SCANCEL, "sinfo": _SINFO, "scontrol": _SCONTROL}
 
 
-def options_of(command: str) -> Tuple[Option, ...]:
+def options_of(command: str) -> Table:
     """The table of ``command`` (squeue, scancel, sinfo, scontrol), in Slurm's order."""
-    return tuple(_option(row) for row in _TEXTS[command].strip().split("\n"))
+    return Table(_option(row) for row in _TEXTS[command].strip().split("\n"))
 
 
 def _option(row: str) -> Option:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from shim.core.options.grammar import DEFAULT
 from shim.core.options.option import FLAG, OPTIONAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, Iterator, Sequence
 
+    from shim.core.options.grammar import Grammar
     from shim.core.options.option import Option
-
-VERSION = "slurm 22.05.8"
 
 _WORDS = {
     "sbatch": "script [arguments...]",
@@ -21,16 +21,17 @@ _WORDS = {
     "sinfo": "",
     "scontrol": "command [arguments...]",
 }
+_PLUGIN = "value|an option of this site"
 _LAST = ("help", "usage", "version")
 _COLUMN = 30
 _WIDTH = 78
 
 
-def text_for(command: str, what: str) -> str:
+def text_for(command: str, what: str, grammar: Grammar = DEFAULT) -> str:
     """The text of ``--help``, ``--usage`` or ``--version`` (``what`` without dashes), with its final newline."""
     if what == "version":
-        return VERSION + "\n"
-    options = _options(command)
+        return f"slurm {grammar.version}\n"
+    options = _options(command, grammar)
     from shim.core.options.help_texts import texts
 
     said = texts(command)
@@ -38,12 +39,20 @@ def text_for(command: str, what: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _options(command: str) -> Sequence[Option]:
+def completions(options: Sequence[Option], start: str) -> str:
+    """What ``--autocomplete=start`` prints: the long options that begin so, one a line, with ``=`` where a value follows."""
+    names = [f"--{option.long}{'=' if option.arity != FLAG else ''}" for option in options]
+    return "".join(f"{name}\n" for name in sorted(names) if name.startswith(start))
+
+
+def _options(command: str, grammar: Grammar) -> Sequence[Option]:
     if command in ("sbatch", "srun", "salloc"):
-        from shim.core.options.table_submit import options_of as table
-    else:
-        from shim.core.options.table_query import options_of as table
-    return table(command)
+        from shim.core.options.table_submit import options_of
+
+        return options_of(command, grammar).options
+    from shim.core.options.table_query import options_of as query_options_of
+
+    return query_options_of(command).options
 
 
 def _long(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
@@ -62,7 +71,7 @@ def _long(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iter
 
 def _entry(option: Option, said: Dict[str, str]) -> Iterator[str]:
     """One option on a line; its text on the next line where the option is too long."""
-    value, _, what = said[option.field].rpartition("|")
+    value, _, what = said.get(option.field, _PLUGIN).rpartition("|")
     short = f"-{option.short}, " if option.short else "    "
     left = f"  {short}--{option.long}{_value(option, value)}"
     if len(left) + 2 > _COLUMN:
@@ -91,7 +100,7 @@ def _brief(command: str, options: Sequence[Option], said: Dict[str, str]) -> Ite
 def _spellings(options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
     for option in options:
         if option.long == option.field:
-            value = said[option.field].rpartition("|")[0]
+            value = said.get(option.field, _PLUGIN).rpartition("|")[0]
             yield (
                 f"[-{option.short}]"
                 if option.short and not option.arity

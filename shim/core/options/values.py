@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError, plain
 from shim.core.model.request import INVALID_TIME
+from shim.core.options.grammar import DEFAULT
+from shim.core.options.option import IGNORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Tuple
 
+    from shim.core.options.grammar import Grammar
     from shim.core.options.option import Option
 
 _SPACE = " \t\n\v\f\r"
@@ -30,14 +33,15 @@ class Shown(ShimError):
 
 
 class Context:
-    """What reading needs from outside: the time, who asks, and files (``read(path)``: text, or OSError)."""
+    """What reading needs from outside: the time, who asks, files (``read(path)``: text, or OSError), the site's options."""
 
-    __slots__ = ("now", "read", "uid")
+    __slots__ = ("grammar", "now", "read", "uid")
 
-    def __init__(self, now: float, uid: int, read: Callable[[str], str]) -> None:
+    def __init__(self, now: float, uid: int, read: Callable[[str], str], grammar: Grammar = DEFAULT) -> None:
         self.now = now
         self.uid = uid
         self.read = read
+        self.grammar = grammar
 
 
 def value_of(option: Option, text: Optional[str], context: Context) -> Any:
@@ -310,6 +314,8 @@ def read_nodefile(path: str, context: Context) -> str:
 _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "flag": _flag,
     "level": _level,
+    "autocomplete": _text,
+    IGNORED: _text,
     "text": _text,
     "all": _all,
     "path": _text,
@@ -356,6 +362,20 @@ _READERS.update(
 )
 _READERS.update(
     dict.fromkeys(
-        ("distribution", "exclusive", "gres-flags", "hint", "mail", "mpi", "open-mode", "profile", "yes-no"), _of_words
+        (
+            *(
+                "distribution",
+                "exclusive",
+                "gres-flags",
+                "gres-flags-new",
+                "hint",
+                "mail",
+                "mpi",
+                "open-mode",
+                "profile",
+            ),
+            *("requeue", "tres-per-task", "yes-no"),
+        ),
+        _of_words,
     )
 )

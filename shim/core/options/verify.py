@@ -25,6 +25,8 @@ def verify(settings: Settings) -> List[str]:
     if settings.get("quiet") and settings.get("verbose"):
         raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
     _one_memory(settings)
+    if "tres-per-task" in settings:
+        _tres_per_task(settings)
     if "nodefile" in settings and "nodelist" not in settings:
         settings.values["nodelist"] = settings.get("nodefile")
     if "core-spec" in settings and "thread-spec" in settings:
@@ -65,6 +67,14 @@ def _one_memory(settings: Settings) -> None:
                 settings.drop(name)
     elif sum(name in settings for name in _MEMORY) > 1:
         raise ShimError("fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.")
+
+
+def _tres_per_task(settings: Settings) -> None:
+    """``--tres-per-task`` says what the options of single resources say, and not beside them."""
+    for name, text in settings.get("tres-per-task").items():
+        if settings.given(name):
+            raise ShimError(f"fatal: --tres-per-task and --{name} are mutually exclusive.")
+        settings.values[name] = int(text) if name == "cpus-per-task" else text
 
 
 def _nodes(settings: Settings, notes: List[str]) -> None:

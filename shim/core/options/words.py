@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError, UsageError
+from shim.core.errors import ShimError, Unsupported, UsageError
 from shim.core.limits import RLIMITS
 from shim.core.options.values import Shown, bad, leading_int
 
@@ -30,6 +30,13 @@ HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
 MPI_TYPES = ("none", "openmpi", "pmi2", "pmix")
 _LEVELS = ("block", "cyclic", "fcyclic", "*")
 _PROFILES = ("Energy", "Lustre", "Network", "Task")
+_SHARED_GPUS = (
+    "allow-task-sharing",
+    "disable-binding",
+    "enforce-binding",
+    "multiple-tasks-per-sharing",
+    "one-task-per-sharing",
+)
 _PACKS = ("pack", "nopack")
 
 
@@ -125,6 +132,42 @@ def _gres_flags(option: Option, text: Optional[str]) -> str:
     return word
 
 
+def _gres_flags_new(option: Option, text: Optional[str]) -> str:
+    """As later releases have it: a list, with words about shared GPUs."""
+    word = (text or "").lower()
+    if any(part not in _SHARED_GPUS for part in word.split(",")):
+        raise bad(option)
+    return word
+
+
+def _requeue(option: Option, text: Optional[str]) -> bool:
+    """``--requeue[=expedite]``; a variable sets it as it sets a flag."""
+    if text and text.lower() not in ("expedite", "yes", "0", "1", "no"):
+        raise bad(option)
+    return text not in ("0", "no")
+
+
+def _tres_per_task(option: Option, text: Optional[str]) -> Dict[str, str]:
+    """``cpu=2,gres/gpu:a100=1`` (or ``:`` before the number) as what --cpus-per-task and --gpus-per-task would say."""
+    found: Dict[str, str] = {}
+    for part in (text or "").split(","):
+        name, count = part.rpartition("=")[::2] if "=" in part else part.rpartition(":")[::2]
+        kind = name.replace("gres:", "gres/").lower()
+        if not (count.isascii() and count.isdigit() and int(count[:10])):
+            raise bad(option)
+        if kind == "cpu" and "cpus-per-task" not in found:
+            found["cpus-per-task"] = count
+        elif kind == "gres/gpu" or kind.startswith("gres/gpu:"):
+            gpus = kind[len("gres/gpu:") :]
+            more = f"{gpus}:{count}" if gpus else count
+            found["gpus-per-task"] = f"{found['gpus-per-task']},{more}" if "gpus-per-task" in found else more
+        elif kind.startswith(("gres/", "license/", "bb/")):
+            raise Unsupported(f"error: --{option.long}={part} is not supported here: cpu and gres/gpu are")
+        else:
+            raise bad(option)
+    return found
+
+
 def _profile(option: Option, text: Optional[str]) -> str:
     """``None``, or what to sample in Slurm's order."""
     words = [word for word in (text or "").lower().split(",") if word]
@@ -182,5 +225,8 @@ READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "yes-no": _yes_no,
     "hint": _hint,
     "gres-flags": _gres_flags,
+    "gres-flags-new": _gres_flags_new,
+    "requeue": _requeue,
+    "tres-per-task": _tres_per_task,
     "profile": _profile,
 }

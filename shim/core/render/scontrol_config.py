@@ -38,7 +38,6 @@ PropagateResourceLimits ALL
 SchedulerType sched/backfill
 SelectType select/cons_tres
 SelectTypeParameters CR_CORE_MEMORY
-SLURM_VERSION 22.05.8
 SrunEpilog (null)
 SrunProlog (null)
 SwitchType switch/none
@@ -73,6 +72,7 @@ def config_lines(cluster: Cluster, *, host: str, user: str, state_dir: str, boot
             "MinJobAge": f"{cluster.min_job_age} sec",
             "NEXT_JOB_ID": str(next_id),
             "OverTimeLimit": f"{cluster.over_time} min",
+            "SLURM_VERSION": cluster.version,
             "SlurmUser": user,
             "SlurmctldHost[0]": host,
             "StateSaveLocation": state_dir,

@@ -43,7 +43,7 @@ def node_record(
         f"ActiveFeatures={features}",
         f"Gres={gres_text(node) or '(null)'}",
         *([f"GresUsed={gres_used(use) or '(null)'}"] if details else []),
-        f"NodeAddr={node.address or node.name} NodeHostName={node.name} Version=22.05.8",
+        f"NodeAddr={node.address or node.name} NodeHostName={node.name} Version={cluster.version}",
         f"OS={machine.system} ",
         f"RealMemory={node.memory} AllocMem={use.memory} FreeMem={free} Sockets={node.sockets} Boards=1",
         f"State={use.complete} ThreadsPerCore={node.threads_per_core} TmpDisk={node.tmp_disk} Weight={node.weight}"

@@ -35,6 +35,10 @@ def _constant(text: str, empty: str | None = None) -> Show:
     return lambda row, view: text if row.uses or empty is None else empty
 
 
+def _version(row: Row, view: View) -> str:
+    return view.cluster.version if row.uses and view.cluster is not None else ""
+
+
 def _smallest(of: Callable[[Node], int]) -> Show:
     """The value all nodes share, or the smallest with a plus."""
 
@@ -140,7 +144,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "s": ("JOB_SIZE", _size),
     "t": ("STATE", _first(lambda use: use.short, "n/a")),
     "u": ("USER", _constant("Unknown")),
-    "v": ("VERSION", _constant("22.05.8", "")),
+    "v": ("VERSION", _version),
     "w": ("WEIGHT", _smallest(lambda node: node.weight)),
     "z": ("S:C:T", lambda row, view: ":".join(show(row, view) for show in (_sockets, _cores, _threads))),
     "A": ("NODES(A/I)", lambda row, view: "{}/{}".format(*_nodes(row))),

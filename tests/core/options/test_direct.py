@@ -10,6 +10,7 @@ from shim.core.errors import ShimError, Unsupported
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.options.direct import settle
 from shim.core.options.request import job_request, step_request
+from shim.core.options.support import refuse_unsupported
 from shim.core.options.values import Context, Shown
 
 
@@ -27,6 +28,7 @@ def step(line: str, **environ: str) -> tuple[StepRequest, list[str]]:
 
 def job(command: str, line: str, **environ: str) -> JobRequest:
     settings, _, _ = settle(command, line.split(), environ, CONTEXT)
+    refuse_unsupported(settings)
     return job_request(settings, directory="/w", umask=0, name="interactive")
 
 

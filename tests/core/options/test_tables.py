@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shim.core.options import help_texts, support, table_query, table_submit, usage, values
+from shim.admin import support_page
+from shim.core.options import fates, fates_kubernetes, help_texts, support, table_query, table_submit, usage, values
+from shim.core.options.grammar import VERSIONS, Grammar
 
 SUBMIT = ("sbatch", "srun", "salloc")
 QUERY = ("squeue", "scancel", "sinfo", "scontrol")
@@ -114,30 +116,54 @@ def test_usage_and_version(command: str) -> None:
     assert max(map(len, lines)) < 100
 
 
-def test_every_option_has_a_fate() -> None:
-    known = set()
-    for command in SUBMIT:
-        known |= {option.field for option in table(command)}
-    for name in known:
-        fate, reason = support.fate_of(name)
-        assert fate in support.FATES
-        assert reason or fate == support.HONOURED
-    assert set(support._BY_NAME) <= known
-    assert set(support._NOTES) <= known
+GRAMMARS = [Grammar(level=level, pyxis=True) for level in VERSIONS]
 
 
-def test_the_most_used_directives_are_not_refused() -> None:
+@pytest.mark.parametrize("backend", support.BACKENDS)
+@pytest.mark.parametrize("grammar", GRAMMARS, ids=VERSIONS)
+@pytest.mark.parametrize("command", SUBMIT)
+def test_every_option_has_a_fate(command: str, grammar: Grammar, backend: str) -> None:
+    for option in table_submit.options_of(command, grammar):
+        fate, reason = support.fate_of(option.field, backend)
+        assert fate in fates.FATES
+        assert reason or fate == fates.HONOURED
+
+
+def test_every_fate_is_of_an_option_and_said_once() -> None:
+    known = {
+        one.field for command in SUBMIT for grammar in GRAMMARS for one in table_submit.options_of(command, grammar)
+    }
+    local = [*fates.DONE.split(), *(name for names in fates.LOCAL.values() for name in names)]
+    kubernetes = [
+        *fates_kubernetes.AS_LOCAL.split(),
+        *(n for names in fates_kubernetes.KUBERNETES.values() for n in names),
+    ]
+    for names in (local, kubernetes):
+        assert len(names) == len(set(names))
+        assert set(names) == known
+    assert set(fates.NOTES) <= set(fates.DONE.split())
+
+
+@pytest.mark.parametrize("backend", support.BACKENDS)
+def test_the_most_used_directives_are_not_refused(backend: str) -> None:
     assert len(MOST_USED.split()) >= 45
-    assert not [name for name in MOST_USED.split() if support.fate_of(name)[0] == support.REFUSED]
+    assert not [name for name in MOST_USED.split() if support.fate_of(name, backend)[0] == fates.REFUSED]
 
 
-def test_rows_of_the_support_table() -> None:
-    rows = {row[0]: row for row in support.rows()}
-    assert rows["-t, --time=…"][1:4] == (
-        "sbatch srun salloc",
-        "SBATCH_TIMELIMIT SLURM_TIMELIMIT SALLOC_TIMELIMIT",
-        "honoured",
-    )
-    assert rows["--bb=…"][3] == "refused"
-    assert rows["--tasks-per-node=…"][4] == "the same as --ntasks-per-node"
-    assert all(row[3] == "refused" for row in support.rows("kubernetes"))
+def test_an_option_without_a_fate_is_a_mistake() -> None:
+    for backend in ("local", "kubernetes"):
+        with pytest.raises(KeyError):
+            support.fate_of("nosuch", backend)
+
+
+def test_the_reference_page() -> None:
+    text = support_page.text()
+    for start in (
+        "| `-t, --time=…` | sbatch srun salloc | `SBATCH_TIMELIMIT` `SLURM_TIMELIMIT` `SALLOC_TIMELIMIT` | honoured | honoured |  |",
+        "| `--bb=…` | sbatch srun salloc | `SBATCH_BURST_BUFFER` `SLURM_BURST_BUFFER` `SALLOC_BURST_BUFFER` | refused: ",
+        "| `--tasks-per-node=…` | sbatch srun salloc |  | honoured: the same as --ntasks-per-node | honoured |  |",
+        "| `--container-image=…` | sbatch srun salloc |  | refused: ",
+    ):
+        assert f"\n{start}" in text
+    assert "| 22.05 only |" in text
+    assert "| 25.11 |" in text

@@ -1,0 +1,147 @@
+"""What becomes of each option on this machine (the local backend), and why. Every option is in one of the four tables."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+HONOURED = "honoured"
+APPROXIMATED = "approximated"
+INERT = "inert"
+REFUSED = "refused"
+FATES = (HONOURED, APPROXIMATED, INERT, REFUSED)
+
+HET = "heterogeneous jobs are not supported yet"
+_IMAGE = "goes with --container-image"
+_BLOCKS = "nodes are in no blocks (topology/block)"
+
+DONE = """
+array autocomplete begin chdir cluster clusters comment constraint cpus-per-gpu cpus-per-task deadline dependency disable-status error
+exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-task gres help hold ignore-pbs immediate input
+job-name jobid kill-on-bad-exit kill-on-invalid-dep label licenses mem mem-per-cpu mem-per-gpu mincpus mpi multi-prog nice
+no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
+overlap oversubscribe parsable partition propagate pty quiet quit-on-interrupt relative requeue reservation signal stepmgr
+test-only time tmp tres-per-task unbuffered usage verbose version wait wrap
+"""
+
+# Where what is honoured needs a word.
+NOTES = {
+    "deadline": "a job that cannot end in time is cancelled",
+    "mpi": "none; the other types need a PMI server and are refused",
+    "parsable": "srun has no message that it would shorten",
+    "requeue": "=expedite is as without a value",
+    "reservation": "there are no reservations: every name is refused as unknown",
+    "stepmgr": "steps are always managed by their own job",
+    "tres-per-task": "cpu and gres/gpu; anything else is refused",
+}
+
+LOCAL: Dict[str, Dict[str, str]] = {
+    APPROXIMATED: {
+        "account": "recorded and shown; no accounts are known, so every one is accepted and none has limits",
+        "contiguous": "recorded; nodes are chosen in order, which is contiguous on an idle cluster",
+        "cores-per-socket": "checked against the nodes; cores are not bound",
+        "distribution": "tasks go to nodes as asked; within a node nothing is bound",
+        "exclusive": "=user and =mcs are as without a value in that nodes are not shared with other users",
+        "external-launcher": "as --overlap",
+        "extra": "recorded; nothing is chosen by it",
+        "extra-node-info": "checked against the nodes; cores are not bound",
+        "get-user-env": "the login environment is made when the job starts; the timeout has no effect",
+        "gpu-bind": "recorded; which GPUs a task sees follows from --gpus-per-task alone",
+        "hint": "sets --cores-per-socket and --threads-per-core as on Slurm; cores are not bound",
+        "kill-command": "the command is signalled when the allocation ends",
+        "mail-type": "recorded and shown; no mail is sent",
+        "mail-user": "recorded and shown; no mail is sent",
+        "no-kill": "recorded; a job that loses a node ends all the same",
+        "ntasks-per-core": "counts tasks; cores are not bound",
+        "ntasks-per-socket": "counts tasks; cores are not bound",
+        "oom-kill-step": "recorded; the process with the most memory is killed",
+        "prefer": "recorded; any node that satisfies the rest is taken",
+        "priority": "recorded; as on Slurm an ordinary user's value does not count",
+        "qos": "recorded and shown; no QOS is known, so every one is accepted and none has limits",
+        "sockets-per-node": "checked against the nodes; cores are not bound",
+        "spread-job": "recorded; tasks are placed as without it",
+        "threads-per-core": "checked against the nodes; threads are not bound",
+        "time-min": "checked against --time; the job gets --time",
+        "tres-bind": "recorded; which GPUs a task sees follows from --gpus-per-task alone",
+        "use-min-nodes": "recorded; the smallest count that fits is what is taken anyway",
+        "wckey": "recorded and shown",
+    },
+    INERT: {
+        "accel-bind": "nothing is bound to sockets",
+        "acctg-freq": "usage is not sampled",
+        "bell": "the terminal's bell is not rung",
+        "cluster-constraint": "no federation of clusters",
+        "compress": "goes with --bcast",
+        "consolidate-segments": _BLOCKS,
+        "container-entrypoint-log": _IMAGE,
+        "container-env": _IMAGE,
+        "container-mount-home": _IMAGE,
+        "container-mounts": _IMAGE,
+        "container-readonly": _IMAGE,
+        "container-remap-root": _IMAGE,
+        "container-workdir": _IMAGE,
+        "container-writable": _IMAGE,
+        "core-spec": "ignored with Slurm's message: no cores are set aside (AllowSpecResourcesUsage = No)",
+        "cpu-bind": "tasks are not bound to CPUs, as with Slurm's task/none",
+        "cpu-freq": "CPU frequencies are not touched",
+        "delay-boot": "nodes are not booted",
+        "gpu-freq": "GPU frequencies are not touched",
+        "gres-flags": "GPUs are not bound to sockets",
+        "interactive": "a mark for steps of salloc",
+        "mcs-label": "no labels of this kind (mcs/none)",
+        "mem-bind": "memory is not bound",
+        "msg-timeout": "messages stay on one machine",
+        "network": "no switch to configure (switch/none)",
+        "no-bell": "the terminal's bell is not rung",
+        "no-container-entrypoint": _IMAGE,
+        "no-container-mount-home": _IMAGE,
+        "no-container-remap-root": _IMAGE,
+        "power": "power is not managed",
+        "profile": "usage is not sampled",
+        "segment": _BLOCKS,
+        "send-libs": "goes with --bcast",
+        "slurmd-debug": "there is no slurmd",
+        "spread-segments": _BLOCKS,
+        "switches": "there is one switch",
+        "thread-spec": "ignored with Slurm's message: no threads are set aside (AllowSpecResourcesUsage = No)",
+        "threads": "tasks are not started over a network tree",
+        "treewidth": "tasks are not started over a network tree",
+        "wait-all-nodes": "a job starts when all its nodes are ready",
+        "whole": "the default of this version",
+    },
+    REFUSED: {
+        "async": "a step ends with its srun",
+        "batch": "the batch script's node cannot be chosen by features",
+        "bb": "there are no burst buffers",
+        "bbf": "there are no burst buffers",
+        "bcast": "programs are not copied to nodes: they share the file system",
+        "bcast-exclude": "programs are not copied to nodes: they share the file system",
+        "container": "OCI bundles are not run",
+        "container-entrypoint": "containers are not started on this machine",
+        "container-id": "OCI bundles are not run",
+        "container-image": "containers are not started on this machine",
+        "container-name": "containers are not started on this machine",
+        "container-save": "containers are not started on this machine",
+        "container-type": "OCI bundles are not run",
+        "context": "SELinux contexts are not set",
+        "debugger-test": "parallel debuggers cannot attach",
+        "epilog": "srun runs no program after the step",
+        "external": "every job runs on nodes of its cluster",
+        "gid": "jobs run as the user who submits them",
+        "het-group": HET,
+        "ignore-signals": "srun passes on every signal that it gets",
+        "mem-update": "a job's memory does not change while it runs",
+        "no-allocate": "tasks run in an allocation only",
+        "preserve-env": "the command line wins over the environment",
+        "prolog": "srun runs no program before the step",
+        "reboot": "nodes are not rebooted",
+        "resources": "there are no resources of this kind",
+        "resv-ports": "no ports are reserved",
+        "task-epilog": "no program is run after each task",
+        "task-prolog": "no program is run before each task",
+        "uid": "jobs run as the user who submits them",
+        "wait-for-children": "a step ends with its tasks",
+        "x11": "X11 is not forwarded",
+    },
+}

@@ -1,0 +1,35 @@
+"""Which options sbatch, srun and salloc have at a site: those of a release of Slurm, and those of its plugins."""
+
+from __future__ import annotations
+
+from shim import SLURM_VERSION
+from shim.core.value import Value
+
+OLD = "22.05"
+NEW = "25.11"
+# The level of a site -> the version that its commands and nodes say they are.
+VERSIONS = {OLD: SLURM_VERSION, NEW: "25.11.0"}
+DEFAULT_LEVEL = OLD
+# Carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods.
+VARIABLE = "SHIM_GRAMMAR"
+
+
+class Grammar(Value):
+    """The options of a site.
+
+    ``level``: a key of VERSIONS. ``pyxis``: whether the options of that container plugin are there. ``plugins``: options of
+    other plugins as (long name, arity, target): an empty target is accepted and has no effect; ``name`` is another
+    spelling of that option; ``name=value`` is a flag that stands for it.
+    """
+
+    level: str = DEFAULT_LEVEL
+    pyxis: bool = False
+    plugins: tuple[tuple[str, int, str], ...] = ()
+
+    @property
+    def version(self) -> str:
+        """What ``--version`` says after ``slurm``."""
+        return VERSIONS[self.level]
+
+
+DEFAULT = Grammar()
