@@ -12,6 +12,7 @@ from shim.core.model.states import COMPLETED, NODE_FAIL
 from shim.job.address import write_address
 from shim.job.agent.leader_outcome import ended_by
 from shim.job.agent.main import TERMINATED, Agent, LeadingAgent, log
+from shim.job.agent.processes import environment
 from shim.job.pod import places as pod
 from shim.job.pod.environment import Adapter
 from shim.job.pod.folder import mark_started
@@ -52,18 +53,18 @@ class PodPart:
 
     def _fit_out(self, node: Node) -> None:
         """Makes a node one in a pod."""
-        node.adapt = Adapter(os.environ, self._places.home).adapt
+        given = [os.fsdecode(item).partition("=") for item in environment(os.getpid()) if item]
+        node.adapt = Adapter({name: value for name, _, value in given}, self._places.home).adapt
         node.on_peers = self._meet_peers
         node.on_start = lambda: mark_started(self._run_dir)
 
     def _check_in(self) -> None:
         assert self._node is not None
-        environment = os.environ
         self._node.check_in(
             run=self._spec.name,
-            uid=environment.get(pod.POD_UID, ""),
-            ip=environment.get(pod.POD_IP, ""),
-            node=environment.get(pod.NODE_NAME, ""),
+            uid=os.environ.get(pod.POD_UID, ""),
+            ip=os.environ.get(pod.POD_IP, ""),
+            node=os.environ.get(pod.NODE_NAME, ""),
             hosts=os.access(self._places.hosts, os.W_OK),
         )
 

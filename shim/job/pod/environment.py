@@ -20,7 +20,7 @@ _OF_THE_AGENT = (*PRIVATE, "HOME", "HOSTNAME", "PWD", "OLDPWD", "SHLVL", "_", "T
 
 
 class Adapter:
-    """``image``: the container's own environment. ``home``: a folder to be made for a HOME that is not there."""
+    """``image``: the container's own environment as it was given (an interpreter adds to it). ``home``: a folder to be made for a HOME that is not there."""
 
     def __init__(self, image: Mapping[str, str], home: str) -> None:
         self._image = {name: value for name, value in image.items() if name not in _OF_THE_AGENT}
