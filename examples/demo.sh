@@ -3,6 +3,7 @@
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 PATH=$here/bin:$PATH
+export SHIM_DEFAULT=local # on this machine, also where a real Slurm is at hand
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"

@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 
@@ -46,7 +47,29 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 - it lasts as long as the process
 
 
+def _passed(program: str, arguments: list[str]) -> Callable[[list[str]], int] | None:
+    """Does not return if a real Slurm answers the command. A ``main`` that raises what stands in the way, if anything does."""
+    from shim.core import routing
+
+    if program == "shim" or (program in routing.OF_THE_JOB and routing.own_job(os.environ)):
+        return None
+    from shim.control.backends.slurm import passing
+    from shim.core.errors import ShimError
+
+    try:
+        passing.attempt(program, arguments)
+    except ShimError as error:
+        problem = error
+
+        def refuse(_arguments: list[str]) -> int:
+            raise problem
+
+        return refuse
+    return None
+
+
 def _end(program: str, arguments: list[str]) -> NoReturn:
+    main = _passed(program, arguments)
     from shim.commands import funnel
 
     _open_streams()
@@ -57,7 +80,7 @@ def _end(program: str, arguments: list[str]) -> NoReturn:
             reconfigure(encoding=sys.getfilesystemencoding(), errors="surrogateescape")
     if program == "shim":
         add_site_packages()
-    code = funnel.run(program, arguments)
+    code = funnel.run(program, arguments, main)
     if "threading" in sys.modules or "asyncio" in sys.modules:
         sys.exit(code)
     # All output is flushed: a short command need not take its interpreter apart.

@@ -25,9 +25,12 @@ def report(out: TextIO, *, origin: bool) -> None:
         for entry in words.get("node", ()):
             out.write(f"\n[[clusters.{name}.node]]\n")
             _settings(out, entry, origin)
-        for partition, table in (words.get("partitions") or {"debug": {}}).items():
+        implied: dict[str, Any] = {} if backend == "slurm" else {"debug": {}}
+        for partition, table in (words.get("partitions") or implied).items():
             out.write(f"\n[clusters.{name}.partitions.{partition}]\n")
             for word in PARTITION:
+                if backend not in word.backends:
+                    continue
                 setting = table.get(word.name)
                 value = setting.value if setting else word.default
                 _line(out, word.name, value, setting.origin if setting else "default", origin)

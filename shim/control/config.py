@@ -52,6 +52,10 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
         if table is not None:
             _merge(merged, _checked(table, (), path))
     clusters = merged.get("clusters", {})
+    if not clusters and env.get("SHIM_DEFAULT") != "local" and site.implied(env):
+        # Nobody's login node is to run jobs itself because our folder came first on PATH.
+        origin = f"a real Slurm in {site.implied(env)}"
+        clusters = {"slurm": {"backend": Setting(value="slurm", origin=origin)}}
     default = merged.get("default", Setting(value=next(iter(clusters), "local") if len(clusters) == 1 else "local"))
     if "SHIM_DEFAULT" in env:
         default = Setting(value=env["SHIM_DEFAULT"], origin="SHIM_DEFAULT")

@@ -16,7 +16,7 @@ class Word(Value):
     type: str
     default: object = None
     text: str = ""
-    backends: tuple[str, ...] = ("local", "kubernetes", "slurm")
+    backends: tuple[str, ...] = ("local", "kubernetes")
     least: int = 0  # of a number
     most: int = 1 << 31
 
@@ -49,6 +49,8 @@ PLUGINS = (
 )
 
 _KUBERNETES = ("kubernetes",)
+_REAL = ("slurm",)
+_ALL = ("local", "kubernetes", "slurm")
 
 # May stand in a cluster's table and in a partition's, where they win (mounts and tables: replace it).
 POD = tuple(
@@ -92,7 +94,7 @@ POD = tuple(
     )
 )
 CLUSTER = (
-    Word(name="backend", type="str", default="local", text="`local`, `kubernetes` or `slurm`"),
+    Word(name="backend", type="str", default="local", text="`local`, `kubernetes` or `slurm`", backends=_ALL),
     Word(
         name="nodes",
         type="int",
@@ -150,13 +152,14 @@ CLUSTER = (
         text="the shape of an existing cluster: path of its slurm.conf; limits given here win, nodes and partitions may not be",
     ),
     Word(name="node", type="table", default=None, text="tables of nodes that differ: `names` and any word above"),
-    Word(name="partitions", type="table", default=None, text="the partitions, one table each"),
+    Word(name="partitions", type="table", default=None, text="the partitions, one table each", backends=_ALL),
     Word(
         name="first_job_id",
         type="int",
         default=None,
         text="the first job id; unset: 1, or 100000000 where a real Slurm is among the clusters ([clusters.md](clusters.md))",
         least=1,
+        backends=_ALL,
     ),
     Word(
         name="max_array_size",
@@ -203,6 +206,21 @@ CLUSTER = (
         backends=_KUBERNETES,
     ),
     *POD,
+    Word(
+        name="bin",
+        type="str",
+        default="",
+        text="folder of the real commands; unset: found on PATH, past our own",
+        backends=_REAL,
+    ),
+    Word(name="conf", type="str", default="", text="SLURM_CONF for the real commands; unset: as it is", backends=_REAL),
+    Word(
+        name="skypilot_env",
+        type="bool",
+        default=False,
+        text="give a real Slurm's jobs SKYPILOT_* (real-slurm.md)",
+        backends=_REAL,
+    ),
 )
 
 PARTITION = (

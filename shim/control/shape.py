@@ -85,10 +85,13 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
     backend = get("backend")
     if backend == "kubernetes":
         return _kubernetes(name, words, machine)
+    if backend == "slurm":
+        return _real(name, words)
     if backend != "local":
-        known = backend in ("kubernetes", "slurm")
-        what = "is not there yet" if known else 'is unknown; known are "local", "kubernetes", "slurm"'
-        raise ConfigError(f'error: {words["backend"].origin}: clusters.{name}: backend "{backend}" {what}')
+        raise ConfigError(
+            f'error: {words["backend"].origin}: clusters.{name}: backend "{backend}" is unknown; known are "local",'
+            ' "kubernetes", "slurm"'
+        )
     if get("isolation") != "auto":
         isolation = get("isolation")
         if isolation not in ("namespaces", "addresses", "none"):
@@ -136,6 +139,28 @@ def _kubernetes(name: str, words: Mapping[str, Any], machine: Machine) -> Cluste
             partitions=tuple(_with_settings(one, words.get("partitions", {}).get(one.name, {})) for one in partitions),
             settings={"requeue_delay": str(_value(words, CLUSTER, "requeue_delay")), **settings.texts(own)},
         ),
+    )
+
+
+def _real(name: str, words: Mapping[str, Any]) -> Cluster:
+    """A real Slurm: where its commands are, and the names of its partitions as far as they are listed here."""
+    from shim.control.backends.slurm import programs
+
+    _check_backend(name, words, "slurm")
+    own = {word: str(_value(words, CLUSTER, word)) for word in ("bin", "conf")}
+    for word, path in own.items():
+        if path and not path.startswith("/"):
+            raise ConfigError(f'error: {words[word].origin}: clusters.{name}: {word} "{path}" must be an absolute path')
+    return Cluster(
+        name=name,
+        backend="slurm",
+        partitions=tuple(Partition(name=one) for one in words.get("partitions", {})),
+        first_job_id=_value(words, CLUSTER, "first_job_id") or 0,
+        settings={
+            **own,
+            "real_name": programs.cluster_name(own["conf"]),
+            "skypilot_env": "1" if _value(words, CLUSTER, "skypilot_env") else "",
+        },
     )
 
 

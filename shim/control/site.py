@@ -10,8 +10,11 @@ import marshal
 import os
 
 from shim.control import paths
+from shim.control.backends.slurm import programs
+from shim.core import routing
 from shim.core.errors import ShimError
 from shim.core.options.grammar import DEFAULT, Grammar
+from shim.core.routing import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
 
-_VERSION = 5  # of the kept form
+_VERSION = 6  # of the kept form
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
     "SHIM_GRAMMAR",
@@ -30,6 +33,7 @@ _NOT_CONFIGURATION = (
     "SHIM_CONTROLLER_IDLE",
     "SHIM_TEST_CRASH",
     "SHIM_SERVICE",
+    "SHIM_PASSED",
 )
 
 
@@ -62,10 +66,37 @@ def backend(names: str | None = None) -> str:
 
 
 def configured() -> bool:
-    """Whether anything is configured at all."""
+    """Whether anything is configured at all, or a real Slurm is the default because nothing is."""
     words = (*_NOT_CONFIGURATION, "SHIM_NO_SYSTEM_CONFIG", "SHIM_CONFIG")
-    return any(name.startswith("SHIM_") and name not in words for name in os.environ) or any(
-        os.path.exists(path) for path in files(os.environ)
+    return (
+        any(name.startswith("SHIM_") and name not in words for name in os.environ)
+        or any(os.path.exists(path) for path in files(os.environ))
+        or bool(implied(os.environ))
+    )
+
+
+def places() -> tuple[Place, ...]:
+    """The clusters as far as routing looks at them, the default one first. Cheap like ``grammar``: every command asks it first."""
+    if not configured():
+        return (Place("local", "local", ("debug",)),)
+    return tuple([Place(*data) for data in _settled(False)[0]["places"]])
+
+
+def implied(environ: Mapping[str, str]) -> str:
+    """The folder of a real Slurm that is the default where nothing is configured; "" for none."""
+    return programs.implied(environ, routing.own_job(environ))
+
+
+def _place(cluster: Cluster) -> tuple[Any, ...]:
+    settings = cluster.settings
+    return (
+        cluster.name,
+        cluster.backend,
+        tuple([partition.name for partition in cluster.partitions]),
+        settings.get("bin", ""),
+        settings.get("conf", ""),
+        settings.get("real_name", ""),
+        bool(settings.get("skypilot_env")),
     )
 
 
@@ -104,6 +135,7 @@ def unknown(name: str, default: Cluster) -> ShimError:
 def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
     """Everything the resolved configuration depends on."""
     seen: list[Any] = [_VERSION]
+    seen.append(implied(environ))
     seen.extend(_file_stamp(path) for path in files(environ))
     seen.extend(
         (name, environ[name]) for name in sorted(environ) if name.startswith("SHIM_") and name not in _NOT_CONFIGURATION
@@ -156,14 +188,21 @@ def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
 def _resolve() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
     """The further files that the clusters depend on, the answers to short questions, and the clusters."""
     from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
-    from shim.job.agent import isolation
 
     settings = config.load()
-    mode, _why = isolation.probe()
+    mode = "none"
+    if any("backend" not in words or words["backend"].value == "local" for words in settings.clusters.values()):
+        from shim.job.agent import isolation
+
+        mode, _why = isolation.probe()
     made = shape.clusters(settings, machine.this_machine(), mode)
     confs = [words["slurm_conf"].value for words in settings.clusters.values() if "slurm_conf" in words]
     more = [path for conf in confs if conf for path in slurm_conf.files(conf)]
+    for one in made:
+        if one.backend == "slurm":
+            more.extend(programs.confs(os.environ, one.settings.get("conf", "")))
     short = {
+        "places": [_place(one) for one in made],
         "grammar": site_options.grammar(settings).to_dict(),
         "backends": {one.name: one.backend for one in made},
     }

@@ -189,7 +189,7 @@ def test_a_closed_stream_is_dev_null_and_no_socket_gets_its_number(closed: str, 
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "import shim.main\n"
         "from shim.commands import funnel\n"
-        "def entry(program, arguments):\n"
+        "def entry(program, arguments, main):\n"
         "    import socket\n"
         "    socket.socket()\n"
         "    print('out'); print('error', file=sys.stderr); sys.stdout.write('')\n"

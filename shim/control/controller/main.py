@@ -157,7 +157,8 @@ def _made() -> Controller:
         from shim.control.controller.controller import Controller
         from shim.control.index.store import open_store
 
-        return Controller(open_store(paths.index_path()), configured.clusters(), make, time.time, _idle_seconds())
+        ours = tuple(cluster for cluster in configured.clusters() if cluster.backend != "slurm")
+        return Controller(open_store(paths.index_path()), ours, make, time.time, _idle_seconds())
     except ModuleNotFoundError as error:
         raise missing_package(error, sys.executable) from None
 

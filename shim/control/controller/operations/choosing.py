@@ -47,6 +47,8 @@ def cluster_for(world: World, message: dict[str, Any], who: Callable[[], Submitt
 
 def cluster_named(world: World, name: str | None) -> Cluster:
     """The cluster of that name, or the default one. Raises ShimError with Slurm's text."""
+    if not world.clusters:
+        raise ShimError("error: no cluster of the configuration runs its jobs here")
     if name is None:
         return next(iter(world.clusters.values()))
     if name not in world.clusters:

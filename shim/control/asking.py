@@ -1,0 +1,89 @@
+"""What a command line asks for by ``-M`` and ``-p``: read only where there is a choice between clusters."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import time
+
+from shim.control import site
+from shim.core import script
+from shim.core.errors import ShimError
+from shim.core.options import values
+from shim.core.routing import SUBMITTING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.options.merge import Settings
+
+
+def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
+    """Two comma lists, of clusters and of partitions, from options, variables and the script's directives.
+
+    A command line with options that are not known here (a real Slurm may be newer) is searched for these two.
+    """
+    try:
+        if program not in SUBMITTING:
+            from shim.core.options import query
+
+            return query.read(program, argv, os.environ)[0].get("clusters", ""), ""
+        settings = _settings(program, argv)
+        return settings.get("clusters") or "", settings.get("partition") or ""
+    except (ShimError, values.Shown, KeyError):
+        return _found(argv, "--clusters", "-M"), _found(argv, "--partition", "-p")
+
+
+def _settings(program: str, argv: Sequence[str]) -> Settings:
+    from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment
+
+    context = values.Context(time(), os.getuid(), _read, site.grammar())
+    found, words = first_pass(program, argv, context)
+    if program == "sbatch":
+        from shim.core.options.batch import settle
+
+        text, name = None, "wrap"
+        if not any(option.field == "wrap" for option, _ in found):
+            text, name = script.text_of(_script(words)), words[0] if words else "stdin"
+        return settle(context, found, os.environ, text, name)
+    settings = Settings(program, context)
+    put_environment(settings, os.environ)
+    settings.put_all(found, COMMAND_LINE)
+    return settings
+
+
+def _found(argv: Sequence[str], long: str, short: str) -> str:
+    """The last value of an option among words that could not be read as a whole."""
+    value = ""
+    for number, word in enumerate(argv):
+        if word in (long, short):
+            value = argv[number + 1] if number + 1 < len(argv) else ""
+        elif word.startswith(long + "="):
+            value = word[len(long) + 1 :]
+        elif word.startswith(short) and word != short:
+            value = word[len(short) :]
+    return value
+
+
+def _script(words: Sequence[str]) -> bytes:
+    """The bytes of the batch script. One on standard input is put back: whoever reads it next reads all of it."""
+    if words:
+        for path in script.candidates(words[0], os.getcwd(), os.environ.get("PATH", "")):
+            if os.path.exists(path):
+                with open(path, "rb") as file:
+                    return file.read()
+        return b""
+    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    kept = os.memfd_create("script", os.MFD_CLOEXEC)
+    with open(kept, "wb") as file:
+        file.write(data)
+        file.flush()
+        file.seek(0)
+        os.dup2(kept, 0, inheritable=True)
+    return data
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()

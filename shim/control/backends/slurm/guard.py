@@ -1,0 +1,53 @@
+"""Against running in circles: a "real" command that is a script may call us back.
+
+Whoever passes a command line to a script says so in SHIM_PASSED: its process (pid and start time; exec keeps both), its job,
+and the programs tried so far. Called back, we are that process or a descendant of it, and try the next program. Binaries get
+the environment without it. In the job that a script submitted, and in salloc's shell, it means nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "SHIM_PASSED"
+_DEEPEST = 64  # processes between a script and the command that it calls
+
+
+def tried(environ: Mapping[str, str]) -> list[str]:
+    """The programs that led back here; [] for a call that comes from the user."""
+    value = environ.get(VARIABLE)
+    if not value:
+        return []
+    mark, *programs = value.split(":")
+    process, _, job = mark.partition("/")
+    if job != environ.get("SLURM_JOB_ID", ""):
+        return []  # an allocation was made since: salloc's shell
+    pid = str(os.getpid())
+    for _ in range(_DEEPEST):
+        seen = _process(pid)
+        if seen is None:
+            return []
+        if seen[0] == process:
+            return programs
+        pid = seen[1]
+    return []
+
+
+def value(environ: Mapping[str, str], programs: list[str]) -> str:
+    """What the variable must say while the last of ``programs`` runs in this process's place."""
+    seen = _process(str(os.getpid()))
+    return ":".join([f"{seen[0] if seen else ''}/{environ.get('SLURM_JOB_ID', '')}", *programs])
+
+
+def _process(pid: str) -> tuple[str, str] | None:
+    """A name that no other process will have, and the parent's pid; None for one that is not there."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return f"{pid}.{fields[19].decode()}", fields[1].decode()

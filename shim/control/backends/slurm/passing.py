@@ -1,0 +1,90 @@
+"""The pass-through: a command line that belongs to a real Slurm becomes the real command.
+
+Hot path, and the first thing a command does. Arguments, environment, descriptors, terminal and process stay as they are:
+``exec``. Only sbatch is run as a child, so that its answer can be read on the way through (``submitting``); beside salloc
+somebody watches for the job's id (``watching``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from shim.control import site
+from shim.control.backends.slurm import guard, programs
+from shim.core import routing
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from shim.core.routing import Route
+else:
+    import _signal
+
+
+class Call:
+    """One call of a real program: its path, ``argv`` with the name it is called by, its environment."""
+
+    __slots__ = ("argv", "environment", "path")
+
+    def __init__(self, path: str, argv: list[str], environment: dict[str, str]) -> None:
+        self.path = path
+        self.argv = argv
+        self.environment = environment
+
+
+def attempt(program: str, argv: Sequence[str]) -> None:
+    """Returns if the command is ours; otherwise the real one has run. ShimError if there is no real one to run."""
+    from shim.control.asking import asked
+
+    route = routing.route(program, argv, os.environ, site.places(), lambda: asked(program, argv))
+    if route is None:
+        return
+    try:
+        call = made(program, route)
+    except ShimError:
+        if route.in_job and not route.place.folder and not any(place.real for place in site.places()):
+            return  # it only looked like a job of a real Slurm: there is none here
+        raise
+    become(call)
+
+
+def made(program: str, route: Route) -> Call:
+    """The call of the real program that answers this route. ShimError if there is none."""
+    before = guard.tried(os.environ)
+    path, kind = programs.find(program, route.place.folder, os.environ.get("PATH", ""), before)
+    environment = _environment()
+    for name in route.dropped:
+        del environment[name]
+    if route.place.conf and not route.in_job:
+        environment["SLURM_CONF"] = route.place.conf
+    if kind == programs.SCRIPT:
+        environment[guard.VARIABLE] = guard.value(environment, [*before, path])
+    return Call(path, [program, *route.argv], environment)
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment: without the LC_CTYPE that Python sets for itself in the C locale, and without our guard."""
+    environment = dict(os.environ)
+    environment.pop(guard.VARIABLE, None)
+    if environment.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
+        try:
+            with open("/proc/self/environ", "rb") as file:
+                if not any(entry.startswith(b"LC_CTYPE=") for entry in file.read().split(b"\0")):
+                    del environment["LC_CTYPE"]
+        except OSError:
+            pass  # then it stays, and says what most machines say anyway
+    return environment
+
+
+def become(call: Call) -> NoReturn:
+    """Makes this process the real command. ShimError if the system refuses."""
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, for itself and what it becomes
+        _signal.signal(number, _signal.SIG_DFL)
+    try:
+        os.execve(call.path, call.argv, call.environment)
+    except OSError as error:
+        raise ShimError(f"error: {call.path}: {error.strerror}") from None

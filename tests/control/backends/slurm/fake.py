@@ -1,0 +1,61 @@
+"""A real Slurm made of small scripts, and ways to call our commands beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[4]
+OURS = ROOT / "bin"
+COMMANDS = ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "scontrol")
+# A program that says what it got; the binary that it is run by makes it no wrapper script in the eyes of a launcher.
+TELLS = '#!/bin/sh\nprintf "real %s" "${0##*/}"\nfor word; do printf " [%s]" "$word"; done\necho\n'
+
+
+class Site:
+    """A machine with our launchers in ``ours`` and a real Slurm in ``real``; PATH has ours first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.real = folder / "real"
+        self.real.mkdir()
+        for name in COMMANDS:
+            self.script(self.real / name, TELLS)
+        self.conf = folder / "slurm.conf"
+        self.conf.write_text("ClusterName=there\n")
+        self.environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SLURM")},
+            "PATH": f"{OURS}:{self.real}:/usr/local/bin:/usr/bin:/bin",
+            "SLURM_CONF": str(self.conf),
+            "SHIM_PYTHON": sys.executable,
+        }
+
+    @staticmethod
+    def script(path: Path, text: str) -> Path:
+        """An executable file."""
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def configure(self, text: str) -> None:
+        """Writes the user's configuration."""
+        folder = Path(self.environ["XDG_CONFIG_HOME"]) / "shim"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").write_text(text)
+
+    def run(
+        self, *words: str, stdin: bytes | None = None, environ: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command by its name, as a shell finds it."""
+        env = {**self.environ, **(environ or {})}
+        return subprocess.run(
+            ["/usr/bin/env", *words],
+            env=env,
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
