@@ -36,7 +36,11 @@ class Observer:
         self.gone.append(run)
         self._news.set()
 
-    def cluster_changed(self, cluster: str) -> None:
+    def withdrawn(self, run: Run, reason: str) -> None:
+        self.gone.append(run)
+        self._news.set()
+
+    def cluster_changed(self, cluster: Cluster) -> None:
         """Not asked for here."""
 
     def of(self, run: Run) -> list[dict[str, Any]]:

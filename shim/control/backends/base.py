@@ -58,14 +58,18 @@ class Observer(Protocol):
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
         """One line of the leader's journal: ``n`` (from 1, in order, may be repeated), ``at`` (epoch), ``kind`` and its fields.
 
-        kinds (docs/agent-protocol.md): started, step, step-end, ending, ended.
+        kinds (docs/agent-protocol.md): started, step, step-end, ending, ended; and, from the backend itself and without a number:
+        ``placed`` (nodes: the names of the nodes that it is on, in order), ``waits`` (reason, detail: why it does not start yet).
         """
 
     def lost(self, run: Run, reason: str) -> None:
         """The run's leader is gone without having written its end: NODE_FAIL, or requeue."""
 
-    def cluster_changed(self, cluster: str) -> None:
-        """Nodes appeared, vanished or changed state."""
+    def withdrawn(self, run: Run, reason: str) -> None:
+        """The run was never started and nothing of it is left: its job waits again. ``reason``: for the log."""
+
+    def cluster_changed(self, cluster: Cluster) -> None:
+        """Nodes appeared, vanished, changed state, or what others use of them has changed: the cluster as it is now."""
 
 
 class Backend(Protocol):
@@ -96,6 +100,9 @@ class Backend(Protocol):
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
         """The shares with ``host`` filled in: the names that resolve inside the job."""
 
+    def commands(self) -> str:
+        """The folder with our commands, as a job sees it."""
+
     async def close(self) -> None:
         """The controller ends. Runs go on."""
 
@@ -106,3 +113,22 @@ class CanWarm(Protocol):
 
     async def warm(self) -> None:
         """Prepares; what fails is reported by the start that needs it."""
+
+
+@runtime_checkable
+class NumbersJobs(Protocol):
+    """A backend whose jobs share their numbers with those of other controllers."""
+
+    async def reserve(self, first: int) -> range:
+        """Job ids, at least ``first``, that nobody else has or will get. Raises BackendError."""
+
+
+@runtime_checkable
+class TriesOut(Protocol):
+    """A backend that can tell at submission what it would refuse later, and keeps what a job needs as it is now."""
+
+    async def try_out(self, job: Job, spool: str) -> list[str]:
+        """Notes for the user about a job that is about to be accepted; files for its start go to the folder ``spool``.
+
+        Raises BackendError with the cluster's words for a job that could never start.
+        """

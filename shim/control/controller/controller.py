@@ -20,6 +20,7 @@ from shim.control.controller.operations import cancelling, ends, queueing, submi
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
+from shim.control.index.errors import IndexFault
 from shim.control.index.store import Store
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -131,7 +132,12 @@ class Controller:
             if self._ends % FORGET_EVERY == 0:
                 self.world.task(self._tidy())
 
-    def _cluster_changed(self, name: str) -> None:
+    def _cluster_changed(self, cluster: Cluster) -> None:
+        self.world.clusters[cluster.name] = cluster
+        try:
+            self._store.save_cluster(cluster)
+        except IndexFault as fault:
+            log.error("%s", fault)  # readers see it as it was; the next change writes it again
         self.dispatcher.kick()
 
     def _operations(self) -> dict[str, Operation]:

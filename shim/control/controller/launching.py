@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from shim.control import launchers, starter
+from shim.control import starter
 from shim.control.backends.base import Backend, BackendError
 from shim.control.controller import crash, spool
 from shim.control.controller.login import login_environment
@@ -100,7 +100,7 @@ def run_spec(
     job: Job, cluster: Cluster, backend: Backend, submission: spool.Submission
 ) -> tuple[RunSpec, dict[str, str]]:
     """The spec of a job's run, and the complete environment of its batch script."""
-    commands = launchers.folder()
+    commands = backend.commands()
     nodes = []
     for share in job.shares:
         node = cluster.node(share.name)

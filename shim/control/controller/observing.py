@@ -17,6 +17,7 @@ from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import running
 from shim.core.model import states
+from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
 RETRY = 1.0  # seconds until lines that could not be written are tried again
@@ -25,7 +26,7 @@ RETRY = 1.0  # seconds until lines that could not be written are tried again
 class Observing:
     """The observer that all backends are given."""
 
-    def __init__(self, world: World, cluster_changed: Callable[[str], None]) -> None:
+    def __init__(self, world: World, cluster_changed: Callable[[Cluster], None]) -> None:
         self._world = world
         self._loop = asyncio.get_running_loop()
         self._lines: list[tuple[Run, Mapping[str, Any]]] = []
@@ -45,7 +46,13 @@ class Observing:
         self._lines.append((run, {"kind": "lost", "at": self._world.clock()}))
         self._soon()
 
-    def cluster_changed(self, cluster: str) -> None:
+    def withdrawn(self, run: Run, reason: str) -> None:
+        """The run was taken back before it began."""
+        log.info("job %s, run %s waits again: %s", run.job_id, run.restart, reason)
+        self._lines.append((run, {"kind": "withdrawn", "at": self._world.clock(), "reason": reason}))
+        self._soon()
+
+    def cluster_changed(self, cluster: Cluster) -> None:
         """Nodes changed."""
         self._cluster_changed(cluster)
 
@@ -106,7 +113,7 @@ class Observing:
         job = change.get(found.key) if found is not None else None
         if job is None or job.restarts != run.restart or job.state not in states.ALLOCATED:
             # A line of a run whose end is committed: it may go.
-            return event["kind"] in ("ended", "lost") and job is not None
+            return event["kind"] in ("ended", "lost", "withdrawn") and job is not None
         number = int(event.get("n", 0))
         if number and number <= job.journal:
             return False
@@ -121,7 +128,7 @@ class Observing:
         if after.restarts == job.restarts and after.journal != job.journal:
             after = after.replace(journal=job.journal)
         change.put(after, now)
-        over = after.restarts != run.restart or after.state in states.TERMINAL
+        over = after.restarts != run.restart or after.state not in states.ALLOCATED
         if over:
             change.drop_orders(after)
         return over
@@ -172,6 +179,17 @@ class Observing:
         ordered = ends[-1].state if ends else ""
         return running.lost(job, ordered, self._world.cluster_of(job), float(event["at"]))
 
+    def _withdrawn(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        if any(order.kind == "end" and order.step is None for order in self._world.book.orders_of(job)):
+            return self._lost(change, job, event)
+        return running.not_started(job, "None", True, self._world.cluster_of(job), float(event["at"]))
+
+    def _placed(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return running.placed(job, event["nodes"])
+
+    def _waits(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return job.replace(reason=str(event["reason"]), system_comment=str(event.get("detail") or ""))
+
 
 _HANDLERS: dict[str, Callable[[Observing, Change, Job, Mapping[str, Any]], Job]] = {
     "started": Observing._started,
@@ -180,6 +198,9 @@ _HANDLERS: dict[str, Callable[[Observing, Change, Job, Mapping[str, Any]], Job]]
     "ending": Observing._ending,
     "ended": Observing._ended,
     "lost": Observing._lost,
+    "withdrawn": Observing._withdrawn,
+    "placed": Observing._placed,
+    "waits": Observing._waits,
 }
 
 

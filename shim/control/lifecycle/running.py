@@ -57,14 +57,23 @@ def _from(job: Job, at: float) -> Job:
 def started(job: Job, at: float) -> Job:
     """The barrier opened: the job runs, and its limit counts from here."""
     if job.state == states.CONFIGURING:
-        return _from(move(job, states.RUNNING), at)
+        return _from(move(job, states.RUNNING, reason="None", system_comment=""), at)
     return job  # it is being ended already
+
+
+def placed(job: Job, nodes: Sequence[str]) -> Job:
+    """The job with the names of the nodes that the cluster chose for it, in the order of its shares."""
+    if len(nodes) != len(job.shares):
+        return job
+    return job.replace(shares=tuple(share.replace(name=name) for share, name in zip(job.shares, nodes)))
 
 
 def not_started(job: Job, reason: str, transient: bool, cluster: Cluster, now: float) -> Job:
     """The backend could not start the run: again later if that may help, else the job has failed."""
     if transient and job.state == states.CONFIGURING:
-        again = move(job, states.PENDING, shares=(), partition=submission.partition_text(job.request, cluster))
+        again = move(
+            job, states.PENDING, shares=(), system_comment="", partition=submission.partition_text(job.request, cluster)
+        )
         again = submission.shaped(again.replace(request=_begin_at(again, now + REQUEUE_DELAY)), cluster)
         return waiting.looked_at(again.replace(start_time=0, end_time=0, eligible_time=0), now)
     return move(job, states.FAILED, reason=reason, exit_status=_LAUNCH_FAILURE, end_time=now)

@@ -105,7 +105,7 @@ class Profile:
         self.machine_memory = max((node.memory for node in cluster.nodes), default=0)
         self._index = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.cpus = sum(node.cpus for node in cluster.nodes)
-        self._slots = [Slot(now, len(cluster.nodes))]
+        self._slots = [_used_by_others(cluster, now)]
         self._rises: list[Slot] = []  # at which something begins
 
     def times(self, cpus: int) -> list[float]:
@@ -157,6 +157,19 @@ class Profile:
         if index == len(self._slots) or self._slots[index].time != time:
             self._slots.insert(index, self._slots[index - 1].copy(time))
         return index
+
+
+def _used_by_others(cluster: Cluster, now: float) -> Slot:
+    """What is in use for good, as far as is known: by what is no job of this cluster. Of the GPUs, those with the highest indexes."""
+    slot = Slot(now, len(cluster.nodes))
+    for index, node in enumerate(cluster.nodes):
+        slot.all_cpus += node.others_cpus
+        slot.all_memory += node.others_memory
+        slot.cpus[index] = node.others_cpus
+        slot.memory[index] = node.others_memory
+        if node.others_gpus:
+            slot.gpus[index] = frozenset(range(node.gpus - node.others_gpus, node.gpus))
+    return slot
 
 
 def _time(slot: Slot) -> float:

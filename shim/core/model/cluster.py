@@ -30,6 +30,9 @@ class Node(Value):
     features: tuple[str, ...] = ()
     state: str = ""
     reason: str = ""
+    others_cpus: int = 0  # in use by what is no job of ours: other programs on a shared cluster
+    others_memory: int = 0
+    others_gpus: int = 0
     _nested = {"gres": Gres}
 
     @property

@@ -27,9 +27,11 @@ class NodeUse:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.jobs = 0
-        self.cpus = 0
-        self.memory = 0
+        self.cpus = node.others_cpus
+        self.memory = node.others_memory
         self.gpus: dict[str, list[int]] = {}  # type -> device indexes in use
+        if node.others_gpus:
+            self.gpus[node.gres[0].type] = list(range(node.gpus - node.others_gpus, node.gpus))
         self.completing = False
 
     @property
@@ -37,7 +39,7 @@ class NodeUse:
         """DOWN, IDLE, MIXED or ALLOCATED."""
         if self.node.state == "DOWN":
             return DOWN
-        if not self.jobs:
+        if not self.jobs and not self.cpus and not self.node.others_gpus:
             return IDLE
         return ALLOCATED if self.cpus >= self.node.cpus else MIXED
 

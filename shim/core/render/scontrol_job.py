@@ -150,6 +150,8 @@ def _requirements(job: Job, view: View) -> list[str]:
 def _files(job: Job) -> list[str]:
     comment = job.comment or job.request.comment
     lines = [f"Comment={comment} "] if comment else []
+    if job.system_comment:
+        lines.append(f"SystemComment={job.system_comment} ")
     if _is_batch(job):
         out, err, read = facts.files(job)
         lines += [f"StdErr={err}", f"StdIn={read}", f"StdOut={out}"]

@@ -103,6 +103,9 @@ class LocalBackend:
         # The names of virtual nodes are the names that resolve: a mount namespace, or addresses.
         return tuple(share.replace(host=share.name) for share in shares)
 
+    def commands(self) -> str:
+        return launchers.folder()
+
     async def close(self) -> None:
         watches, self._watches = list(self._watches.values()), {}
         for watch in watches:
@@ -153,5 +156,8 @@ class _Nobody:
     def lost(self, run: Run, reason: str) -> None:
         self._backend._orphan_ended(run)
 
-    def cluster_changed(self, cluster: str) -> None:
+    def withdrawn(self, run: Run, reason: str) -> None:
+        self._backend._orphan_ended(run)
+
+    def cluster_changed(self, cluster: Cluster) -> None:
         """Nothing to do: an orphan has no cluster."""

@@ -1,0 +1,112 @@
+"""What a pod's status says, in the backend's terms. Pure.
+
+``containerStatuses[].state`` is looked at and not the phase: it is a second ahead, and phases stay Running on dead nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control.backends.kubernetes import names
+from shim.core.value import Value
+
+
+class Ended(Value):
+    """How a pod's agent ended. ``message``: what it wrote to /dev/termination-log."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+
+
+class PodView(Value):
+    """One pod of a run.
+
+    ``obstacle``: why it does not start, as a reason of one word, and ``detail`` in the cluster's words. ``silent``: its node
+    has stopped reporting. ``leaving``: it is being deleted.
+    """
+
+    name: str
+    uid: str
+    index: int
+    version: str = ""  # resourceVersion
+    node: str = ""  # empty: not bound
+    unschedulable: str = ""
+    obstacle: str = ""
+    detail: str = ""
+    running: bool = False
+    started_at: str = ""
+    ended: Ended | None = None
+    silent: bool = False
+    leaving: bool = False
+    disruption: str = ""
+    _nested = {"ended": Ended}
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it runs any more."""
+        return self.ended is not None
+
+
+# Waiting reasons that pass by themselves while a container is made.
+_UNDER_WAY = ("ContainerCreating", "PodInitializing", "")
+
+
+def look(pod: Mapping[str, Any]) -> PodView:
+    """The view of a pod object."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    scheduled, ready = conditions.get("PodScheduled") or {}, conditions.get("Ready") or {}
+    state = _state(status)
+    waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
+    view = PodView(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        index=_index(metadata),
+        version=metadata.get("resourceVersion", ""),
+        node=(pod.get("spec") or {}).get("nodeName") or "",
+        running=running is not None,
+        started_at=str((running or ended or {}).get("startedAt") or ""),
+        silent=running is not None and ready.get("status") in ("False", "Unknown") and _silent(status, ready),
+        leaving="deletionTimestamp" in metadata,
+        disruption=str((conditions.get("DisruptionTarget") or {}).get("reason") or ""),
+    )
+    if ended is not None:
+        return view.replace(ended=_ended(ended))
+    if status.get("phase") in ("Failed", "Succeeded"):  # evicted before a container was made, or its status was lost
+        reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+        return view.replace(
+            ended=Ended(code=0 if status["phase"] == "Succeeded" else 137, reason=reason, message=""), detail=message
+        )
+    if not view.node and scheduled.get("status") == "False":
+        return view.replace(unschedulable=str(scheduled.get("message") or scheduled.get("reason") or "Unschedulable"))
+    if waiting.get("reason") and waiting["reason"] not in _UNDER_WAY:
+        return view.replace(obstacle=str(waiting["reason"]), detail=str(waiting.get("message") or ""))
+    return view
+
+
+def _state(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    for one in status.get("containerStatuses") or ():
+        if one.get("name") == names.CONTAINER:
+            return one.get("state") or {}
+    return {}
+
+
+def _ended(state: Mapping[str, Any]) -> Ended:
+    return Ended(
+        code=int(state.get("exitCode") or 0),
+        reason=str(state.get("reason") or ""),
+        message=str(state.get("message") or ""),
+    )
+
+
+def _index(metadata: Mapping[str, Any]) -> int:
+    found = (metadata.get("annotations") or {}).get(names.INDEX) or (metadata.get("labels") or {}).get(names.INDEX)
+    return int(found) if found is not None else -1
+
+
+def _silent(status: Mapping[str, Any], ready: Mapping[str, Any]) -> bool:
+    # The node controller sets Ready=False on the pods of a node that is gone, and leaves the container's own state alone.
+    containers = status.get("containerStatuses") or ()
+    return all(one.get("ready") for one in containers) and ready.get("reason") != "ContainersNotReady"
