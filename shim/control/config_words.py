@@ -54,7 +54,7 @@ _ALL = ("local", "kubernetes", "slurm")
 
 # May stand in a cluster's table and in a partition's, where they win (mounts and tables: replace it).
 POD = tuple(
-    Word(name=name, type=type_, default=default, text=text, backends=_KUBERNETES)
+    Word(name=name, type=type_, default=default, text=text, backends=_KUBERNETES, least=name == "cpu_request")
     for name, type_, default, text in (
         ("image", "str", "", "the image of the pods; needs `sh` and Python 3.9 or later"),
         ("pull_policy", "str", "IfNotPresent", "`IfNotPresent`, `Always` or `Never`"),

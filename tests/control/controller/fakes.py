@@ -89,6 +89,9 @@ class FakeBackend:
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
         return tuple(share.replace(host=share.name) for share in shares)
 
+    def commands(self) -> str:
+        return "/opt/bin"
+
     async def close(self) -> None:
         self.observer = None
 

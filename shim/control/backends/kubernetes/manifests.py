@@ -85,7 +85,8 @@ def template(gang: Gang, settings: Settings, labels: Mapping[str, str]) -> dict[
         "metadata": {"labels": {**labels, "sidecar.istio.io/inject": "false"}, "annotations": annotations},
         "spec": _pod_spec(gang, settings),
     }
-    return merged(made, settings.overlay)
+    result: dict[str, Any] = merged(made, settings.overlay)
+    return result
 
 
 def pod(gang: Gang, settings: Settings) -> dict[str, Any]:

@@ -1,0 +1,239 @@
+"""The Kubernetes backend. See ``backends.base.Backend`` for what each method promises."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shim.control import paths
+from shim.control.backends.base import BackendError, Observer, Order, Run
+from shim.control.backends.kubernetes import ids, manifests, names, nodes, tickets, volumes
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.bundle import Bundle, bundle
+from shim.control.backends.kubernetes.errors import AccessError, ApiError
+from shim.control.backends.kubernetes.gang import gang_of
+from shim.control.backends.kubernetes.inside import files, inside, passwd
+from shim.control.backends.kubernetes.life import Life
+from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.control.backends.kubernetes.shape import Shape
+from shim.control.backends.kubernetes.site import Site
+from shim.control.backends.kubernetes.tickets import TicketFolder
+from shim.control.backends.kubernetes.reflector import Reflector
+from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job, NodeShare
+from shim.job.pod.places import ROOT, Places
+from shim.job.spec import RunSpec
+
+SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
+
+
+class KubernetesBackend:
+    """Pods of one namespace."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._configured = cluster
+        self._cluster = cluster
+        self._lives: dict[Run, Life] = {}
+        self._observer: Observer
+        self._site: Site
+        self._shape: Shape
+        self._bundle: Bundle
+        self._watches: list[Reflector] = []
+        self._synced = asyncio.Event()
+        self._unsynced = 2
+        self._common = False
+        self._pod_groups = False
+
+    # Opening and closing
+
+    async def open(self, observer: Observer) -> Cluster:
+        self._observer = observer
+        settings = settings_of(self._configured)
+        volumes.check(settings)
+        try:
+            access = await Access.load(settings.kubeconfig or None, settings.context or None)
+        except AccessError as error:
+            raise ShimError(f"error: cluster {self._configured.name}: {error}") from error
+        namespace = settings.namespace or access.namespace
+        # From here on every job's settings know the namespace, whoever said it.
+        self._configured = self._configured.replace(
+            settings={**self._configured.settings, "namespace": f'"{namespace}"'}
+        )
+        self._site = Site(access, namespace, self._configured.name, names.owner())
+        self._bundle = await asyncio.to_thread(bundle)
+        self._watch()
+        self._shape = Shape(self._site, self._configured, self._reshaped)
+        self._cluster = await self._shape.open()
+        return self._cluster
+
+    def _watch(self) -> None:
+        site = self._site
+        selector = names.selector(site.owner, site.cluster)
+        for path, take in ((site.objects.jobs, site.job_event), (site.objects.pods, site.pod_event)):
+            watch = Reflector(
+                site.access,
+                path,
+                selector,
+                on_event=lambda kind, found, take=take: self._changed(take(kind, found)),
+                on_synced=self._one_synced,
+                on_trouble=self._trouble,
+            )
+            watch.start()
+            self._watches.append(watch)
+
+    def _one_synced(self) -> None:
+        self._unsynced -= 1
+        if self._unsynced <= 0:
+            self._site.synced = True
+            self._synced.set()
+            for life in self._lives.values():
+                life.poke()
+
+    def _trouble(self, text: str | None) -> None:
+        if text is not None:
+            self._site.log("cluster %s: %s", self._site.cluster, text)
+
+    def _changed(self, run: Run | None) -> None:
+        if run is not None and run in self._lives:
+            self._lives[run].poke()
+        elif run is not None and self._site.synced:
+            self._shape.look()
+
+    def _reshaped(self, cluster: Cluster) -> None:
+        if cluster != self._cluster:
+            self._cluster = cluster
+            self._observer.cluster_changed(cluster)
+
+    async def close(self) -> None:
+        for life in list(self._lives.values()):
+            await life.close()
+        await self._shape.close()
+        for watch in self._watches:
+            await watch.close()
+        await self._site.close()
+        await self._site.access.close()
+
+    # Runs
+
+    async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
+        await self._wait_synced()
+        wanted = dict(runs)
+        for run in {*self._site.runs(), *tickets.known(self._site.cluster)} - set(wanted):
+            self._site.soon(self._sweep(run))
+        for run, seen in wanted.items():
+            folder = TicketFolder(run)
+            if folder.load() is not None and (seen or self._site.has_job(run)):
+                await self._live(run, folder, seen)
+            elif seen:
+                self._observer.lost(run, "this host has no key of it any more")
+
+    async def _wait_synced(self) -> None:
+        try:
+            async with asyncio.timeout(SYNC_LIMIT):
+                await self._synced.wait()
+        except TimeoutError:
+            self._site.log("cluster %s does not answer; its jobs are looked at when it does", self._site.cluster)
+
+    async def _sweep(self, run: Run) -> None:
+        await self._site.objects.remove(run)
+        TicketFolder(run).remove()
+
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
+        run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
+        if run in self._lives:
+            return
+        self._check_predecessors(run)
+        settings = settings_of(self._configured, spec.job.partition)
+        folder = TicketFolder(run)
+        try:
+            await self._common_objects()
+            ticket = folder.make()
+            gang = gang_of(spec, run, settings, ticket.submission, self._site.owner, self._bundle, self._shape)
+            gang = gang.replace(pod_group=self._shape.pod_groups and gang.nodes > 1)
+            given = inside(spec, run, settings, staged=gang.staged)
+            contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
+            if gang.user is not None and gang.passwd:
+                contents.update(passwd(spec, gang.user))
+            await self._site.objects.make(gang, settings, contents, folder)
+        except OSError as error:
+            raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
+        except BackendError:
+            if not self._site.has_job(run):
+                folder.remove()
+            raise
+        await self._live(run, folder, 0, gang=gang, job=spec.job)
+
+    def _check_predecessors(self, run: Run) -> None:
+        """A requeued job starts when nothing of the run before can write its files any more."""
+        for other in self._site.runs():
+            if other.job_id == run.job_id and other.restart < run.restart and other not in self._lives:
+                raise BackendError("pods of the run before are still there", transient=True)
+
+    async def _common_objects(self) -> None:
+        if not self._common:
+            try:
+                await self._site.objects.common(self._bundle.digest, self._bundle.content)
+            except ApiError as error:
+                raise BackendError(error.message, transient=error.transient) from error
+            self._common = True
+
+    async def _live(
+        self, run: Run, folder: TicketFolder, seen: int, *, gang: manifests.Gang | None = None, job: Job | None = None
+    ) -> None:
+        if run in self._lives:
+            return
+        known = self._site.job(run)
+        count = gang.nodes if gang is not None else int(known["spec"]["completions"]) if known is not None else 1
+        settings = settings_of(self._configured, job.partition if job is not None else "")
+        life = Life(
+            self._site,
+            run,
+            count,
+            settings,
+            folder,
+            self._observer,
+            seen,
+            pinned=gang is not None and bool(gang.on),
+            outputs=self._outputs(folder, gang, job),
+        )
+        self._lives[run] = life
+        await life.begin()
+
+    def _outputs(self, folder: TicketFolder, gang: manifests.Gang | None, job: Job | None) -> tuple[Output, ...]:
+        """The files that are filled from the pods' copies; remembered in the run's folder for the next controller."""
+        return folder.outputs(job if gang is not None and gang.staged else None)
+
+    async def order(self, run: Run, order: Order) -> None:
+        life = self._lives.get(run)
+        if life is not None:
+            life.order(order)
+
+    async def forget(self, run: Run) -> None:
+        life = self._lives.pop(run, None)
+        if life is not None:
+            await life.forget()
+        self._site.soon(self._sweep(run))
+
+    def reach(self, run: Run) -> str:
+        return TicketFolder(run).path
+
+    def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
+        run = Run(cluster=job.cluster, job_id=job.job_id, restart=job.restarts)
+        return tuple(share.replace(host=names.host(run, index)) for index, share in enumerate(shares))
+
+    def commands(self) -> str:
+        return Places(ROOT, "").commands
+
+    @staticmethod
+    def _run_dir(run: Run) -> str:
+        return Places(ROOT, "").run_dir(f"{run.job_id}.{run.restart}")
+
+    # What only shared clusters need
+
+    async def reserve(self, first: int) -> range:
+        """See ``NumbersJobs``."""
+        return await ids.reserve(self._site.access, self._site.namespace, first)

@@ -1,0 +1,81 @@
+"""From a run's spec to its gang: resources, identity and place of its pods. Pure but for the names of groups."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from shim.control.backends.base import BackendError, Run
+from shim.control.backends.kubernetes import volumes
+from shim.control.backends.kubernetes.manifests import Gang
+from shim.control.backends.kubernetes.settings import Settings
+from shim.core import hostlist
+from shim.core.model.job import Job
+from shim.job.spec import RunSpec
+
+if TYPE_CHECKING:
+    from shim.control.backends.kubernetes.bundle import Bundle
+    from shim.control.backends.kubernetes.shape import Shape
+
+
+def gang_of(
+    spec: RunSpec, run: Run, settings: Settings, submission: str, owner: str, bundle: Bundle, shape: Shape
+) -> Gang:
+    """The gang of a job that the scheduler has placed. Raises BackendError for one without an image."""
+    job = spec.job
+    image = image_of(job, settings)
+    if not image:
+        raise BackendError('no image: the configuration\'s "image", or --container-image, must name one')
+    user = _user(job, settings)
+    types = sorted({kind for share in job.shares for kind in share.gpu_types if kind})
+    return Gang(
+        run=run,
+        owner=owner,
+        submission=submission,
+        nodes=len(spec.nodes),
+        cpus=max(share.cpus for share in job.shares),
+        memory=max(share.memory for share in job.shares),
+        gpus=max(len(share.gpus) for share in job.shares),
+        gpu_type=types[0] if len(types) == 1 else "",
+        on=tuple(shape.hostname(share.name) for share in job.shares) if shape.names_nodes else (),
+        not_on=tuple(hostlist.expand(job.request.exclude)) if job.request.exclude and not shape.names_nodes else (),
+        limit=spec.limit,
+        kill_wait=spec.cluster.kill_wait,
+        user=user,
+        groups=_groups(job) if user is not None and user[0] == job.uid else (),
+        home=_home(job),
+        work_dir=job.request.work_dir,
+        staged=staged(job, settings),
+        image=image,
+        command=tuple(bundle.command),
+        digest=bundle.digest,
+        passwd=user is not None,
+    )
+
+
+def image_of(job: Job, settings: Settings) -> str:
+    """The image that the job asked for, else the partition's."""
+    return str(getattr(job.request, "container_image", None) or settings.image)
+
+
+def staged(job: Job, settings: Settings) -> bool:
+    """Whether the pods get a copy of the working directory: it is not mounted there."""
+    return not volumes.mounted(job.request.work_dir, settings)
+
+
+def _user(job: Job, settings: Settings) -> tuple[int, int] | None:
+    if settings.identity != "submitter":
+        return None
+    return (job.uid, job.gid) if job.uid else (settings.root_uid, settings.root_uid)
+
+
+def _groups(job: Job) -> tuple[int, ...]:
+    try:
+        return tuple(group for group in os.getgrouplist(job.user, job.gid) if group and group != job.gid)
+    except (OSError, KeyError):
+        return ()
+
+
+def _home(job: Job) -> str:
+    # Where the user's programs look for it; the agent makes another one where this is no folder of the pod.
+    return ""

@@ -1,0 +1,75 @@
+"""A run as its pods see it: other names of nodes, and the files of its Secret. Pure but for what is read from the spool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from shim.control.backends.base import BackendError, Run
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.settings import Settings
+from shim.job.pod.places import PORT, ROOT, Places
+from shim.job.spec import SCRIPT, RunNode, RunSpec
+
+MOST = 1000 * 1024  # bytes that a Secret's data may have, with room for its frame
+HEARTBEAT = 10  # seconds
+_BARRIER = 24 * 3600  # seconds: who gives up a gang that cannot be complete is the controller
+
+
+def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool) -> RunSpec:
+    """The spec for the pods: every node goes by the name that resolves there."""
+    hosts = {node.name: node.host for node in spec.nodes}
+    domain = f"{names.SERVICE}.{settings.namespace}.svc.{settings.cluster_domain}."
+    job = spec.job.replace(shares=tuple(share.replace(name=share.host or share.name) for share in spec.job.shares))
+    cluster = spec.cluster.replace(
+        nodes=tuple(node.replace(name=hosts.get(node.name, node.name), address="") for node in spec.cluster.nodes),
+        partitions=tuple(one.replace(settings={}) for one in spec.cluster.partitions),
+        settings={},
+    )
+    return spec.replace(
+        job=job,
+        cluster=cluster,
+        nodes=tuple(RunNode(name=node.host, host=node.host) for node in spec.nodes),
+        isolate="none",
+        private="",
+        commands=Places(ROOT, "").commands,
+        news=(),
+        listen=f"tcp:{PORT}",
+        barrier=_BARRIER,
+        leader=f"{names.host(run, 0)}.{domain}",
+        heartbeat=HEARTBEAT,
+        grace=settings.node_wait,
+        staged=staged,
+        echo_output=True,
+    )
+
+
+def files(spec: RunSpec, environment: Mapping[str, str], script: bytes | None, key: bytes) -> dict[str, bytes]:
+    """What the Secret holds. Raises BackendError for a job that is too large for one."""
+    made = {
+        "spec.json": json.dumps(spec.to_dict()).encode("ascii"),
+        "environment.json": json.dumps(dict(environment)).encode("ascii"),
+        "key": key.hex().encode("ascii"),
+    }
+    if script is not None:
+        made[SCRIPT] = script
+    total = sum(len(content) for content in made.values())
+    if total > MOST:
+        largest = max(made, key=lambda name: len(made[name]))
+        raise BackendError(
+            f"{total} bytes are more than the {MOST} that a Secret holds; the largest part is {largest} with {len(made[largest])}"
+        )
+    return made
+
+
+def passwd(spec: RunSpec, user: tuple[int, int]) -> dict[str, bytes]:
+    """/etc/passwd and /etc/group of the pods: root, the user, nobody."""
+    job = spec.job
+    name, group = (job.user or "user", job.group or "group")
+    home = "/" if ":" in name else f"/home/{name}"
+    own = "" if user[0] == 0 else f"{name}:x:{user[0]}:{user[1]}:{name}:{home}:/bin/sh\n"
+    groups = "" if user[1] == 0 else f"{group}:x:{user[1]}:\n"
+    return {
+        "passwd": f"root:x:0:0:root:/root:/bin/sh\n{own}nobody:x:65534:65534:nobody:/:/bin/false\n".encode(),
+        "group": f"root:x:0:\n{groups}nogroup:x:65534:\n".encode(),
+    }

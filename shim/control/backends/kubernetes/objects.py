@@ -1,0 +1,133 @@
+"""A run's objects in the cluster: made in an order that leaves no orphan, and removed. Every step may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control.backends.base import BackendError, Run
+from shim.control.backends.kubernetes import manifests, names
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.manifests import Gang
+from shim.control.backends.kubernetes.settings import Settings
+from shim.control.backends.kubernetes.tickets import TicketFolder
+
+Object = dict[str, Any]
+
+
+class Objects:
+    """The objects of the runs of one namespace."""
+
+    def __init__(self, access: Access, namespace: str) -> None:
+        self.access = access
+        self.namespace = namespace
+        self.jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.secrets = f"/api/v1/namespaces/{namespace}/secrets"
+        self.maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        self.services = f"/api/v1/namespaces/{namespace}/services"
+        self.groups = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
+
+    async def common(self, digest: str, code: bytes) -> None:
+        """The Service and the agent's code: once for the namespace. An administrator may have made them."""
+        name = manifests.code_name(digest)
+        await self._make_common(self.maps, name, manifests.agent_code(digest, code))
+        await self._make_common(self.services, names.SERVICE, manifests.service())
+
+    async def _make_common(self, path: str, name: str, manifest: Object) -> None:
+        try:
+            await self.access.get(f"{path}/{name}")
+            return
+        except ApiError as error:
+            if not error.missing and not error.forbidden:
+                raise
+        try:
+            await self.access.post(path, manifest)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+
+    async def make(self, gang: Gang, settings: Settings, files: Mapping[str, bytes], folder: TicketFolder) -> None:
+        """Makes the run's objects and lets its pods be placed. Raises BackendError."""
+        try:
+            job = await self._job(gang, settings, folder)
+            if job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime"):
+                # Not suspended means that it was let go before, with its Secret: that is never made again.
+                await self._create(self.secrets, manifests.secret(gang, job["metadata"]["uid"], files))
+                if gang.pod_group:
+                    await self._create(self.groups, manifests.pod_group(gang, job["metadata"]["uid"]))
+                if names.QUEUE not in (job["metadata"].get("labels") or {}):
+                    await self.access.patch(f"{self.jobs}/{names.stem(gang.run)}", {"spec": {"suspend": False}})
+        except ApiError as error:
+            raise refusal(error) from error
+
+    async def _job(self, gang: Gang, settings: Settings, folder: TicketFolder) -> Object:
+        ticket = folder.make()
+        manifest = manifests.job(gang, settings)
+        if not ticket.made:
+            try:
+                made = await self.access.post(self.jobs, manifest)
+            except ApiError as error:
+                if not error.conflict:
+                    raise
+                made = await self._ours(gang)
+            folder.save(ticket.replace(made=True))
+            return made
+        return await self._ours(gang)
+
+    async def _ours(self, gang: Gang) -> Object:
+        name = names.stem(gang.run)
+        try:
+            found = await self.access.get(f"{self.jobs}/{name}")
+        except ApiError as error:
+            if error.missing:
+                raise BackendError(f"job {name} was deleted", reason="JobLaunchFailure") from error
+            raise
+        if (found["metadata"].get("labels") or {}).get(names.SUBMISSION) != gang.submission:
+            raise BackendError(f"there is another job {name} in namespace {self.namespace}", transient=True)
+        return found
+
+    async def _create(self, path: str, manifest: Object) -> None:
+        try:
+            await self.access.post(path, manifest)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            found = await self.access.get(f"{path}/{manifest['metadata']['name']}")
+            wanted = manifest["metadata"]["labels"][names.SUBMISSION]
+            if (found["metadata"].get("labels") or {}).get(names.SUBMISSION) != wanted:
+                # Of an attempt before; it goes with its Job, which is gone.
+                raise BackendError("an object of an earlier attempt is still there", transient=True) from error
+
+    async def tear(self, run: Run) -> None:
+        """Removes the Secret: a pod made from now on can never begin."""
+        await self._delete(f"{self.secrets}/{names.stem(run)}")
+
+    async def remove(self, run: Run) -> None:
+        """Removes the Job, and with it everything of the run."""
+        await self._delete(f"{self.jobs}/{names.stem(run)}")
+
+    async def remove_pod(self, name: str, *, grace: int | None = None, uid: str = "", version: str = "") -> bool:
+        """Removes a pod; False if it is not (any more) the very one that was meant."""
+        try:
+            await self.access.delete(f"{self.pods}/{name}", grace=grace, uid=uid or None, version=version or None)
+        except ApiError as error:
+            if not error.conflict and not error.missing:
+                raise
+            return error.missing
+        return True
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self.access.delete(path)
+        except ApiError as error:
+            if not error.missing:
+                raise
+
+
+def refusal(error: ApiError) -> BackendError:
+    """What an API error means for a job that is to start."""
+    if "exceeded quota" in error.message:
+        return BackendError(error.message, reason="AssocGrpResourceLimit", transient=True)
+    return BackendError(error.message, reason="JobLaunchFailure", transient=error.transient or error.conflict)

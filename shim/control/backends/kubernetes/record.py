@@ -1,0 +1,44 @@
+"""What is known of a run's end when nobody heard its leader: the record that it left, or how its container ended. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control.backends.kubernetes.observed import Ended, PodView
+from shim.core.model import states
+
+NO_PYTHON = 127
+
+
+def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
+    """The journal lines that follow from the end of the leader's pod; empty if it says nothing: the run is lost."""
+    ended = leader.ended
+    if ended is None:
+        return []
+    record = _record(ended.message)
+    if record is not None:
+        return [*([record["started"]] if record.get("started") else []), *record.get("steps", ()), record["ended"]]
+    if ended.reason == "OOMKilled":
+        return [{"kind": "ended", "at": now, "state": states.OUT_OF_MEMORY, "status": 125, "reason": "OutOfMemory"}]
+    if ended.reason == "DeadlineExceeded":
+        return [{"kind": "ended", "at": now, "state": states.TIMEOUT, "status": 0, "reason": "TimeLimit"}]
+    if ended.code == NO_PYTHON or ended.reason in ("StartError", "ContainerCannotRun"):
+        return [
+            {"kind": "waits", "at": now, "reason": "JobLaunchFailure", "detail": _one_line(ended)},
+            {"kind": "ended", "at": now, "state": states.BOOT_FAIL, "status": 0, "reason": "JobLaunchFailure"},
+        ]
+    return []
+
+
+def _record(message: str) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads(message)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("ended"), dict) else None
+
+
+def _one_line(ended: Ended) -> str:
+    return " ".join((ended.message or ended.reason).split())[:400]

@@ -1,0 +1,151 @@
+"""The cluster's shape as it is now: its nodes and what others use of them, watched where that is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from shim.control.backends.base import Run
+from shim.control.backends.kubernetes import names, nodes
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.reflector import Reflector
+from shim.control.backends.kubernetes.settings import settings_of
+from shim.control.backends.kubernetes.site import Site
+from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
+
+REST = 0.2  # seconds between two looks: pods come and go in swarms
+_PATIENCE = 15.0  # seconds for the nodes at the beginning
+Object = dict[str, Any]
+
+
+class Shape:
+    """``changed(cluster)`` is called when the shape may be another."""
+
+    def __init__(self, site: Site, configured: Cluster, changed: Callable[[Cluster], None]) -> None:
+        self.names_nodes = False  # the nodes are those of the cluster, not described ones
+        self.pod_groups = False
+        self._site = site
+        self._configured = configured
+        self._changed = changed
+        self._nodes: Reflector | None = None
+        self._pods: Reflector | None = None
+        self._there = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def open(self) -> Cluster:
+        """Begins to watch; the shape. Raises ShimError where neither the cluster nor the configuration tells the nodes."""
+        access = self._site.access
+        try:
+            listed = await access.can("list", "nodes", namespace="")
+            pods = listed and await access.can("list", "pods", namespace="")
+            self.pod_groups = await self._has_pod_groups()
+        except ApiError as error:
+            self._site.log("cluster %s: %s", self._site.cluster, error.message)
+            return self._configured
+        if not listed:
+            if not self._configured.nodes:
+                raise ShimError(
+                    f"error: cluster {self._configured.name}: its nodes may not be listed;"
+                    ' "nodes", "cpus" and "memory" in the configuration must describe them'
+                )
+            self._site.names_nodes = False
+            return self._configured
+        self.names_nodes = not self._configured.nodes
+        self._site.names_nodes = self.names_nodes
+        if not self.names_nodes:
+            return self._configured
+        self._nodes = Reflector(access, "/api/v1/nodes", on_event=self._event, on_synced=self._there.set, trim=_trim_node)
+        self._site.nodes = self._nodes.objects
+        self._nodes.start()
+        if pods:
+            self._pods = Reflector(access, "/api/v1/pods", on_event=self._event, trim=_trim_pod)
+            self._pods.start()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._there.wait()
+        except TimeoutError:
+            self._site.log("cluster %s does not tell its nodes yet", self._site.cluster)
+        return self.now()
+
+    async def _has_pod_groups(self) -> bool:
+        mode = settings_of(self._configured).gang
+        if mode == "suspend":
+            return False
+        try:
+            await self._site.access.get("/apis/scheduling.k8s.io/v1alpha2")
+        except ApiError as error:
+            if error.missing or error.forbidden:
+                return False
+            raise
+        return await self._site.access.can("create", "podgroups", "scheduling.k8s.io", namespace=self._site.namespace)
+
+    def now(self) -> Cluster:
+        """The shape as it is known."""
+        if self._nodes is None:
+            return self._configured
+        others = [] if self._pods is None else [pod for pod in self._pods.objects.values() if not self._ours(pod)]
+        return nodes.shaped(self._configured, self._nodes.objects.values(), others)
+
+    def _ours(self, pod: Object) -> bool:
+        """A pod of a job that the index counts itself."""
+        labels = pod["metadata"].get("labels") or {}
+        run = names.run_of(pod["metadata"], self._site.cluster)
+        return labels.get(names.OWNER) == self._site.owner and run is not None and self.active(run)
+
+    active: Callable[[Run], bool] = staticmethod(lambda run: True)
+
+    def hostname(self, node: str) -> str:
+        """The label by which pods are bound to the node."""
+        found = self._nodes.objects.get(node) if self._nodes is not None else None
+        return nodes.hostname(found) if found is not None else node
+
+    def _event(self, kind: str, found: Object) -> None:
+        self.look()
+
+    def look(self) -> None:
+        """Something may have changed: looked at soon, together with what follows."""
+        if self._timer is None and self._nodes is not None:
+            self._timer = asyncio.get_running_loop().call_later(REST, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._changed(self.now())
+
+    async def close(self) -> None:
+        """Watches no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for watch in (self._nodes, self._pods):
+            if watch is not None:
+                await watch.close()
+
+
+def _trim_node(node: Object) -> Object:
+    status = node.get("status") or {}
+    kept = {name: status[name] for name in ("allocatable", "addresses", "conditions") if name in status}
+    conditions = [one for one in kept.get("conditions", ()) if one.get("type") == "Ready"]
+    # Heartbeats change nothing here.
+    kept["conditions"] = [{key: one.get(key) for key in ("type", "status", "reason")} for one in conditions]
+    return {**node, "status": kept}
+
+
+def _trim_pod(pod: Object) -> Object:
+    """What the sum of the requests needs: ten thousand pods of others are kept in memory."""
+    spec, metadata, status = pod["spec"], pod["metadata"], pod.get("status") or {}
+    return {
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "uid", "labels", "resourceVersion", "ownerReferences") if key in metadata},
+        "spec": {
+            "nodeName": spec.get("nodeName"),
+            "overhead": spec.get("overhead"),
+            "resources": spec.get("resources"),
+            "containers": [_trim_container(one) for one in spec.get("containers") or ()],
+            "initContainers": [_trim_container(one) for one in spec.get("initContainers") or ()],
+        },
+        "status": {"phase": status.get("phase"), "nominatedNodeName": status.get("nominatedNodeName")},
+    }
+
+
+def _trim_container(container: Object) -> Object:
+    return {"resources": container.get("resources"), "restartPolicy": container.get("restartPolicy")}

@@ -1,0 +1,121 @@
+"""What the runs of one cluster share: the connection, the watched objects, the streams."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+
+from shim.control.backends.base import Run
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.following import Turns
+from shim.control.backends.kubernetes.objects import Objects
+from shim.job.pod.places import ROOT, Places
+
+_log = logging.getLogger("shim.controller")
+_POD = Places(ROOT, "")
+Object = dict[str, Any]
+
+
+class Site:
+    """``changed(run)`` is called when an object of a run has changed."""
+
+    def __init__(self, access: Access, namespace: str, cluster: str, owner: str) -> None:
+        self.access = access
+        self.namespace = namespace
+        self.cluster = cluster
+        self.owner = owner
+        self.objects = Objects(access, namespace)
+        self.turns = Turns()
+        self.synced = False  # both watches have told everything there is
+        self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
+        self.nodes: Mapping[str, Object] = {}
+        self._pods: dict[Run, dict[str, Object]] = {}
+        self._jobs: dict[Run, Object] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    now = staticmethod(time.time)
+    log = staticmethod(_log.warning)
+
+    def pod_event(self, kind: str, pod: Object) -> Run | None:
+        """Takes a change of a pod in; the run that it is of."""
+        run = names.run_of(pod["metadata"], self.cluster)
+        if run is None:
+            return None
+        pods = self._pods.setdefault(run, {})
+        if kind == "DELETED":
+            pods.pop(pod["metadata"]["name"], None)
+            if not pods:
+                del self._pods[run]
+        else:
+            pods[pod["metadata"]["name"]] = pod
+        return run
+
+    def job_event(self, kind: str, job: Object) -> Run | None:
+        """Takes a change of a Job in; the run that it is of."""
+        run = names.run_of(job["metadata"], self.cluster)
+        if run is not None:
+            if kind == "DELETED":
+                self._jobs.pop(run, None)
+            else:
+                self._jobs[run] = job
+        return run
+
+    def pods_of(self, run: Run) -> Iterable[Object]:
+        """The pods of a run."""
+        return list(self._pods.get(run, {}).values())
+
+    def runs(self) -> set[Run]:
+        """The runs of which there is a Job or a pod."""
+        return {*self._jobs, *self._pods}
+
+    def has_job(self, run: Run) -> bool:
+        """Whether the run's Job is there."""
+        return run in self._jobs
+
+    def job(self, run: Run) -> Object | None:
+        """The run's Job."""
+        return self._jobs.get(run)
+
+    def note_job(self, run: Run, job: Object) -> None:
+        """A Job that was just made: the watch will tell of it."""
+        self._jobs.setdefault(run, job)
+
+    def node_is_gone(self, node: str) -> bool:
+        """Whether nothing can run on the node any more: it was removed, or an administrator says that it is out of service."""
+        if not self.names_nodes or not node:
+            return False
+        found = self.nodes.get(node)
+        if found is None:
+            return True
+        return any(
+            taint.get("key") == "node.kubernetes.io/out-of-service"
+            for taint in (found.get("spec") or {}).get("taints") or ()
+        )
+
+    async def connect(self, pod: str) -> Any:
+        """A socket to the agent in the pod. Raises ApiError."""
+        stream = await self.access.exec(self.namespace, pod, names.CONTAINER, ["/bin/sh", _POD.relay])
+        return stream.line
+
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does ``work`` beside everything else; the API server's refusals are logged."""
+        task = asyncio.get_running_loop().create_task(self._logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _logged(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (ApiError, OSError) as error:
+            self.log("%s", error)
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,92 @@
+"""What this host keeps of a run: its key, and how far its objects were made. Also the run folder that srun here is given."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import uuid
+
+from shim.control import paths
+from shim.control.backends.base import Run
+from shim.core.value import Value
+
+KEY_BYTES = 32
+_FILE = "ticket"
+
+
+class Ticket(Value):
+    """``submission`` names this attempt to start the run; ``made``: its Job exists or has existed; ``torn``: the run began."""
+
+    submission: str
+    made: bool = False
+    torn: bool = False
+
+
+class TicketFolder:
+    """One run's folder."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.path = os.path.join(folder_of(run.cluster), f"{run.job_id}.{run.restart}")
+        self.ticket: Ticket | None = None
+
+    def load(self) -> Ticket | None:
+        """The ticket as it was written last; None if this host knows nothing of the run."""
+        try:
+            with open(os.path.join(self.path, _FILE)) as file:
+                self.ticket = Ticket.from_dict(json.load(file))
+        except (FileNotFoundError, ValueError):
+            self.ticket = None
+        return self.ticket
+
+    def make(self) -> Ticket:
+        """The ticket there is, or a new one with a new key. OSError."""
+        found = self.load()
+        if found is not None:
+            return found
+        paths.ensure(folder_of(self.run.cluster))
+        shutil.rmtree(self.path, ignore_errors=True)  # half made
+        os.makedirs(self.path, mode=0o700)
+        _write(os.path.join(self.path, "key"), secrets.token_hex(KEY_BYTES))
+        return self.save(Ticket(submission=uuid.uuid4().hex))
+
+    def save(self, ticket: Ticket) -> Ticket:
+        """Writes the ticket; whole or not at all."""
+        _write(os.path.join(self.path, _FILE), json.dumps(ticket.to_dict()))
+        self.ticket = ticket
+        return ticket
+
+    def key(self) -> bytes:
+        """The run's secret. OSError if there is none."""
+        with open(os.path.join(self.path, "key")) as file:
+            return bytes.fromhex(file.read())
+
+    def remove(self) -> None:
+        """Removes the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def folder_of(cluster: str) -> str:
+    """Where the tickets of a cluster are."""
+    return os.path.join(paths.state_dir(), "pods", cluster)
+
+
+def known(cluster: str) -> list[Run]:
+    """The runs of the cluster that this host has tickets of."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(folder_of(cluster)):
+            job_id, _, restart = name.partition(".")
+            if job_id.isdigit() and restart.isdigit():
+                found.append(Run(cluster=cluster, job_id=int(job_id), restart=int(restart)))
+    return found
+
+
+def _write(path: str, text: str) -> None:
+    draft = f"{path}.new"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        file.write(text)
+    os.replace(draft, path)
