@@ -14,4 +14,8 @@ def make(cluster: Cluster) -> Backend:
         from shim.control.backends.local.backend import LocalBackend
 
         return LocalBackend(cluster)
+    if cluster.backend == "kubernetes":
+        from shim.control.backends.kubernetes.backend import KubernetesBackend
+
+        return KubernetesBackend(cluster)
     raise ValueError(f"cluster {cluster.name}: no backend {cluster.backend!r}")

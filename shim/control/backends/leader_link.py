@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shim.job import kdf, wire
@@ -30,6 +30,7 @@ class LeaderLink:
         self._writer = writer
         self._splitter = splitter
         self._bodies: list[bytes] = []
+        self.on_data: Callable[[int, int, int, bytes], None] = lambda step, rank, stream, data: None
         self._sealer: wire.Sealer
         self._opener: wire.Opener
 
@@ -67,6 +68,7 @@ class LeaderLink:
                 kind, payload = self._opener.open(await self._body())
                 if kind == wire.MESSAGE:
                     return wire.parse_message(payload)
+                self.on_data(*wire.split_data(payload))
         except (OSError, wire.WireError) as problem:
             raise LinkError(str(problem)) from problem
 

@@ -14,6 +14,7 @@ from operator import attrgetter
 
 from shim.control.backends.base import Order
 from shim.control.controller import crash
+from shim.control.controller.ids import IdStock
 from shim.control.index.query import JobQuery
 from shim.control.index.store import Store
 from shim.control.lifecycle.tasks import pending_tasks
@@ -40,7 +41,10 @@ class Change:
         return self.jobs[key][1] if key in self.jobs else self._book.jobs.get(key)
 
     def next_id(self, cluster: Cluster, count: int = 1) -> int:
-        """The first of ``count`` job ids of the cluster that nobody had before."""
+        """The first of ``count`` job ids of the cluster that nobody had before. IdsUsedUp where they are shared."""
+        stock = self._book.stocks.get(cluster.name)
+        if stock is not None:
+            return stock.take(count)
         return self._store.next_job_id(cluster.first_job_id, cluster.next_ranges, count)
 
     def add(self, job: Job, now: float, token: str = "") -> Job:
@@ -107,6 +111,7 @@ class Book:
         self._arrays: dict[tuple[str, int], list[int]] = {}
         self._whole: set[tuple[str, int]] = set()  # arrays of which memory has every record
         self._active: dict[int, None] = {}
+        self.stocks: dict[str, IdStock] = {}  # of clusters whose ids are shared with other controllers
         self.followers: list[Follower] = []
 
     def load(self, lately: float) -> None:

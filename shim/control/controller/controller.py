@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any
 
 import shim
-from shim.control.backends.base import Backend, CanWarm
+from shim.control.backends.base import Backend, CanWarm, NumbersJobs
 from shim.control.controller import crash, spool
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
+from shim.control.controller.ids import IdStock
 from shim.control.controller.observing import Observing, recover
-from shim.control.controller.operations import cancelling, ends, queueing, submitting
+from shim.control.controller.operations import admitting, cancelling, ends, queueing
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
@@ -73,6 +74,8 @@ class Controller:
             self.world.backends[cluster.name] = backend
             self.world.clusters[cluster.name] = await backend.open(self.observing)
             self._store.save_cluster(self.world.clusters[cluster.name])
+            if isinstance(backend, NumbersJobs):
+                self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
             if isinstance(backend, CanWarm):
                 self.world.task(backend.warm())
         await recover(self.world, self.dispatcher.launcher.launch, self.dispatcher.launcher.order)
@@ -147,7 +150,7 @@ class Controller:
         return {
             "ping": self._ping,
             "shutdown": self._shutdown,
-            "submit": partial(submitting.submit, world),
+            "submit": partial(admitting.submit, world),
             "cancel": partial(cancelling.cancel, world, order),
             "wait": partial(ends.wait, world),
             "reach": partial(ends.reach, world),

@@ -14,12 +14,14 @@ from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import running, waiting
 from shim.control.scheduler import plan
+from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 
 CROWDED = 0.01  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
+NO_IDS = 10.0  # seconds until a cluster that gave no job ids is asked again
 RETRY = 1.0  # seconds until a pass that could not be written is tried again
 
 
@@ -113,10 +115,29 @@ class Dispatcher:
         running = [job for job in jobs if job.state in states.ALLOCATED]
         made = plan(pending, cluster, running, now, self._beside(change, cluster))
         self._crowded = self._crowded or bool(made.expected)
-        started = [self._start(change, job, shares, cluster, now) for job, shares in made.starts]
+        started = []
+        for job, shares in made.starts:
+            if job.array_tasks is not None and not self._has_ids(cluster):
+                break  # each task of an array takes one
+            started.append(self._start(change, job, shares, cluster, now))
         for job in pending:
             self._waits(change, job, made.reasons.get(job.key), made.expected.get(job.key), now)
         return started
+
+    def _has_ids(self, cluster: Cluster) -> bool:
+        stock = self._world.book.stocks.get(cluster.name)
+        if stock is None or len(stock):
+            return True
+        self._world.task(self._stock_up(cluster))
+        return False
+
+    async def _stock_up(self, cluster: Cluster) -> None:
+        try:
+            await self._world.ids_for(cluster)
+        except ShimError as error:
+            log.warning("%s", error)
+            await asyncio.sleep(NO_IDS)
+        self.kick()
 
     def _beside(self, change: Change, cluster: Cluster) -> list[Job]:
         """What holds parts of the same machine under other clusters' names, started in this pass or before."""

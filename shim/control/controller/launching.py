@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from shim.control import starter
+from shim.control import paths, starter
 from shim.control.backends.base import Backend, BackendError
 from shim.control.controller import crash, spool
 from shim.control.controller.login import login_environment
@@ -59,7 +59,7 @@ class Launcher:
         backend = world.backends[job.cluster]
         spec, environment = run_spec(job, world.cluster_of(job), backend, submission)
         crash.point("start")
-        await backend.start(spec, environment, script)
+        await backend.start(spec, environment, script, paths.job_spool(key))
         crash.point("start-asked")
 
     def _failed(self, job: Job, reason: str, transient: bool) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from shim.control.backends.base import Backend, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller.book import Book
+from shim.control.controller.ids import LOW, IdStock
+from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 
@@ -38,6 +40,21 @@ class World:
         if not cluster.one_machine:
             return []
         return [other.name for other in self.clusters.values() if other.one_machine and other.name != cluster.name]
+
+    async def ids_for(self, cluster: Cluster) -> None:
+        """Sees to it that the next job of the cluster gets an id. Raises ShimError when there is none to be had."""
+        stock = self.book.stocks.get(cluster.name)
+        if stock is None:
+            return
+        await stock.ensure()
+        if len(stock) < LOW:
+            self.task(self._stock_up(stock))
+
+    async def _stock_up(self, stock: IdStock) -> None:
+        try:
+            await stock.ensure(LOW)
+        except ShimError as error:
+            log.warning("%s", error)
 
     def task(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs ``work`` beside everything else; an error in it is logged, never lost."""

@@ -7,13 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shim.control import paths
 from shim.control.backends.base import BackendError, Observer, Order, Run
-from shim.control.backends.kubernetes import ids, manifests, names, nodes, tickets, volumes
+from shim.control.backends.kubernetes import ids, manifests, names, staging, tickets, volumes
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
-from shim.control.backends.kubernetes.gang import gang_of
+from shim.control.backends.kubernetes.gang import gang_of, image_of, probe, staged
 from shim.control.backends.kubernetes.inside import files, inside, passwd
 from shim.control.backends.kubernetes.life import Life
 from shim.control.backends.kubernetes.output import Output
@@ -28,6 +27,7 @@ from shim.core.model.job import Job, NodeShare
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
 
+MOST_STAGED = 700 * 1024  # bytes: what the Secret has room for beside the rest
 SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
 
 
@@ -142,7 +142,9 @@ class KubernetesBackend:
         await self._site.objects.remove(run)
         TicketFolder(run).remove()
 
-    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> None:
+    async def start(
+        self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = ""
+    ) -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
         if run in self._lives:
             return
@@ -158,6 +160,10 @@ class KubernetesBackend:
             contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
             if gang.user is not None and gang.passwd:
                 contents.update(passwd(spec, gang.user))
+            if gang.staged:
+                contents.update(await asyncio.to_thread(self._stage, spool))
+                if not ticket.made:
+                    folder.save(ticket.replace(outputs=_outputs(spec.job)))
             await self._site.objects.make(gang, settings, contents, folder)
         except OSError as error:
             raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
@@ -176,7 +182,7 @@ class KubernetesBackend:
     async def _common_objects(self) -> None:
         if not self._common:
             try:
-                await self._site.objects.common(self._bundle.digest, self._bundle.content)
+                await self._site.objects.common(self._bundle.digest, self._bundle.archive)
             except ApiError as error:
                 raise BackendError(error.message, transient=error.transient) from error
             self._common = True
@@ -198,14 +204,18 @@ class KubernetesBackend:
             self._observer,
             seen,
             pinned=gang is not None and bool(gang.on),
-            outputs=self._outputs(folder, gang, job),
+            outputs=folder.outputs(),
         )
         self._lives[run] = life
         await life.begin()
 
-    def _outputs(self, folder: TicketFolder, gang: manifests.Gang | None, job: Job | None) -> tuple[Output, ...]:
-        """The files that are filled from the pods' copies; remembered in the run's folder for the next controller."""
-        return folder.outputs(job if gang is not None and gang.staged else None)
+    @staticmethod
+    def _stage(spool: str) -> dict[str, bytes]:
+        try:
+            with open(os.path.join(spool, staging.NAME), "rb") as file:
+                return {staging.NAME: file.read()}
+        except FileNotFoundError:
+            return {}
 
     async def order(self, run: Run, order: Order) -> None:
         life = self._lives.get(run)
@@ -237,3 +247,49 @@ class KubernetesBackend:
     async def reserve(self, first: int) -> range:
         """See ``NumbersJobs``."""
         return await ids.reserve(self._site.access, self._site.namespace, first)
+
+    async def try_out(self, job: Job, spool: str) -> list[str]:
+        """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
+        settings = settings_of(self._configured, job.partition)
+        if not image_of(job, settings):
+            raise BackendError('no image: "image" in the configuration, or --container-image, must name one')
+        notes = []
+        if staged(job, settings):
+            notes = await asyncio.to_thread(_packed, job, spool, settings)
+        await self._dry_run(job, settings)
+        return notes
+
+    async def _dry_run(self, job: Job, settings: Settings) -> None:
+        gang = probe(job, settings, self._site.owner, self._bundle)
+        site, query = self._site, {"dryRun": "All"}
+        try:
+            await asyncio.gather(
+                site.access.post(site.objects.jobs, manifests.job(gang, settings), query),
+                site.access.post(site.objects.pods, manifests.pod(gang, settings), query),
+            )
+        except ApiError as error:
+            if not error.transient and not error.conflict and "exceeded quota" not in error.message:
+                raise BackendError(error.message) from error
+
+
+def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
+    """Keeps the working directory for the pods; a note where that is not done."""
+    folder = job.request.work_dir
+    if folder in ("/", os.path.expanduser("~"), "/tmp", "/root", "/home"):
+        return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
+    size = staging.pack(folder, os.path.join(spool, staging.NAME), settings.stage_limit)
+    if size > MOST_STAGED:
+        raise BackendError(f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it")
+    return []
+
+
+def _outputs(job: Job) -> tuple[tuple[str, str, int], ...]:
+    """The job's output files here, made as Slurm makes them at the start. OSError."""
+    if job.request.kind != "batch":
+        return ()
+    found: list[tuple[str, str, int]] = []
+    append = job.request.open_mode == "a" or job.restarts > 0
+    for stream, path in (("stdout", job.stdout), ("stderr", job.stderr)):
+        if path and path != "/dev/null" and path not in [one[1] for one in found]:
+            found.append((stream, path, Output.begin(path, append, job.request.umask)))
+    return tuple(found)

@@ -16,6 +16,7 @@ from shim.control.backends.leader_link import LeaderLink, LinkError, take
 if TYPE_CHECKING:
     import socket
 
+_STREAMS = {1: "stdout", 2: "stderr"}
 STREAMS = 20  # at a time, beside the two watches: the API server is everybody's
 TURN = 10.0  # seconds after which a stream is given to a run that waits for one
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
@@ -105,7 +106,7 @@ class Follower:
         line: socket.socket = await self._dial()
         link = await take(line, self._key())
         self._link, self.connected, self.failed = link, True, None
-        link.on_data = lambda stream, data: self._data(link, stream, data)
+        link.on_data = lambda _step, _rank, stream, data: self._data(link, _STREAMS[stream], data)
         try:
             link.send({"do": "watch", "after": self.seen})
             for output in self._outputs.values():

@@ -13,8 +13,9 @@ from shim.core import hostlist
 from shim.core.model.job import Job
 from shim.job.spec import RunSpec
 
+from shim.control.backends.kubernetes.bundle import Bundle, container_command
+
 if TYPE_CHECKING:
-    from shim.control.backends.kubernetes.bundle import Bundle
     from shim.control.backends.kubernetes.shape import Shape
 
 
@@ -43,11 +44,10 @@ def gang_of(
         kill_wait=spec.cluster.kill_wait,
         user=user,
         groups=_groups(job) if user is not None and user[0] == job.uid else (),
-        home=_home(job),
         work_dir=job.request.work_dir,
         staged=staged(job, settings),
         image=image,
-        command=tuple(bundle.command),
+        command=tuple(container_command()),
         digest=bundle.digest,
         passwd=user is not None,
     )
@@ -76,6 +76,22 @@ def _groups(job: Job) -> tuple[int, ...]:
         return ()
 
 
-def _home(job: Job) -> str:
-    # Where the user's programs look for it; the agent makes another one where this is no folder of the pod.
-    return ""
+def probe(job: Job, settings: Settings, owner: str, bundle: Bundle) -> Gang:
+    """A gang like that of a job which is not placed yet: what admission looks at."""
+    user = _user(job, settings)
+    return Gang(
+        run=Run(cluster=job.cluster, job_id=0),
+        owner=owner,
+        submission="probe",
+        nodes=job.nodes,
+        cpus=max(1, job.cpus // max(1, job.nodes)),
+        memory=job.request.mem_per_node or 0,
+        user=user,
+        groups=_groups(job) if user is not None and user[0] == job.uid else (),
+        work_dir=job.request.work_dir,
+        staged=staged(job, settings),
+        image=image_of(job, settings),
+        command=tuple(container_command()),
+        digest=bundle.digest,
+        passwd=user is not None,
+    )

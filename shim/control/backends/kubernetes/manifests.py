@@ -41,7 +41,6 @@ class Gang(Value):
     kill_wait: int = 30
     user: tuple[int, int] | None = None  # uid and gid; None: the image's or the platform's
     groups: tuple[int, ...] = ()
-    home: str = ""
     work_dir: str = ""
     staged: bool = False
     image: str = ""
@@ -160,7 +159,7 @@ def code_name(digest: str) -> str:
 
 def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
     volumes = Volumes(gang.run, code_name(gang.digest), settings, gang.memory)
-    volumes.add_home_and_work(gang.home, gang.work_dir if gang.staged else "")
+    volumes.add_work(gang.work_dir if gang.staged else "")
     if gang.passwd:
         volumes.add_identity()
     spec: dict[str, Any] = {

@@ -14,10 +14,9 @@ from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.following import Turns
 from shim.control.backends.kubernetes.objects import Objects
-from shim.job.pod.places import ROOT, Places
+from shim.control.backends.kubernetes.bundle import relay_command
 
 _log = logging.getLogger("shim.controller")
-_POD = Places(ROOT, "")
 Object = dict[str, Any]
 
 
@@ -99,7 +98,7 @@ class Site:
 
     async def connect(self, pod: str) -> Any:
         """A socket to the agent in the pod. Raises ApiError."""
-        stream = await self.access.exec(self.namespace, pod, names.CONTAINER, ["/bin/sh", _POD.relay])
+        stream = await self.access.exec(self.namespace, pod, names.CONTAINER, relay_command())
         return stream.line
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:

@@ -11,6 +11,7 @@ import uuid
 
 from shim.control import paths
 from shim.control.backends.base import Run
+from shim.control.backends.kubernetes.output import Output
 from shim.core.value import Value
 
 KEY_BYTES = 32
@@ -23,6 +24,7 @@ class Ticket(Value):
     submission: str
     made: bool = False
     torn: bool = False
+    outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
 
 
 class TicketFolder:
@@ -58,6 +60,11 @@ class TicketFolder:
         _write(os.path.join(self.path, _FILE), json.dumps(ticket.to_dict()))
         self.ticket = ticket
         return ticket
+
+    def outputs(self) -> tuple[Output, ...]:
+        """The files here that are filled from the pods' copies."""
+        found = self.ticket.outputs if self.ticket is not None else ()
+        return tuple(Output(stream, path, base) for stream, path, base in found)
 
     def key(self) -> bytes:
         """The run's secret. OSError if there is none."""

@@ -49,19 +49,11 @@ class Volumes:
             made["readOnly"] = True
         self.mounts.append(made)
 
-    def add_home_and_work(self, home: str, work_dir: str) -> None:
-        """Empty folders for the home and for a working directory that is copied, where no mount has them."""
-        for name, path in (("shim-home", home), ("shim-work", work_dir)):
-            taken = [one["mountPath"] for one in self.mounts]
-            if (
-                path
-                and path.startswith("/")
-                and path != "/"
-                and path not in taken
-                and not mounted(path, self._settings)
-            ):
-                self.volumes.append({"name": name, "emptyDir": {}})
-                self.mounts.append({"name": name, "mountPath": path})
+    def add_work(self, path: str) -> None:
+        """An empty folder for a working directory that is not mounted. Not over what every image has."""
+        if path not in ("", "/", "/tmp"):
+            self.volumes.append({"name": "shim-work", "emptyDir": {}})
+            self.mounts.append({"name": "shim-work", "mountPath": path})
 
     def add_identity(self) -> None:
         """The user's name for programs that ask for it."""

@@ -14,7 +14,8 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations import cancelling
 from shim.control.controller.operations.choosing import cluster_for
-from shim.control.controller.operations.submitting import submitted, submitter
+from shim.control.controller.operations.admitting import admitted
+from shim.control.controller.operations.submitting import submitter
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
@@ -40,7 +41,7 @@ class Allocations:
     async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """Submits, tells what happens to the job, answers at its end."""
         cluster = cluster_for(self._world, message, partial(submitter, connection, message))
-        job = submitted(self._world, connection, message, cluster)
+        job, _notes = await admitted(self._world, connection, message, cluster)
         return await self._follow(job, connection, new=True)
 
     async def attach(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,18 @@
-"""``submit``: a request becomes a job, exactly once, whatever dies on the way."""
+"""A request becomes a job, exactly once, whatever dies on the way."""
 
 from __future__ import annotations
 
 import grp
 import os
 import pwd
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from shim.control import paths
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import cluster_for, pending_job, refusal, trial
+from shim.control.controller.operations.choosing import pending_job, refusal, trial
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
@@ -23,17 +24,17 @@ from shim.core.model.request import JobRequest
 _LONGEST_SCRIPT = 4 * 1024 * 1024  # Slurm's max_script_size
 
 
-async def submit(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
-    """The operation: job_id, cluster, notes; with ``test_only`` when and where the job would start."""
-    cluster = cluster_for(world, message, partial(submitter, connection, message))
-    if message.get("test_only"):
-        return _test_only(world, connection, message, cluster)
-    job = submitted(world, connection, message, cluster)
-    return {"job_id": job.job_id, "cluster": job.cluster, "notes": []}
+def submitted(
+    world: World,
+    connection: Connection,
+    message: dict[str, Any],
+    cluster: Cluster,
+    more: Callable[[str], None] | None = None,
+) -> Job:
+    """The committed job; the one of before if this token was seen already. Raises ShimError for what is refused.
 
-
-def submitted(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> Job:
-    """The committed job; the one of before if this token was seen already. Raises ShimError for what is refused."""
+    ``more(folder)`` puts further files into the job's spool folder.
+    """
     token = str(message.get("token") or "")
     before = world.book.store.submitted(token) if token else None
     if before is not None:
@@ -62,6 +63,8 @@ def submitted(world: World, connection: Connection, message: dict[str, Any], clu
         crash.point("submit")
         try:
             spool.write(job.key, handed_in, script.encode("utf-8", "surrogateescape") if script is not None else None)
+            if more is not None:
+                more(paths.job_spool(job.key))
         except OSError as error:
             raise IndexUnavailable(paths.job_spool(job.key), str(error.strerror)) from error
         crash.point("submit-written")
@@ -95,7 +98,7 @@ def _names(uid: int) -> tuple[str, int, str]:
         return entry.pw_name, entry.pw_gid, str(entry.pw_gid)
 
 
-def _test_only(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
+def test_only(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
     """When the job would start if it were submitted now. Uses up a job id, as Slurm does."""
     request = JobRequest.from_dict(message["request"])
     check.refusals(request, cluster, connection.uid, int(world.clock()))

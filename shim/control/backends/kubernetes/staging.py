@@ -1,0 +1,131 @@
+"""A working directory as it is at submission, packed for the pods.
+
+``.shimignore``, else ``.gitignore``, says what stays out: one pattern a line, as git reads them in one folder (``*``, ``?``,
+``[…]``, ``name/``, ``/name``, ``dir/**``, ``!name``). ``.git`` and files of earlier output (``slurm-*.out``) stay out always.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import gzip
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shim.control.backends.base import BackendError
+
+MIB = 1024 * 1024
+NAME = "stage.tar.gz"
+_IGNORE_FILES = (".shimignore", ".gitignore")
+_ALWAYS = (".git/", "slurm-*.out", "__pycache__/")
+_NAMED = 5  # of the largest entries
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    text: str
+    keep: bool
+    folder_only: bool
+    anchored: bool
+
+    def matches(self, path: str, folder: bool) -> bool:
+        if self.folder_only and not folder:
+            return False
+        if self.anchored:
+            return fnmatch.fnmatchcase(path, self.text) or (
+                self.text.startswith("**/") and fnmatch.fnmatchcase(path, self.text[3:])
+            )
+        return fnmatch.fnmatchcase(os.path.basename(path), self.text)
+
+
+class Ignore:
+    """What stays out of a copy of ``folder``."""
+
+    def __init__(self, folder: str) -> None:
+        self._patterns = [_pattern(line) for line in _ALWAYS]
+        for name in _IGNORE_FILES:
+            try:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape") as file:
+                    lines = [line.rstrip("\n") for line in file]
+            except (FileNotFoundError, IsADirectoryError):
+                continue
+            self._patterns += [_pattern(line) for line in lines if line.strip() and not line.startswith("#")]
+            break
+
+    def out(self, path: str, folder: bool) -> bool:
+        """Whether the path (relative) stays out; the last pattern that matches counts."""
+        found = False
+        for pattern in self._patterns:
+            if pattern.matches(path, folder):
+                found = not pattern.keep
+        return found
+
+
+def _pattern(line: str) -> _Pattern:
+    text = line.strip()
+    keep = text.startswith("!")
+    text = text[1:] if keep else text
+    folder_only = text.endswith("/")
+    text = text.rstrip("/")
+    if text.endswith("/**"):
+        text, folder_only = text[:-3], True
+    anchored = "/" in text
+    return _Pattern(text.lstrip("/"), keep, folder_only, anchored)
+
+
+def entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """What is copied: relative paths and what they are, folders before what is in them."""
+    ignore = Ignore(folder)
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        with os.scandir(os.path.join(folder, below)) as found:
+            for entry in sorted(found, key=lambda one: one.name):
+                path = os.path.join(below, entry.name)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if ignore.out(path, is_folder):
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                if is_folder:
+                    waiting.append(path)
+                if is_folder or stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    yield path, status
+
+
+def pack(folder: str, target: str, limit: int) -> int:
+    """Packs ``folder`` into the file ``target``; how many bytes that has. Raises BackendError above ``limit`` MiB."""
+    try:
+        found = list(entries(folder))
+        total = sum(status.st_size for _, status in found)
+        if total > limit * MIB:
+            raise BackendError(_too_large(folder, found, total, limit))
+        with open(target, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as packed:
+            with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                for path, _status in found:
+                    archive.add(os.path.join(folder, path), path, recursive=False, filter=_plain)
+    except OSError as error:
+        raise BackendError(f"the working directory cannot be copied: {error.strerror}: {error.filename}") from error
+    return os.path.getsize(target)
+
+
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Nobody's name, no special bits: what is unpacked belongs to whom unpacks it."""
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mode &= 0o777
+    return info
+
+
+def _too_large(folder: str, found: list[tuple[str, os.stat_result]], total: int, limit: int) -> str:
+    sizes: dict[str, int] = {}
+    for path, status in found:
+        top = path.split(os.sep, 1)[0]
+        sizes[top] = sizes.get(top, 0) + status.st_size
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:_NAMED]
+    names = ", ".join(f"{name} ({sizes[name] / MIB:.1f} MiB)" for name in largest)
+    return (
+        f"the working directory {folder} has {total / MIB:.1f} MiB, more than stage_limit = {limit} allows to copy into the"
+        f' pods; the largest: {names}. Mount it ("mounts" in the configuration), or leave things out (.shimignore)'
+    )

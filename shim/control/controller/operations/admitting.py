@@ -1,0 +1,58 @@
+"""``submit``, and what a submission needs from its cluster before it becomes a job: an id, the cluster's consent, its files as they are now."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from functools import partial
+from typing import Any
+
+from shim.control import paths
+from shim.control.backends.base import BackendError, TriesOut
+from shim.control.controller.connection import Connection
+from shim.control.controller.operations.choosing import cluster_for, pending_job, refusal
+from shim.control.controller.operations.submitting import submitted, submitter, test_only
+from shim.control.controller.world import World
+from shim.core import check
+from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+from shim.core.model.request import JobRequest
+
+
+async def submit(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    """The operation: job_id, cluster, notes; with ``test_only`` when and where the job would start."""
+    cluster = cluster_for(world, message, partial(submitter, connection, message))
+    if message.get("test_only"):
+        await world.ids_for(cluster)
+        return test_only(world, connection, message, cluster)
+    job, notes = await admitted(world, connection, message, cluster)
+    return {"job_id": job.job_id, "cluster": job.cluster, "notes": notes}
+
+
+async def admitted(
+    world: World, connection: Connection, message: dict[str, Any], cluster: Cluster
+) -> tuple[Job, list[str]]:
+    """The committed job, and notes for its submitter. Raises ShimError for what Slurm or the cluster refuses."""
+    backend = world.backends[cluster.name]
+    await world.ids_for(cluster)
+    token = str(message.get("token") or "")
+    if not isinstance(backend, TriesOut) or (token and world.book.store.submitted(token) is not None):
+        return submitted(world, connection, message, cluster), []
+    request = JobRequest.from_dict(message["request"])
+    check.refusals(request, cluster, connection.uid, int(world.clock()))
+    job = pending_job(world, request, cluster, submitter(connection, message), 0, world.clock())
+    folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
+    os.mkdir(folder, 0o700)
+    try:
+        notes = await backend.try_out(job, folder)
+        return submitted(world, connection, message, cluster, partial(_take_over, folder)), notes
+    except BackendError as error:
+        raise refusal(request, str(error)) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _take_over(folder: str, spool: str) -> None:
+    for name in os.listdir(folder):
+        os.replace(os.path.join(folder, name), os.path.join(spool, name))
