@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from shim.commands import shapes
 from shim.control import paths
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError, Unsupported
@@ -31,14 +32,14 @@ def site_clusters() -> tuple[Cluster, ...]:
     """All clusters whose jobs we run ourselves, the default one first if it is one of them."""
     from shim.control import site
 
-    return tuple(cluster for cluster in site.clusters() if cluster.backend != "slurm")
+    return tuple(shapes.recorded(cluster) for cluster in site.clusters() if cluster.backend != "slurm")
 
 
 def site_cluster(name: str | None = None) -> Cluster:
     """The cluster of that name, or the default one. Slurm's text for a name that is none."""
     from shim.control import site
 
-    return site.cluster(name)
+    return shapes.recorded(site.cluster(name))
 
 
 def chosen_clusters(text: str | None) -> list[str]:

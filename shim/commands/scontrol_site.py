@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from shim.commands import reading
+from shim.commands import reading, shapes
 from shim.control.index.query import JobQuery
 from shim.core.model import states
 
@@ -54,7 +54,8 @@ def nodes(session: Session, wanted: str | None) -> int:
 
 def _clusters(session: Session) -> tuple[Cluster, ...]:
     """The cluster that -M names, else all of ours."""
-    return reading.site_clusters() if session.cluster is None else (reading.site_cluster(session.cluster),)
+    found = reading.site_clusters() if session.cluster is None else (reading.site_cluster(session.cluster),)
+    return tuple(shapes.current(cluster, "scontrol") for cluster in found)
 
 
 def _uses(cluster: Cluster) -> dict[str, NodeUse]:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands import reading
+from shim.commands import reading, shapes
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError
 from shim.core.model import states
@@ -61,12 +61,12 @@ def _show(values: dict[str, str]) -> None:
     if header and ("long" in values or "iterate" in values):
         reading.put([reading.date_line(time.time())])
     if not chosen:
-        _table(values, reading.site_clusters())
+        _table(values, [shapes.current(cluster, _PROGRAM) for cluster in reading.site_clusters()])
         return
     for place, name in enumerate(chosen):
         if header:
             reading.put([*([""] if place else []), f"CLUSTER: {name}"])
-        _table(values, [reading.site_cluster(name)])
+        _table(values, [shapes.current(reading.site_cluster(name), _PROGRAM)])
 
 
 def _table(values: dict[str, str], clusters: Sequence[Cluster]) -> None:

@@ -30,8 +30,12 @@ def freshen(reader: Reader | None, program: str = "") -> None:
     With jobs that have not ended and no controller, what the index says may be old: a controller is started and waited for
     until it has caught up. If it does not, that is said on stderr and the command answers with what is known.
     """
-    if reader is None or not reader.active() or alive():
-        return
+    if reader is not None and reader.active() and not alive():
+        refresh(reader, program)
+
+
+def refresh(reader: Reader, program: str = "") -> None:
+    """Starts a controller and waits, two seconds at most, until it has caught up; says on stderr if it has not."""
     before = reader.generation()
     why = "it did not catch up in time"
     try:

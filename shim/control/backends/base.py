@@ -85,9 +85,7 @@ class Backend(Protocol):
         is not reported here: ``start`` is called for it. Runs that the backend has and the list has not are ended.
         """
 
-    async def start(
-        self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = ""
-    ) -> None:
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         """Start a run, all nodes or none. Returns once the agents were asked; ``started`` comes as an event.
 
         ``spool``: the folder with what ``TriesOut.try_out`` kept for the job.

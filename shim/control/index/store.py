@@ -104,7 +104,9 @@ class Store:
 
     def last_job_id(self, cluster: str) -> int:
         """The highest id of the cluster's jobs; 0 for none."""
-        return int(self._execute("SELECT coalesce(max(job_id), 0) FROM jobs WHERE cluster = ?", (cluster,)).fetchone()[0])
+        return int(
+            self._execute("SELECT coalesce(max(job_id), 0) FROM jobs WHERE cluster = ?", (cluster,)).fetchone()[0]
+        )
 
     def _last_id(self, begin: int, end: int) -> int:
         """The highest id of the range that was ever given out; the one before the range for none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Observer, Order, Run
@@ -16,11 +16,11 @@ from shim.control.backends.kubernetes.gang import gang_of, image_of, probe, stag
 from shim.control.backends.kubernetes.inside import files, inside, passwd
 from shim.control.backends.kubernetes.life import Life
 from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.reflector import Reflector
 from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.control.backends.kubernetes.shape import Shape
 from shim.control.backends.kubernetes.site import Site
 from shim.control.backends.kubernetes.tickets import TicketFolder
-from shim.control.backends.kubernetes.reflector import Reflector
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
@@ -78,12 +78,15 @@ class KubernetesBackend:
                 site.access,
                 path,
                 selector,
-                on_event=lambda kind, found, take=take: self._changed(take(kind, found)),
+                on_event=self._taking(take),
                 on_synced=self._one_synced,
                 on_trouble=self._trouble,
             )
             watch.start()
             self._watches.append(watch)
+
+    def _taking(self, take: Callable[[str, dict[str, Any]], Run | None]) -> Callable[[str, dict[str, Any]], None]:
+        return lambda kind, found: self._changed(take(kind, found))
 
     def _one_synced(self) -> None:
         self._unsynced -= 1
@@ -142,9 +145,7 @@ class KubernetesBackend:
         await self._site.objects.remove(run)
         TicketFolder(run).remove()
 
-    async def start(
-        self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = ""
-    ) -> None:
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
         if run in self._lives:
             return
@@ -279,7 +280,9 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
         return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
     size = staging.pack(folder, os.path.join(spool, staging.NAME), settings.stage_limit)
     if size > MOST_STAGED:
-        raise BackendError(f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it")
+        raise BackendError(
+            f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it"
+        )
     return []
 
 

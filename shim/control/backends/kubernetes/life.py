@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.kubernetes import names, record
+from shim.control.backends.kubernetes import record
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.following import Follower
 from shim.control.backends.kubernetes.observed import PodView, look
@@ -307,7 +307,11 @@ class Life:
         waits = self._elapsed("leader over", True)
         if self._follower is not None and self._follower.connected and waits < _FINAL_WORDS:
             return _FINAL_WORDS - waits
-        lines = [line for line in record.lines(leader, self._site.now()) if int(line.get("n", 0)) == 0 or line["n"] > self._seen]
+        lines = [
+            line
+            for line in record.lines(leader, self._site.now())
+            if int(line.get("n", 0)) == 0 or line["n"] > self._seen
+        ]
         if self.over:
             return None
         if not lines:
@@ -341,7 +345,11 @@ class Life:
         """An end is wanted. The leader sees to it; without one it is done from here."""
         waits = self._elapsed("ending", True)
         follower = self._follower
-        if leader is not None and leader.running and (follower is None or follower.connected or waits < _CANCEL_PATIENCE):
+        if (
+            leader is not None
+            and leader.running
+            and (follower is None or follower.connected or waits < _CANCEL_PATIENCE)
+        ):
             return None if follower is not None and follower.connected else _CANCEL_PATIENCE
         await self._clear()
         order = next(order for order in self._orders.values() if order.kind == "end" and order.step is None)

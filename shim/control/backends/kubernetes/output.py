@@ -28,7 +28,9 @@ class Output:
     def add(self, data: bytes) -> None:
         """Adds what came. What cannot be written is dropped, and said once."""
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(
+                self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+            )
             try:
                 while data:
                     data = data[os.write(descriptor, data) :]

@@ -56,7 +56,9 @@ class Shape:
         self._site.names_nodes = self.names_nodes
         if not self.names_nodes:
             return self._configured
-        self._nodes = Reflector(access, "/api/v1/nodes", on_event=self._event, on_synced=self._there.set, trim=_trim_node)
+        self._nodes = Reflector(
+            access, "/api/v1/nodes", on_event=self._event, on_synced=self._there.set, trim=_trim_node
+        )
         self._site.nodes = self._nodes.objects
         self._nodes.start()
         if pods:
@@ -135,7 +137,11 @@ def _trim_pod(pod: Object) -> Object:
     """What the sum of the requests needs: ten thousand pods of others are kept in memory."""
     spec, metadata, status = pod["spec"], pod["metadata"], pod.get("status") or {}
     return {
-        "metadata": {key: metadata[key] for key in ("name", "namespace", "uid", "labels", "resourceVersion", "ownerReferences") if key in metadata},
+        "metadata": {
+            key: metadata[key]
+            for key in ("name", "namespace", "uid", "labels", "resourceVersion", "ownerReferences")
+            if key in metadata
+        },
         "spec": {
             "nodeName": spec.get("nodeName"),
             "overhead": spec.get("overhead"),

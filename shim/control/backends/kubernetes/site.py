@@ -11,10 +11,10 @@ from typing import Any
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.bundle import relay_command
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.following import Turns
 from shim.control.backends.kubernetes.objects import Objects
-from shim.control.backends.kubernetes.bundle import relay_command
 
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]

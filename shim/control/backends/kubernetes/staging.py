@@ -101,10 +101,13 @@ def pack(folder: str, target: str, limit: int) -> int:
         total = sum(status.st_size for _, status in found)
         if total > limit * MIB:
             raise BackendError(_too_large(folder, found, total, limit))
-        with open(target, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as packed:
-            with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                for path, _status in found:
-                    archive.add(os.path.join(folder, path), path, recursive=False, filter=_plain)
+        with (
+            open(target, "wb") as raw,
+            gzip.GzipFile("", "wb", 6, raw, 0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path, _status in found:
+                archive.add(os.path.join(folder, path), path, recursive=False, filter=_plain)
     except OSError as error:
         raise BackendError(f"the working directory cannot be copied: {error.strerror}: {error.filename}") from error
     return os.path.getsize(target)

@@ -56,9 +56,7 @@ class LocalBackend:
                 # Its folder is gone though it had begun: somebody removed it, agents and all.
                 self._observer.lost(run, "the run's folder is gone")
 
-    async def start(
-        self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = ""
-    ) -> None:
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
         if run in self._orphans:
             # A new index counts from 1 again: its job waits until the one of that id from before is gone.

@@ -13,8 +13,8 @@ from shim.control.controller import spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations import cancelling
-from shim.control.controller.operations.choosing import cluster_for
 from shim.control.controller.operations.admitting import admitted
+from shim.control.controller.operations.choosing import cluster_for
 from shim.control.controller.operations.submitting import submitter
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of

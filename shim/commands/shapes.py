@@ -1,0 +1,39 @@
+"""The shape of clusters that is known only from the cluster itself: as the controller recorded it last.
+
+Hot path. A cluster of virtual nodes is what its configuration says; one on Kubernetes is looked at by the controller, which
+writes its nodes, and what others use of them, into the index.
+"""
+
+from __future__ import annotations
+
+from shim.control import paths
+from shim.control.index.reader import open_reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.core.model.cluster import Cluster
+
+
+def recorded(cluster: Cluster) -> Cluster:
+    """The cluster as it was last seen; as it is configured if it never was."""
+    if cluster.backend != "kubernetes":
+        return cluster
+    reader = open_reader(paths.index_path())
+    return (reader.cluster(cluster.name) if reader is not None else None) or cluster
+
+
+def current(cluster: Cluster, program: str) -> Cluster:
+    """The same, after a controller has looked at it: one is started where none is there."""
+    if cluster.backend != "kubernetes":
+        return cluster
+    from shim.control import alive
+
+    reader = open_reader(paths.index_path())
+    if reader is None:
+        from shim.control import client
+
+        client.call("ping", {})
+        reader = open_reader(paths.index_path())
+    elif not alive.alive():
+        alive.refresh(reader, program)
+    return (reader.cluster(cluster.name) if reader is not None else None) or cluster
