@@ -14,7 +14,7 @@ settings.load_profile("suite")
 # Nothing of the caller's job, configuration or input variables may reach a test.
 _OURS = ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")
 for _name in list(os.environ):
-    if _name.startswith(_OURS) and _name != "SHIM_TEST_SLURM":
+    if _name.startswith(_OURS) and _name not in ("SHIM_TEST_SLURM", "SHIM_TEST_KUBERNETES"):
         del os.environ[_name]
 os.umask(0o022)
 

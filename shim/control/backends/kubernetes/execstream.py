@@ -57,7 +57,7 @@ class ExecStream:
         raise ended
 
     async def close(self) -> None:
-        """Ends the stream; what was written is sent first, within two seconds. Never raises."""
+        """Ends the stream; what was written is sent first, within five seconds. Never raises."""
         self.line.close()
         await asyncio.wait([self._ended])
 
@@ -93,7 +93,11 @@ def _connect(login: Login, target: str) -> Any:
         options["sslopt"] = {**tls, "server_hostname": login.tls_name} if login.tls_name else tls
     if login.proxy:
         proxy = urlsplit(login.proxy)
-        options |= {"http_proxy_host": proxy.hostname, "http_proxy_port": proxy.port or 80, "http_no_proxy": [""]}
+        options |= {
+            "http_proxy_host": proxy.hostname,
+            "http_proxy_port": proxy.port or 80,
+            "http_no_proxy": ["none.invalid"],
+        }
         options["proxy_type"] = "http" if proxy.scheme == "https" else proxy.scheme
         if proxy.username:
             options["http_proxy_auth"] = (proxy.username, proxy.password or "")

@@ -16,6 +16,7 @@ from shim.control.backends.kubernetes.transport import Transport, answered
 Object = dict[str, Any]
 _LIST_LIMIT = 60.0  # seconds without a byte of a page
 _GRACE = 15.0  # seconds a server may be late in ending a watch
+_LASTED = 5.0  # seconds; proxies cut off what is silent for half a minute or more
 _LONGEST_LINE = 16 * 1024 * 1024  # an object is 1.5 MiB at most, as etcd has it
 
 
@@ -58,7 +59,8 @@ class Watch:
     ) -> None:
         self.version = version  # how far it has come; also without a change, by the server's bookmarks
         self._trim = trim
-        self._until = time.monotonic() + seconds
+        self._begun = time.monotonic()
+        self._heard = False
         self._interrupted = False
         query = {
             "watch": True,
@@ -70,9 +72,9 @@ class Watch:
         self._response = transport.open("GET", path, query, None, {}, seconds + _GRACE)
 
     @property
-    def full(self) -> bool:
-        """It has lasted as long as was asked."""
-        return time.monotonic() >= self._until - 1.0
+    def lived(self) -> bool:
+        """Something has come, or it has lasted: not a stream that ends as soon as it begins."""
+        return self._heard or time.monotonic() - self._begun > _LASTED
 
     def batches(self) -> Iterator[list[tuple[str, Object]]]:
         """(ADDED, MODIFIED or DELETED, object) as they come; all that come together as one list."""
@@ -102,6 +104,7 @@ class Watch:
         if kind != "BOOKMARK":
             batch.append((str(kind), self._trim(_lean(found))))
         self.version = version or self.version
+        self._heard = True
 
     def _read(self) -> bytes:
         try:

@@ -6,7 +6,7 @@ either socket. Each direction holds at most one read's worth: whoever is slow sl
 
 from __future__ import annotations
 
-import selectors
+import select
 import socket
 import ssl
 import threading
@@ -24,8 +24,8 @@ _DOWN = 16 * 1024  # a TLS record holds no more
 _STDERR = 4096
 _STATUS = 64 * 1024
 _PING = 30.0  # seconds: proxies drop a connection that is silent for a minute
-_SILENCE = 90.0  # seconds without a byte, though pinged: the peer is gone
-_FAREWELL = 2.0  # seconds to send what was written before the line was closed
+_SILENCE = 60.0  # seconds without a byte after a ping: the peer is gone
+_FAREWELL = 5.0  # seconds to send what was written before the line was closed
 _WANT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
@@ -42,8 +42,9 @@ class Pump:
         self._status = bytearray()
         self._remote_open = True
         self._line_open = True
-        self._closed_at: float | None = None
+        self._left_at: float | None = None  # when the line was seen to be closed
         self._heard = self._pinged = time.monotonic()
+        self._asked: float | None = None  # when the first ping without an answer was sent
         self.stderr = b""
 
     def start(self, tell: Callable[[Ended], object]) -> None:
@@ -55,23 +56,23 @@ class Pump:
     def _run(self, tell: Callable[[Ended], object]) -> None:
         problem = ""
         try:
-            with selectors.DefaultSelector() as selector:
-                for one in (self._remote, self._line):
-                    selector.register(one, selectors.EVENT_READ)
-                while self._turn():
-                    self._wait(selector)
+            poll = select.poll()
+            while self._turn():
+                self._wait(poll)
         except (OSError, frames.FrameError) as error:
             problem = str(error) or type(error).__name__
         finally:
             self._remote.close()
             self._line.close()
+        tell(self._verdict(problem))
+
+    def _verdict(self, problem: str) -> Ended:
         if self._status:
-            tell(self._judge(bytes(self._status)))
-        elif not self._line_open and not problem:
-            tell(ApiError(NO_CONNECTION, "Closed", "the exec stream was closed on this side"))
-        else:
-            text = f"the exec stream broke off: {problem or 'closed by the API server'}"
-            tell(ApiError(NO_CONNECTION, "Connection", text))
+            return self._judge(bytes(self._status))
+        if self._left_at is not None and not problem:
+            return ApiError(NO_CONNECTION, "Closed", "the exec stream was closed on this side")
+        text = f"the exec stream broke off: {problem or 'closed by the API server'}"
+        return ApiError(NO_CONNECTION, "Connection", text)
 
     def _turn(self) -> bool:
         """Moves what can be moved; false when the work is done."""
@@ -80,26 +81,35 @@ class Pump:
             moved = self._receive() | self._take() | self._send() | self._give()
         if not self._remote_open:
             return bool(self._down)
-        if not self._line_open:
-            return bool(self._up) and time.monotonic() - (self._closed_at or 0.0) < _FAREWELL
+        if self._left_at is not None:
+            # What was written before our side left is still sent, if the server takes it.
+            done = not self._line_open and not self._up
+            return not done and time.monotonic() - self._left_at < _FAREWELL
         self._keep_alive()
         return True
 
-    def _wait(self, selector: selectors.BaseSelector) -> None:
-        # A TLS connection may have to be read in order to be written; being woken too often does no harm, so read always counts
-        # unless nothing more may be read (the other side is slow).
-        remote = (0 if self._down else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self._up else 0)
-        line = (0 if self._up else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self._down else 0)
-        for one, events, alive in (
-            (self._remote, remote, self._remote_open),
-            (self._line, line, self._line_open),
+    def _wait(self, poll: select.poll) -> None:
+        # Read what may be read as long as the other side keeps up. A TLS connection may have to be read in order to be written.
+        remote = (0 if self._down else select.POLLIN) | (select.POLLOUT if self._up else 0)
+        line = (0 if self._up else select.POLLIN) | (select.POLLOUT if self._down else 0)
+        # Also while nothing is wanted of the line: poll tells when its other end is closed, which ends a stream that is stuck.
+        for one, events, wanted in (
+            (self._remote, remote, self._remote_open and remote),
+            (self._line, line, self._left_at is None),
         ):
-            known = one in selector.get_map()
-            if events and alive:
-                (selector.modify if known else selector.register)(one, events)
-            elif known:
-                selector.unregister(one)
-        selector.select(_FAREWELL / 4 if not self._line_open else _PING / 2)
+            if wanted:
+                poll.register(one, events)
+            else:
+                _forget(poll, one)
+        for descriptor, event in poll.poll((_FAREWELL / 4 if self._left_at else _PING / 2) * 1000):
+            if descriptor == self._line.fileno() and event & (select.POLLHUP | select.POLLERR):
+                self._leave()
+
+    def _leave(self) -> None:
+        """Our side has closed the line: nobody reads any more."""
+        if self._left_at is None:
+            self._left_at = time.monotonic()
+        self._down.clear()
 
     def _receive(self) -> bool:
         """Remote → memory, only while there is nothing left to give."""
@@ -146,8 +156,7 @@ class Pump:
             self._up.append(memoryview(frames.frame(frames.BINARY, bytes((frames.STDIN,)) + data)))
         else:
             self._line_open = False
-            self._closed_at = time.monotonic()
-            self._down.clear()
+            self._leave()
             self._up.append(memoryview(frames.frame(frames.CLOSE, b"\x03\xe8")))
         return True
 
@@ -164,26 +173,30 @@ class Pump:
 
     def _give(self) -> bool:
         """Memory → line."""
-        if not self._down or not self._line_open:
+        if self._left_at is not None:
             self._down.clear()
+        if not self._down:
             return False
         try:
             sent = self._line.send(self._down[0])
         except BlockingIOError:
             return False
         except (BrokenPipeError, ConnectionResetError):
-            self._down.clear()  # the reader is gone: the next read of the line says so
+            self._leave()
             return True
         _advance(self._down, sent)
         return True
 
     def _keep_alive(self) -> None:
         now = time.monotonic()
-        if self._down:
-            self._heard = now  # nothing is read while the line is full
-        if now - self._heard > _SILENCE:
+        if self._down or now - self._heard < _PING:
+            self._asked = None  # nothing is read while the line is full: then silence says nothing
+        elif self._asked is None:
+            self._asked = self._pinged = now
+            self._up.append(memoryview(frames.frame(frames.PING, b"")))
+        elif now - self._asked > _SILENCE:
             raise OSError("the API server does not answer")
-        if now - max(self._heard, self._pinged) > _PING and not self._up:
+        elif now - self._pinged > _PING:
             self._pinged = now
             self._up.append(memoryview(frames.frame(frames.PING, b"")))
 
@@ -193,3 +206,10 @@ def _advance(queue: deque[memoryview], count: int) -> None:
         queue.popleft()
     else:
         queue[0] = queue[0][count:]
+
+
+def _forget(poll: select.poll, one: Any) -> None:
+    try:
+        poll.unregister(one)
+    except KeyError:
+        pass  # it was not registered

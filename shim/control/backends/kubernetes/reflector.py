@@ -53,6 +53,7 @@ class Reflector:
         self._closed = threading.Event()
         self._applied = threading.Event()
         self._watch: Watch | None = None
+        self._login = self._transport.login
         self._version = ""  # how far we have come; "": list first
         self._trouble: str | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -100,7 +101,10 @@ class Reflector:
 
     def _follow(self) -> bool:
         """Lists if need be, and watches until the stream ends; false when nothing came of it. Raises ApiError."""
-        if not self._version:
+        login = self._transport.login
+        if not self._version or login is not self._login:
+            # Also with a configuration read anew: that may be another cluster, whose versions mean something else.
+            self._login = login
             listed = list_all(self._transport, self._path, self._selector, self._page, self._trim)
             self._apply(self._listed, listed)
             self._version = listed.version
@@ -113,9 +117,9 @@ class Reflector:
             self._apply(self._troubled, None)
             for batch in watch.batches():
                 self._apply(self._changed, batch)
-            return watch.full or watch.version != self._version
+            return watch.lived
         except ApiError as error:
-            if error.gone or watch.version == self._version:
+            if error.gone or not watch.lived:
                 raise
             return True  # cut off after something had come
         finally:

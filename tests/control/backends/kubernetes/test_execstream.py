@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from shim.control.backends.kubernetes import pump
 from shim.control.backends.kubernetes.access import Access, ApiError
 from shim.control.backends.kubernetes.execstream import ExecStream
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
+from tests.support import wait_until
 
 LIMIT = 30.0
 SUCCESS = b'\x03{"status":"Success"}'
@@ -157,6 +159,48 @@ def test_a_program_that_does_not_read_holds_up_the_writer_only(run: Any) -> None
         return said
 
     assert run(program, work) == b"hello"
+
+
+def test_a_stream_that_is_stuck_in_both_directions_can_be_closed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump, "_FAREWELL", 0.2)
+    gate = threading.Event()
+
+    def program(request: Request) -> None:
+        request.connection.settimeout(1.0)
+        try:
+            while True:
+                request.send_frame(b"\x01" + b"x" * 32767)
+        except OSError:
+            gate.wait(LIMIT)
+
+    async def work(stream: ExecStream) -> None:
+        writing = asyncio.create_task(stream.write(b"x" * 64_000_000))
+        await asyncio.sleep(1.5)
+        writing.cancel()
+        await asyncio.wait([writing])
+        await stream.close()
+
+    run(program, work)
+    gate.set()
+
+
+def test_a_silent_connection_is_pinged_and_given_up(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump, "_PING", 0.1)
+    monkeypatch.setattr(pump, "_SILENCE", 0.5)
+    seen: list[int] = []
+
+    def program(request: Request) -> None:
+        while (opcode := request.receive_frame()[0]) != 8:
+            seen.append(opcode)
+
+    async def work(stream: ExecStream) -> str:
+        with pytest.raises(ApiError) as caught:
+            await stream.status()
+        return str(caught.value)
+
+    assert run(program, work) == "the exec stream broke off: the API server does not answer"
+    wait_until(lambda: seen, "a ping has come")
+    assert set(seen) == {9}
 
 
 def test_a_reader_that_waits_holds_up_the_program(run: Any) -> None:
