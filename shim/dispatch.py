@@ -16,6 +16,7 @@ MODULES = {
     "scancel": "shim.commands.scancel",
     "sinfo": "shim.commands.sinfo",
     "scontrol": "shim.commands.scontrol",
+    "sacct": "shim.commands.sacct",
     "shim": "shim.admin.app",
 }
 

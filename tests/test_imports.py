@@ -70,6 +70,10 @@ def index() -> None:
         "scontrol show partition",
         "scontrol show hostnames n[1-3]",
         "scancel -n no-such-job",
+        "sacct",
+        "sacct -X -P -j 1,4_2 -o jobid,state,elapsed,reqtres",
+        "squeue -M local",
+        "sinfo -M all",
     ],
 )
 def test_hot_commands_import_nothing_dear(index: None, words: str) -> None:

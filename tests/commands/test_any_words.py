@@ -22,7 +22,7 @@ _VERBS = (
 words = st.lists(st.sampled_from(f"{_OPTIONS} {_VALUES} {_VERBS}".split()) | st.text(max_size=6), max_size=6)
 
 
-@pytest.mark.parametrize("program", ["squeue", "sinfo", "scontrol", "scancel"])
+@pytest.mark.parametrize("program", ["squeue", "sinfo", "scontrol", "scancel", "sacct"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(argv=words)
 def test_no_words_break_a_command(busy: World, program: str, argv: list[str]) -> None:

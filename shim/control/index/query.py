@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 class JobQuery(Value):
     """Conditions, all of which must hold. Empty = not asked for.
 
-    ``job_ids``: own ids, and ids of arrays (all records of the array). ``active``: only jobs that have not ended.
+    ``clusters``: of any of these. ``job_ids``: own ids, and ids of arrays (all records of the array). ``active``: only jobs that have not ended.
     ``ended_since``: also ended jobs, if they ended at or after that second (None = whenever); used when not ``active``.
     ``users``: uids. ``partitions``: names; a job that waits for one of several partitions belongs to each.
     """
 
     cluster: str = ""
+    clusters: tuple[str, ...] = ()
     job_ids: tuple[int, ...] = ()
     active: bool = True
     ended_since: float | None = None
@@ -41,6 +42,8 @@ def where(query: JobQuery) -> tuple[str, list[object]]:
     if query.cluster:
         terms.append("+cluster = ?")  # the sign: by this index SQLite would read the cluster's whole past
         values.append(query.cluster)
+    if query.clusters:
+        terms.append(f"+{one_of('cluster', query.clusters)}")
     if query.job_ids:
         # Each half by its own index: SQLite would rather look at every job there ever was than use two for an OR.
         own, array = one_of("job_id", query.job_ids), one_of("array_job_id", query.job_ids)

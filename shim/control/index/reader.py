@@ -84,8 +84,10 @@ class Reader:
         """The steps of the current run of these jobs, in the order of their start."""
         return [step for _job, step in self.steps_of(jobs, running=running)]
 
-    def steps_of(self, jobs: Iterable[Job], *, running: bool = False) -> list[tuple[Job, Step]]:
-        """The same with the job that each is a step of."""
+    def steps_of(
+        self, jobs: Iterable[Job], *, running: bool = False, every_run: bool = False
+    ) -> list[tuple[Job, Step]]:
+        """The same with the job that each is a step of; ``every_run``: those of runs before a requeue too."""
         runs = {job.key: job for job in jobs}
         found: list[tuple[int, Job, Step]] = []
         keys = list(runs)
@@ -97,9 +99,22 @@ class Reader:
             )
             for rowid, key, restart, record in rows:
                 step = Step.from_dict(self._decoded(record))
-                if restart == runs[key].restarts and not (running and step.state in states.TERMINAL):
+                current = every_run or restart == runs[key].restarts
+                if current and not (running and step.state in states.TERMINAL):
                     found.append((rowid, runs[key], step))
         return [(job, step) for _, job, step in sorted(found, key=lambda item: item[0])]
+
+    def transitions(self, keys: Iterable[int]) -> dict[int, list[tuple[int, float, str]]]:
+        """What became of these jobs: (restart count, time, state) by key, oldest first."""
+        found: dict[int, list[tuple[int, float, str]]] = {}
+        for key in keys:
+            found[key] = [
+                (restart, moment, state)
+                for restart, moment, state in self._rows(
+                    "SELECT restart, time, to_state FROM transitions WHERE job_key = ? ORDER BY id", (key,)
+                )
+            ]
+        return found
 
     def step(self, job: Job, step_id: str) -> Step | None:
         """One step of the current run of the job."""

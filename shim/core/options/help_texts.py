@@ -247,8 +247,57 @@ wckey key|only jobs with this key
 yaml |YAML output
 """
 
+
+def _table(text: str) -> Dict[str, str]:
+    result = {}
+    for row in filter(None, text.split("\n")):
+        field, _, rest = row.partition(" ")
+        value, bar, what = rest.rpartition("|")
+        result[field] = f"{value}{bar}{what}"
+    return result
+
+
 # Where a query command means something else by a name than the three submitting commands do.
-_OWN = {"scontrol": {"all": "|hidden records too"}, "sinfo": {"reservation": "|reservations instead of nodes"}}
+_SACCT = """
+allclusters |jobs of all clusters
+allocations |no steps
+allusers |jobs of all users
+associations ids|only jobs of these associations
+batch-script |the scripts of the jobs that --jobs names
+brief |job, state and exit code only
+completion |the data of job completion
+constraints list|only jobs that asked for these features
+delimiter text|what separates fields with -p and -P
+duplicates |the runs before a requeue too
+endtime time|only jobs before this time
+env-vars |the environments of the jobs that --jobs names
+file file|the data of job completion from this file
+flags list|only jobs that were scheduled in this way
+format fields|columns, as name[%[-]width],...
+gid groups|only jobs of these groups
+helpformat |the names of all fields
+ncpus min[-max]|only jobs with so many CPUs
+nnodes min[-max]|only jobs with so many nodes
+noconvert |do not change units
+parsable |fields with a delimiter behind each
+parsable2 |fields with a delimiter between them
+reason list|only jobs that waited for these reasons
+starttime time|only jobs after this time; today unless said
+state states|only jobs that were in these states
+timelimit-max time|the longest time limit, with -k
+timelimit-min time|only jobs with this time limit
+truncate |cut times at the ends of the window
+units unit|sizes in K, M, G, T or P
+use-local-uid |uids as this machine has them
+wckeys keys|only jobs with these keys
+whole-hetjob yes|no|all parts of heterogeneous jobs
+"""
+
+_OWN = {
+    "scontrol": {"all": "|hidden records too"},
+    "sinfo": {"reservation": "|reservations instead of nodes"},
+    "sacct": _table(_SACCT),
+}
 
 
 def texts(command: str) -> Dict[str, str]:
@@ -258,12 +307,3 @@ def texts(command: str) -> Dict[str, str]:
     both = {**_table(_QUERY), **said} if submits else {**said, **_table(_QUERY)}
     both.update(_OWN.get(command, {}))
     return both
-
-
-def _table(text: str) -> Dict[str, str]:
-    result = {}
-    for row in filter(None, text.split("\n")):
-        field, _, rest = row.partition(" ")
-        value, bar, what = rest.rpartition("|")
-        result[field] = f"{value}{bar}{what}"
-    return result

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def read(
     command: str, argv: Sequence[str], environ: Mapping[str, str], from_environment: bool = True
 ) -> Tuple[Dict[str, str], List[str]]:
-    """What squeue, scancel, sinfo or scontrol was asked: values by field, and the words that are no options.
+    """What squeue, scancel, sinfo, scontrol or sacct was asked: values by field, and the words that are no options.
 
     A flag and an optional value that was not given have the value ``""``; an option given several times keeps its last
     value, except ``verbose``, which has one ``v`` for each time. The command line wins over variables. UsageError (rc 1).

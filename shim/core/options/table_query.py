@@ -1,4 +1,4 @@
-"""The options of the commands that look or act on jobs: squeue, scancel, sinfo, scontrol (22.05), in Slurm's order.
+"""The options of the commands that look or act on jobs: squeue, scancel, sinfo, scontrol, sacct (22.05), in Slurm's order.
 
 A row is "long short arity variable…": arity is ``-`` (flag), ``=`` (required) or ``?`` (only as ``--opt=value``); a short option
 that does not exist is ``-``. Rows of one field are spellings of one option: ``jobs|job``.
@@ -132,11 +132,69 @@ verbose v -
 version V -
 """
 
-_TEXTS = {"squeue": _SQUEUE, "scancel": _SCANCEL, "sinfo": _SINFO, "scontrol": _SCONTROL}
+_SACCT = """
+allusers a -
+accounts A =
+allocations X -
+brief b -
+batch-script B -
+completion c -
+constraints C =
+delimiter - =
+duplicates D -
+federation - - SACCT_FEDERATION
+helpformat e -
+helpformat|help-fields e -
+endtime E =
+env-vars - -
+file f =
+flags F =
+gid g =
+gid|group g =
+help h -
+local - - SACCT_LOCAL
+name - =
+nnodes i =
+ncpus I =
+jobs j =
+timelimit-min k =
+timelimit-max K =
+long l -
+allclusters L -
+clusters|cluster M =
+clusters M =
+nodelist N =
+noconvert - -
+units - =
+noheader n -
+format|fields o =
+format o = SACCT_FORMAT
+parsable p -
+parsable2 P -
+qos q =
+partition r =
+reason R =
+state s =
+starttime S =
+truncate T -
+user|uid u =
+use-local-uid - -
+usage U -
+user u =
+verbose v -
+version V -
+wckeys W =
+whole-hetjob - ?
+associations x =
+json - ?
+yaml - ?
+"""
+
+_TEXTS = {"sacct": _SACCT, "squeue": _SQUEUE, "scancel": _SCANCEL, "sinfo": _SINFO, "scontrol": _SCONTROL}
 
 
 def options_of(command: str) -> Table:
-    """The table of ``command`` (squeue, scancel, sinfo, scontrol), in Slurm's order."""
+    """The table of ``command`` (squeue, scancel, sinfo, scontrol, sacct), in Slurm's order."""
     return Table(_option(row) for row in _TEXTS[command].strip().split("\n"))
 
 

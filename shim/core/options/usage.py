@@ -19,6 +19,7 @@ _WORDS = {
     "squeue": "",
     "scancel": "[job_id[_array_id][.step_id]...]",
     "sinfo": "",
+    "sacct": "",
     "scontrol": "command [arguments...]",
 }
 _PLUGIN = "value|an option of this site"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class View:
     """The reader's side: the time, SLURM_TIME_FORMAT, and the cluster's shape, which is loaded when a field needs it."""
 
-    __slots__ = ("_cluster", "_load", "form", "noconvert", "now")
+    __slots__ = ("_cluster", "_load", "form", "noconvert", "now", "units")
 
     def __init__(
         self, now: float, load: Callable[[], Cluster] | None = None, form: str | None = None, noconvert: bool = False
@@ -22,6 +22,7 @@ class View:
         self.now = now
         self.form = form
         self.noconvert = noconvert
+        self.units = ""  # sizes are shown in these: one of KMGTP, "" = in the largest that fits
         self._load = load
         self._cluster: Cluster | None = None
 

@@ -9,7 +9,7 @@ from shim.core.options import fates, fates_kubernetes, help_texts, support, tabl
 from shim.core.options.grammar import VERSIONS, Grammar
 
 SUBMIT = ("sbatch", "srun", "salloc")
-QUERY = ("squeue", "scancel", "sinfo", "scontrol")
+QUERY = ("squeue", "scancel", "sinfo", "scontrol", "sacct")
 
 # What job scripts ask for, most frequent first.
 MOST_USED = """

@@ -1,0 +1,125 @@
+"""sacct: what became of jobs, from the index alone. Whatever ran here is remembered for good."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from shim.commands import reading, sacct_ask
+from shim.core.errors import ShimError, UsageError, plain
+from shim.core.options.query import read
+from shim.core.render import sacct_rows, sacct_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.commands.sacct_ask import Ask
+    from shim.control.index.reader import Reader
+    from shim.core.model.job import Job
+    from shim.core.render.sacct_rows import Row
+
+_PROGRAM = "sacct"
+
+
+def main(argv: list[str]) -> int:
+    """Runs sacct; its exit code."""
+    try:
+        values, _ = read(_PROGRAM, argv, os.environ)
+    except UsageError as error:
+        raise ShimError(error.lines[0]) from None  # sacct does not say where help is
+    if reading.answered(_PROGRAM, values):
+        return 0
+    if "helpformat" in values:
+        reading.put(sacct_table.help_format())
+        return 0
+    if "completion" in values or "file" in values:
+        raise ShimError(plain("Slurm job completion is disabled"))
+    reading.refuse(values, "json", "yaml", "env-vars")
+    ask = sacct_ask.Ask(values, reading.chosen_clusters(_clusters(values)), time.time())
+    if "batch-script" in values:
+        return _scripts(ask)
+    _show(ask)
+    return 0
+
+
+def _clusters(values: dict[str, str]) -> str | None:
+    return "all" if "allclusters" in values else values.get("clusters")
+
+
+def _show(ask: Ask) -> None:
+    values = ask.values
+    shown = sacct_table.columns(_format(values))
+    found = _rows(ask)
+    header = "noheader" not in values
+    if "parsable" in values or "parsable2" in values:
+        lines = sacct_table.parsable(
+            shown,
+            found,
+            header=header,
+            delimiter=values.get("delimiter", "|"),
+            trailing="parsable2" not in values,
+        )
+    else:
+        lines = sacct_table.table(shown, found, header=header)
+    reading.put(lines)
+
+
+def _format(values: dict[str, str]) -> str:
+    if "brief" in values:
+        return sacct_table.BRIEF
+    if "long" in values:
+        return sacct_table.LONG
+    return values.get("format") or sacct_table.DEFAULT
+
+
+def _rows(ask: Ask) -> list[Row]:
+    reader = reading.open_index(_PROGRAM)
+    jobs = _jobs(ask, reader)
+    steps = reader.steps_of(jobs, every_run=True) if reader is not None and ask.steps else []
+    runs = _runs(ask, reader, jobs)
+    views = reading.Views()
+    by_cluster = {job.cluster: views.of(job.cluster) for job in runs}
+    for view in by_cluster.values():
+        view.units = ask.units
+    if ask.steps:
+        recorded = {(job.key, step.restart) for job, step in steps if step.step_id == "batch"}
+        scripts = [(job, sacct_rows.batch_step(job)) for job in runs if (job.key, job.restarts) not in recorded]
+        steps += [(job, step) for job, step in scripts if step is not None]
+    wanted = [(job, step) for job, step in steps if ask.wants_step(job, step)]
+    rows = [row for row in sacct_rows.rows(runs, wanted, by_cluster) if ask.names(row)]
+    if "truncate" in ask.values:
+        for row in rows:
+            row.truncate(ask.since, ask.until)
+    return rows
+
+
+def _jobs(ask: Ask, reader: Reader | None) -> list[Job]:
+    if reader is None:
+        return []
+    return [part for part in map(ask.narrow, reader.jobs(ask.query())) if part is not None and ask.fits(part)]
+
+
+def _runs(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Job]:
+    """The jobs; with --duplicates also the runs before a requeue, each as a job of its own."""
+    if "duplicates" not in ask.values or reader is None:
+        return jobs
+    again = [job for job in jobs if job.restarts]
+    past = reader.transitions(job.key for job in again)
+    return [*jobs, *(run for job in again for run in sacct_rows.earlier_runs(job, past.get(job.key, [])))]
+
+
+def _scripts(ask: Ask) -> int:
+    """``--batch-script``: the scripts of the jobs that -j names, as long as they are kept."""
+    from shim.control import client
+
+    if not ask.ids:
+        raise ShimError("error: --batch-script needs --jobs")
+    for job in _jobs(ask, reading.open_index(_PROGRAM)):
+        try:
+            script = str(client.call("script", {"job_id": job.job_id})["script"])
+        except client.Unreachable:
+            raise
+        except ShimError:
+            script = "NONE\n"
+        sys.stdout.write(f"Batch Script for {job.job_id}\n{'-' * 80}\n{script}\n")
+    return 0

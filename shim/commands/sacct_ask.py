@@ -1,0 +1,244 @@
+"""What one sacct was asked: which jobs, in which time, in which states. Slurm's defaults and refusals."""
+
+from __future__ import annotations
+
+import os
+
+from shim.commands import reading
+from shim.commands.job_ids import narrowed, parse_job_id, split_ids
+from shim.control.index.query import JobQuery
+from shim.core.errors import ShimError, plain
+from shim.core.model import states
+from shim.core.render import sacct_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.commands.job_ids import JobId
+    from shim.core.model.job import Job, Step
+    from shim.core.render.sacct_rows import Row
+
+_ALL = "0"  # -j 0: every job
+
+
+class Ask:
+    """One sacct, checked. ``since`` and ``until``: the window in seconds since the epoch."""
+
+    def __init__(self, values: dict[str, str], clusters: Sequence[str], now: float) -> None:
+        self.values = values
+        self.clusters = tuple(clusters)
+        self.named = "jobs" in values  # -j: whenever they ran, whoever they belong to
+        self.ids = _ids(values.get("jobs", ""))
+        self.states = _states(values.get("state"))
+        self.since, self.until = self._window(now)
+        self.users = self._users()
+        self.groups = _groups(values.get("gid"))
+        self.nodes = _nodes(values.get("nodelist"))
+        self.node_counts = _range(values.get("nnodes"))
+        self.cpu_counts = _range(values.get("ncpus"))
+        self.limits = _limits(values)
+        self.units = _units(values)
+        # Jobs that only waited have no steps that could have been meant.
+        self.steps = "allocations" not in values and self.states != (states.PENDING,)
+
+    def _window(self, now: float) -> tuple[float, float]:
+        """-S and -E; without them the day so far, with -s this moment, with -j all time."""
+        end = _instant(self.values.get("endtime"), now)
+        start = _instant(self.values.get("starttime"), now)
+        if start is None and self.named:
+            start = 0.0
+        elif start is None:
+            start = (end if end is not None else now) if self.states else float(_midnight(now))
+        until = now if end is None else end
+        if start > until:
+            raise ShimError(f"error: Start time ({_clock(start)}) requested is after end time ({_clock(until)}).")
+        return start, until
+
+    def _users(self) -> tuple[int, ...] | None:
+        """Uids; None for everybody's: -a, root, and -j."""
+        text = self.values.get("user")
+        if text:
+            return tuple(_uid(word) for word in _words(text))
+        if "allusers" in self.values or self.named or os.getuid() == 0:
+            return None
+        return (os.getuid(),)
+
+    def query(self) -> JobQuery:
+        """What of it the index can answer."""
+        return JobQuery(
+            clusters=self.clusters,
+            job_ids=tuple(one.job_id for one in self.ids),
+            active=False,
+            ended_since=None if self.named else self.since,
+            users=self.users or (),
+            names=_words(self.values.get("name")),
+            partitions=_words(self.values.get("partition")),
+        )
+
+    def narrow(self, job: Job) -> Job | None:
+        """What -j means of the record. A task that still waits is no record of its own, as in the database."""
+        if not self.ids:
+            return job
+        found = narrowed(job, self.ids)
+        return None if found is not None and found.array_task_id != job.array_task_id else found
+
+    def fits(self, job: Job) -> bool:
+        """The conditions that the index does not know."""
+        values, request = self.values, job.request
+        for option, value in (
+            ("accounts", request.account),
+            ("qos", request.qos or "normal"),
+            ("wckeys", request.wckey),
+            ("reason", "None" if job.shares else job.reason),
+        ):
+            wanted = _words(values.get(option))
+            if wanted and value not in wanted:
+                return False
+        if any(word not in (request.constraint or "") for word in _words(values.get("constraints"))):
+            return False
+        flags = _words(values.get("flags", "").lower())
+        if flags and "schedmain" not in flags:
+            return False  # whatever runs was started by the one scheduler there is
+        if values.get("associations") or (self.groups and job.gid not in self.groups):
+            return False
+        if self.nodes and not any(share.name in self.nodes for share in job.shares):
+            return False
+        if not _within(job.nodes, self.node_counts) or not _within(job.cpus, self.cpu_counts):
+            return False
+        if self.limits is not None and not _within(job.time_limit or 0, self.limits):
+            return False
+        if self.named and not self.states:
+            return True
+        return sacct_rows.in_window(job, self.states, self.since, self.until)
+
+    def names(self, row: Row) -> bool:
+        """Whether the job's own line is wanted: not where only steps of it are named."""
+        return row.step is not None or not self._steps_of(row.job)
+
+    def wants_step(self, job: Job, step: Step) -> bool:
+        """Whether -j names the step, or the whole job."""
+        wanted = self._steps_of(job)
+        return not wanted or step.step_id in wanted
+
+    def _steps_of(self, job: Job) -> set[str]:
+        """The steps of this job that are named; empty where it is meant as a whole."""
+        own = [one.step for one in self.ids if narrowed(job, [one]) is not None]
+        return set() if None in own else {step for step in own if step is not None}
+
+
+def _ids(text: str) -> list[JobId]:
+    found = []
+    words = split_ids(text)
+    for word in words:
+        one = parse_job_id(word)
+        if one is None and word != _ALL:
+            raise ShimError(f"fatal: Bad job/step specified: {word}")
+        if one is not None:
+            found.append(one)
+    return [] if _ALL in words else found
+
+
+def _states(text: str | None) -> tuple[str, ...]:
+    found = []
+    for word in _words(text):
+        state = states.state_of(word)
+        if state is None:
+            raise ShimError(f"fatal: unrecognized job state value '{word}'")
+        found.append(state)
+    return tuple(found)
+
+
+def _instant(text: str | None, now: float) -> float | None:
+    """-S and -E; what is left out of them lies in the past."""
+    if not text:
+        return None
+    from shim.core.when import WhenError, parse_when
+
+    try:
+        return float(parse_when(text, now, past=True))
+    except WhenError as error:
+        raise ShimError(plain(str(error))) from None
+
+
+def _midnight(now: float) -> int:
+    from shim.core.when import parse_when
+
+    return parse_when("today", now, past=True)
+
+
+def _clock(epoch: float) -> str:
+    from shim.core.times import stamp
+
+    return stamp(epoch)
+
+
+def _uid(word: str) -> int:
+    uid = reading.uid_of(word)
+    if uid is None:
+        raise ShimError(f"error: Invalid user id: {word}")
+    return uid
+
+
+def _groups(text: str | None) -> frozenset[int]:
+    if not text:
+        return frozenset()
+    import grp
+
+    found = set()
+    for word in _words(text):
+        try:
+            found.add(int(word) if word.isascii() and word.isdigit() else grp.getgrnam(word).gr_gid)
+        except KeyError:
+            raise ShimError(f"error: Invalid group id: {word}") from None
+    return frozenset(found)
+
+
+def _nodes(text: str | None) -> frozenset[str]:
+    if not text:
+        return frozenset()
+    from shim.core import hostlist
+
+    try:
+        return frozenset(hostlist.expand(text))
+    except hostlist.HostlistError:
+        return frozenset((text,))
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    """``min[-max]``: exactly, or from and to."""
+    if not text:
+        return None
+    least, dash, most = text.partition("-")
+    if not least.isascii() or not least.isdigit() or (dash and not (most.isascii() and most.isdigit())):
+        raise ShimError(f"error: Invalid range: {text}")
+    return int(least), int(most if dash else least)
+
+
+def _limits(values: dict[str, str]) -> tuple[int, int] | None:
+    """-k and -K in minutes; -K alone means nothing, as in Slurm."""
+    if not values.get("timelimit-min"):
+        return None
+    from shim.core.times import parse_minutes
+
+    try:
+        least = parse_minutes(values["timelimit-min"])
+        return least, parse_minutes(values["timelimit-max"]) if values.get("timelimit-max") else least
+    except ValueError:
+        raise ShimError("error: Invalid time limit specification") from None
+
+
+def _units(values: dict[str, str]) -> str:
+    """--units; --noconvert leaves sizes in the unit that they are kept in."""
+    text = values.get("units", "").upper()
+    if text and (len(text) != 1 or text not in "KMGTP"):
+        raise ShimError(f"fatal: Invalid unit type specified: {values['units']}")
+    return text or ("M" if "noconvert" in values else "")
+
+
+def _within(number: int, wanted: tuple[int, int] | None) -> bool:
+    return wanted is None or wanted[0] <= number <= wanted[1]
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word) if text else ()
