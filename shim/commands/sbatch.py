@@ -9,7 +9,7 @@ import time
 from shim.commands.limits import passed_on
 from shim.commands.options_here import backend, grammar
 from shim.core import script
-from shim.core.errors import ShimError
+from shim.core.errors import RequestError, ShimError
 from shim.core.options import values
 from shim.core.options.batch import settle
 from shim.core.options.merge import first_pass
@@ -49,6 +49,17 @@ class Source:
 
 def main(argv: List[str]) -> int:
     """Runs sbatch with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
+    try:
+        return _main(argv)
+    except RequestError as error:
+        # The code of what the controller refuses; a word that is no number counts as not said.
+        code = os.environ.get("SLURM_EXIT_ERROR", "")
+        if code.isascii() and code.isdigit():
+            error.code = int(code) & 0xFF
+        raise
+
+
+def _main(argv: List[str]) -> int:
     try:
         directory = os.getcwd()
     except OSError as error:

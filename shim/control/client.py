@@ -13,7 +13,7 @@ from shim.control import channel, paths
 from shim.control.alive import alive, freshen
 from shim.control.channel import ChannelClosed
 from shim.control.protocol import PROTOCOL
-from shim.core.errors import ShimError
+from shim.core.errors import RequestError, ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def request(op: str, fields: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def answer(reply: dict[str, Any]) -> dict[str, Any]:
-    """What a reply says: its fields, or the ShimError that it stands for."""
+    """What a reply says: its fields, or the RequestError that it stands for."""
     if reply["ok"]:
         return {name: value for name, value in reply.items() if name != "ok"}
     lines = reply.get("lines") or ["error: the controller refused without a reason"]
-    raise ShimError(*[str(line) for line in lines], code=int(reply.get("code", 1)))
+    raise RequestError(*[str(line) for line in lines], code=int(reply.get("code", 1)))
 
 
 def reach() -> channel.Channel:

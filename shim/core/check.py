@@ -12,7 +12,7 @@ from shim.core.dependency import Dependency
 from shim.core.errors import RequestError
 from shim.core.kinds import kinds
 from shim.core.layout import features
-from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.model.request import INFINITE
 from shim.core.shape_check import Shape, unsuitable
 from shim.core.standing import exceeds, pending_reason, standing_reason, unavailable_nodes
 
@@ -85,7 +85,7 @@ class _Check:
     def partitions(self) -> list[Partition]:
         """The partitions the job may start in."""
         if self.request.partition is not None:
-            for name in self.request.partition.split(","):
+            for name in list(filter(None, self.request.partition.split(","))) or [""]:
                 if self.cluster.partition(name) is None:
                     raise self.error(BAD_PARTITION, f"invalid partition specified: {name or '(null)'}")
         found = partitions_of(self.request, self.cluster)
@@ -107,7 +107,7 @@ class _Check:
         if request.deadline and request.deadline < now:
             raise self.error(BAD_TIME)
         limit = request.time_limit
-        if limit not in (INFINITE, INVALID_TIME) and exceeds(request.time_min, limit):
+        if limit != INFINITE and exceeds(request.time_min, limit):
             raise self.error(BAD_TIME_MIN)
         if request.nice < 0 and self.uid != 0:
             raise self.error(BAD_NICE)
@@ -176,6 +176,8 @@ class _Check:
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
                 tres.gpu_count(text)
         except ValueError as error:
+            if str(error) == tres.INVALID_TRES:
+                raise self.error(tres.INVALID_TRES) from None
             raise RequestError(f"error: {error}") from None
         if not names.issubset(known):
             raise RequestError(f"error: {tres.INVALID_GRES}")

@@ -1,21 +1,22 @@
 """Durations and instants as Slurm reads and prints them.
 
 A duration given to an option is ``min``, ``min:sec``, ``h:m:s``, ``d-h``, ``d-h:m`` or ``d-h:m:s``, rounded up to
-whole minutes. Slurm computes with 32 bits, and users see it: ``2147483647`` wraps round to no limit, ``99999999`` to an
-invalid one; both are accepted.
+whole minutes. Slurm computes with 32 bits, and users see it: ``2147483647`` wraps round to no limit, ``99999999`` to 19734
+days, ``-5`` (days) to nearly three million; all are accepted. squeue shows limits above a year as INVALID.
 """
 
 from __future__ import annotations
 
 import time
 
-from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.model.request import INFINITE
 
+_YEAR = 365 * 1440  # minutes
 _UNLIMITED_WORDS = ("-1", "INFINITE", "UNLIMITED")
 
 
 def parse_minutes(text: str) -> int:
-    """Minutes of a ``--time`` text; INFINITE for no limit (also 0), INVALID_TIME where Slurm takes it and shows INVALID.
+    """Minutes of a ``--time`` text, in the 32 bits without a sign that Slurm keeps; INFINITE for no limit (also 0).
 
     Raises ValueError for what ``--time`` refuses.
     """
@@ -24,9 +25,7 @@ def parse_minutes(text: str) -> int:
         return INFINITE
     wrapped = (seconds + (1 << 31)) % (1 << 32) - (1 << 31)
     minutes = int((wrapped + 59) / 60)  # towards zero, as C divides
-    if minutes == 0:
-        return INFINITE
-    return minutes if minutes > 0 and wrapped == seconds else INVALID_TIME
+    return minutes % (1 << 32) if minutes not in (0, -1) else INFINITE
 
 
 def parse_seconds(text: str) -> int:
@@ -40,9 +39,11 @@ def parse_seconds(text: str) -> int:
 
 
 def show_minutes(minutes: int | None) -> str:
-    """A time limit as squeue's ``%l`` shows it: ``10:00``, ``1-02:03:00``, UNLIMITED (None too), INVALID."""
+    """A time limit as squeue's ``%l`` shows it: ``10:00``, ``1-02:03:00``, UNLIMITED (None too), INVALID above a year."""
     if minutes is None or minutes == INFINITE:
         return "UNLIMITED"
+    if minutes > _YEAR:
+        return "INVALID"
     return show_elapsed(minutes * 60)
 
 

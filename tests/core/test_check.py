@@ -170,7 +170,7 @@ def test_nodes_are_looked_for_when_a_job_may_start(fields: dict[str, Any]) -> No
     assert refused(hold=True, **fields) is None
 
 
-@pytest.mark.parametrize("text", ["none", "fast&", "fast&none"])
+@pytest.mark.parametrize("text", ["none", "&fast", "fast&none"])
 def test_preferred_features_are_features_of_nodes(text: str) -> None:
     assert refused(prefer=text) == (FAILED + "Invalid preferred feature specification",)
     assert refused(prefer="fast&cpu") is None

@@ -29,13 +29,20 @@ class JobQuery(Value):
     partitions: tuple[str, ...] = ()
 
 
+def storable(value: object) -> object:
+    """``value`` as a column holds it. Names are bytes to Slurm; SQLite takes none that are not UTF-8: such bytes are escaped."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode(errors="backslashreplace").decode()
+    return value
+
+
 def where(query: JobQuery) -> tuple[str, list[object]]:
     """SQL condition and its parameters for the table ``jobs``."""
     terms: list[str] = []
     values: list[object] = []
 
     def one_of(column: str, wanted: Iterable[object]) -> str:
-        items = list(wanted)
+        items = [storable(item) for item in wanted]
         values.extend(items)
         return f"{column} IN ({','.join('?' * len(items))})"
 

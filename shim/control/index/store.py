@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shim.control.index.errors import IndexNewer, fault
-from shim.control.index.query import JobQuery
+from shim.control.index.query import JobQuery, storable
 from shim.control.index.reader import VERSION, Reader
 from shim.control.paths import ensure
 from shim.core import jsonlite
@@ -250,7 +250,7 @@ class Store:
 
 
 def _column_values(job: Job) -> tuple[object, ...]:
-    return tuple(getattr(job, name) for name in _COLUMNS)
+    return tuple(storable(getattr(job, name)) for name in _COLUMNS)
 
 
 def open_store(path: str) -> Store:

@@ -47,9 +47,10 @@ def job_files(job: Job) -> tuple[str, str, str]:
     request = job.request
     in_array = bool(job.array_job_id or job.array_spec or request.array)
     names = job_names(job)
-    out = _file(request.stdout or ("slurm-%A_%a.out" if in_array else "slurm-%j.out"), names, request.work_dir)
-    err = _file(request.stderr, names, request.work_dir) if request.stderr else out
-    return out, err, _file(request.stdin or "none", names, request.work_dir)
+    usual = "slurm-%A_%a.out" if in_array else "slurm-%j.out"
+    out = _file(usual if request.stdout is None else request.stdout, names, request.work_dir)
+    err = out if request.stderr is None else _file(request.stderr, names, request.work_dir)
+    return out, err, _file("none" if request.stdin is None else request.stdin, names, request.work_dir)
 
 
 def _file(pattern: str, names: Names, folder: str) -> str:

@@ -30,6 +30,8 @@ class Constraint(Value):
 def parse(text: str | None) -> Constraint:
     """Reads ``text`` (None or empty: no constraint). Raises FeatureError."""
     text = (text or "").strip().strip("\"'")
+    if text[:-1].strip() and text[-1] in "&|,":
+        text = text[:-1]  # Slurm takes an operator without a right side
     counts: list[tuple[str, int]] = []
     if "*" in text:
         for word in text.strip("[]").replace("|", "&").split("&"):
@@ -79,7 +81,7 @@ def _tokens(expression: str) -> list[str]:
 
 
 def _names(expression: str) -> list[str]:
-    return [token.lstrip("!") for token in _tokens(expression) if token not in "&|()"]
+    return [token for token in _tokens(expression) if token not in "&|()"]
 
 
 def _expression(tokens: list[str], features: frozenset[str], text: str) -> tuple[bool, list[str]]:

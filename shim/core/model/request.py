@@ -10,7 +10,6 @@ from __future__ import annotations
 from shim.core.value import Value
 
 INFINITE = -1  # an unlimited time, in minutes
-INVALID_TIME = -2  # a time that Slurm accepts and shows as INVALID (`-t -5`)
 
 
 class SignalRequest(Value):
@@ -72,7 +71,7 @@ class JobRequest(Value):
     core_spec: int | None = None
     thread_spec: int | None = None
     # When
-    time_limit: int | None = None  # minutes, INFINITE, INVALID_TIME
+    time_limit: int | None = None  # minutes, INFINITE
     time_min: int | None = None
     begin: int = 0  # epoch seconds; 0 = at once
     deadline: int = 0

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError
+from shim.core.limits import GOVERNORS
 from shim.core.options.values import bad, leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Sequence
+    from typing import Any, Callable, Dict, Optional, Sequence, Set
 
     from shim.core.options.option import Option
 
-_GOVERNORS = ("Conservative", "OnDemand", "Performance", "PowerSave", "SchedUtil", "UserSpace")
 _ALLOWED_GOVERNORS = ("OnDemand", "Performance", "UserSpace")  # CpuFreqGovernors of Slurm's default configuration
 _FREQUENCIES = ("Low", "Medium", "Highm1", "High")
 _SAMPLED = ("task", "energy", "network", "filesystem")
+_MEM_FLAGS = {
+    "verbose": ("verbose", True),
+    "v": ("verbose", True),
+    "quiet": ("verbose", False),
+    "q": ("verbose", False),
+    "prefer": ("prefer", True),
+    "p": ("prefer", True),
+    "sort": ("sort", True),
+    "nosort": ("sort", False),
+}
 _BAD_CPU_BIND = "fatal: Failed to parse --cpu-bind= values."
 _BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
 
@@ -47,16 +57,32 @@ def _gpu_freq(option: Option, text: Optional[str]) -> str:
 
 
 def _mem_bind(option: Option, text: Optional[str]) -> str:
+    """Slurm's own order: verbose, prefer, sort, then the way; ``unset`` when nothing of it is left."""
     word = text or ""
-    for part in word.lower().split(","):
+    flags: Set[str] = set()
+    way = ""
+    parts = word.lower().split(",")
+    for at, part in enumerate(parts):
         if part.startswith(("map_mem:", "mask_mem:")):
-            first = part.partition(":")[2]
-            if leading_int(first)[0] is None:
-                raise UsageError(f"error: Failed to validate number: {first}, the offending character is {first[:1]}")
-            return word
-        if part not in ("none", "no", "rank", "local", "sort", "nosort", "prefer", "p", "quiet", "q", "verbose", "v"):
+            way = _numbers(",".join(parts[at:]))
+            break
+        if part in _MEM_FLAGS:
+            flag, is_on = _MEM_FLAGS[part]
+            (flags.add if is_on else flags.discard)(flag)
+        elif part in ("none", "no", "rank", "local"):
+            way = "none" if part == "no" else part
+        else:
             raise UsageError(f'error: unrecognized --mem-bind argument "{word}"')
-    return word
+    shown = [flag for flag in ("verbose", "prefer", "sort") if flag in flags] + ([way] if way else [])
+    return ",".join(shown) or "unset"
+
+
+def _numbers(text: str) -> str:
+    """The list of ``map_mem:`` or ``mask_mem:``; masks lose their 0x."""
+    kind, _, first = text.partition(":")
+    if leading_int(first)[0] is None:
+        raise UsageError(f"error: Failed to validate number: {first}, the offending character is {first[:1]}")
+    return f"{kind}:{first.replace('0x', '') if kind == 'mask_mem' else first}"
 
 
 def _acctg_freq(option: Option, text: Optional[str]) -> str:
@@ -107,7 +133,7 @@ def _cpu_freq(option: Option, text: Optional[str]) -> str:
     """``min[-max][:governor]`` with kilohertz or a word, or a governor alone; words as Slurm writes them."""
     frequencies, colon, governor = (text or "").partition(":")
     least, dash, most = frequencies.partition("-")
-    if not colon and not dash and _proper(least, _GOVERNORS):
+    if not colon and not dash and _proper(least, GOVERNORS):
         return _governor(least)
     shown = [_frequency(part) for part in ((least, most) if dash else (least,))]
     if colon and not dash:
@@ -124,7 +150,7 @@ def _frequency(word: str) -> str:
 
 
 def _governor(word: str) -> str:
-    proper = _proper(word, _GOVERNORS)
+    proper = _proper(word, GOVERNORS)
     if not proper:
         raise UsageError(f"error: illegal governor: {word} on --cpu-freq", _BAD_CPU_FREQ)
     if proper not in _ALLOWED_GOVERNORS:

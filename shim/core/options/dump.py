@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.options.merge import full_path
+from shim.core.options.merge import ENVIRONMENT, full_path
 from shim.core.options.values import leading_int
 
 TYPE_CHECKING = False
@@ -23,7 +23,10 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
         name = option.field
         if name in settings.sources and name not in shown and name not in _ONCE:
             shown.add(name)
-            lines.append(f"{name:<20}: {_show(settings, name, option.kind, directory)}")
+            shown_as = (
+                "(null)" if name == "switches" and settings.sources[name] == ENVIRONMENT else name
+            )  # as Slurm does
+            lines.append(f"{shown_as:<20}: {_show(settings, name, option.kind, directory)}")
     lines += [_RULE, "end of defined options"]
     return lines
 
@@ -91,7 +94,9 @@ def _gres(text: str) -> str:
 
 
 def _geometry(numbers: Sequence[Optional[int]]) -> str:
-    return ":".join(str(number) for number in numbers if number is not None)
+    first, *others = numbers
+    rest = "".join(f":{number}" for number in others if number is not None)
+    return ("" if first is None else str(first)) + rest
 
 
 def _priority(text: str) -> str:
@@ -114,6 +119,10 @@ def _signal(text: str) -> str:
     return (f"{scope}:" if scope else "") + name_of(wanted.number) + lead
 
 
+def _power(text: str) -> str:
+    return text or "unset"
+
+
 _SHOW: Dict[str, Callable[[Any], str]] = {
     "flag": _flag,
     "no-kill": _flag,
@@ -124,6 +133,7 @@ _SHOW: Dict[str, Callable[[Any], str]] = {
     "switches": _switches,
     "gres": _gres,
     "geometry": _geometry,
+    "power": _power,
     "priority": _priority,
     "signal": _signal,
     "yes-no": _yes_no,

@@ -177,7 +177,9 @@ def job_request(
         fields["max_nodes"] = most if most or not fields["min_nodes"] else None
     if kind == "batch":
         # srun writes its tasks' files itself: they are its step's.
-        fields.update({to: settings.get(option) for option, to in _FILES if settings.get(option)})
+        fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
+    if fields.get("dependency") == "0":
+        del fields["dependency"]  # none at all
     if "switches" in settings:
         fields["switches"] = settings.texts["switches"]
     _geometry(settings, fields)
@@ -232,6 +234,8 @@ def _picked(settings: Settings, same: Sequence[str], renamed: Dict[str, str]) ->
 def _recorded(settings: Settings, directory: str) -> Dict[str, str]:
     """The texts that are only kept, and ``submit_dir`` (SLURM_SUBMIT_DIR) where --chdir makes it differ."""
     kept = {option: settings.texts[option] for option in _RECORDED if option in settings.sources}
+    # Slurm keeps these as it understood them.
+    kept.update({option: settings.get(option) for option in ("cpu-freq", "power") if option in kept})
     if "chdir" in settings:
         kept["submit_dir"] = directory
     return kept
@@ -250,13 +254,15 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
     text = settings.get("gres")
     if text is None:
         return None
-    if "" in text.split(","):
-        raise failed(kind, "Invalid Trackable RESource (TRES) specification")
-    from shim.core.tres import normalize_gres
+    from shim.core.tres import INVALID_TRES, normalize_gres
 
+    if "" in text.split(","):
+        raise failed(kind, INVALID_TRES)
     try:
         return normalize_gres(text) or None
     except ValueError as error:
+        if str(error) == INVALID_TRES:
+            raise failed(kind, INVALID_TRES) from None
         raise RequestError(f"error: {error}") from None
 
 

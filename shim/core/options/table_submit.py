@@ -139,7 +139,7 @@ het-group|pack-group - = r text
 -parsable - - b flag
 +parsable - - br flag
 partition p = bra text bra:PARTITION
--power - = bra text bra:POWER
+-power - = bra power bra:POWER
 prefer - = bra text
 preserve-env E - r flag
 priority - = bra priority

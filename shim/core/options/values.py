@@ -7,7 +7,6 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geom
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError, plain
-from shim.core.model.request import INVALID_TIME
 from shim.core.options.grammar import DEFAULT
 from shim.core.options.option import IGNORED
 
@@ -22,6 +21,7 @@ _SPACE = " \t\n\v\f\r"
 _INT_MAX = 2**31 - 1
 _NICE_MAX = 2147483645
 NODES_INFINITE = 0
+INVALID = -2  # the time of --switches that is none
 
 
 class Shown(ShimError):
@@ -218,7 +218,8 @@ def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Op
     numbers: List[Optional[int]] = []
     for part, place in zip((text or "").split(":"), ("first", "second", "third")):
         number, rest = leading_int(part)
-        if part not in ("*", "") and (number is None or number <= 0 or (rest and not rest.startswith("-"))):
+        range_end = leading_int(rest[1:])[0] if rest.startswith("-") else None
+        if part not in ("*", "") and (number is None or number <= 0 or (rest and range_end is None)):
             raise ShimError(f'error: Invalid numeric value "{part}" for {place} arg of -B.')
         numbers.append(number)
     return tuple(numbers) + (None,) * (3 - len(numbers))
@@ -231,10 +232,8 @@ def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[in
         try:
             limit = _minutes(option, time, context)
         except UsageError:
-            limit = INVALID_TIME
-    if not count:
-        raise _numeric(option, count)
-    return _natural(option, count, context), limit
+            limit = INVALID
+    return _count(option, count, context), limit
 
 
 def _nice(option: Option, text: Optional[str], context: Context) -> int:
@@ -372,6 +371,7 @@ _READERS.update(
                 "mail",
                 "mpi",
                 "open-mode",
+                "power",
                 "profile",
             ),
             *("requeue", "tres-per-task", "yes-no"),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from shim.core.options.merge import Settings
 
+_GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
 _NOT_WITH_HINT = ("ntasks-per-core", "threads-per-core", "extra-node-info")
@@ -29,6 +30,9 @@ def verify(settings: Settings) -> List[str]:
         _tres_per_task(settings)
     if "nodefile" in settings and "nodelist" not in settings:
         settings.values["nodelist"] = settings.get("nodefile")
+    for name in ("nodelist", "exclude"):
+        if "/" in settings.get(name, ""):
+            settings.values[name] = _of_file(settings.values[name], settings)
     if "core-spec" in settings and "thread-spec" in settings:
         raise ShimError("fatal: -S/--core-spec and --thred-spec options are mutually exclusive")  # Slurm's spelling
     for name in ("core-spec", "thread-spec"):
@@ -37,6 +41,12 @@ def verify(settings: Settings) -> List[str]:
             notes.append(
                 f"error: Ignoring {option} since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
             )
+    if "power" in settings:
+        from shim.core.options.words import ignored_power
+
+        notes += [
+            f"error: Ignoring unrecognized power option ({word})" for word in ignored_power(settings.texts["power"])
+        ]
     if settings.get("verbose") and "threads-per-core" in settings:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
     if "hint" in settings and any(name in settings for name in _NOT_WITH_HINT):
@@ -54,6 +64,16 @@ def verify(settings: Settings) -> List[str]:
     if begin and deadline and deadline < begin:
         raise ShimError("error: Incompatible begin and deadline time specification")
     return notes
+
+
+def _of_file(path: str, settings: Settings) -> str:
+    """The nodes that a file names; ShimError if it cannot be read."""
+    from shim.core.options.values import read_nodefile
+
+    try:
+        return read_nodefile(path, settings.context)
+    except ShimError as error:
+        raise ShimError(*error.lines) from None
 
 
 def _one_memory(settings: Settings) -> None:
@@ -126,6 +146,8 @@ def _listed(text: Optional[str]) -> int:
 def _tasks(settings: Settings, notes: List[str]) -> None:
     nodes, tasks = settings.get("nodes"), settings.get("ntasks")
     geometry = settings.get("extra-node-info")
+    if not geometry and nodes and any(name in settings for name in _GEOMETRY):
+        geometry = tuple(settings.get(name) for name in _GEOMETRY)
     if tasks is None and geometry and (not nodes or nodes[1] in (0, nodes[0])):
         tasks = max(nodes[0], 1) if nodes else 1
         for number in geometry:
@@ -137,6 +159,8 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
         _fewer_names(settings, tasks, notes)
     if not nodes or tasks is None:
         return
+    if nodes[0] <= tasks < nodes[1]:
+        nodes = settings.values["nodes"] = (nodes[0], tasks)
     if tasks < nodes[0]:
         notes.append(f"Warning: can't run {tasks} processes on {nodes[0]} nodes, setting nnodes to {tasks}")
         nodes = settings.values["nodes"] = (tasks, tasks)

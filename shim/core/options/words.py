@@ -103,10 +103,11 @@ def _exclusive(option: Option, text: Optional[str]) -> str:
 
 
 def _open_mode(option: Option, text: Optional[str]) -> str:
-    word = (text or "").lower()
-    if word not in ("a", "append", "t", "truncate"):
+    """Slurm looks at the first letter only."""
+    letter = (text or "")[:1].lower()
+    if letter not in ("a", "t"):
         raise bad(option)
-    return word[0]
+    return letter
 
 
 def _yes_no(option: Option, text: Optional[str]) -> bool:
@@ -168,15 +169,23 @@ def _tres_per_task(option: Option, text: Optional[str]) -> Dict[str, str]:
     return found
 
 
+def _power(option: Option, text: Optional[str]) -> str:
+    """``LEVEL`` or nothing; other words are ignored (``ignored_power`` names them)."""
+    return "LEVEL" if "level" in (text or "").lower().split(",") else ""
+
+
+def ignored_power(text: str) -> List[str]:
+    """The words of ``--power`` that Slurm does not know."""
+    return [word for word in text.split(",") if word and word.lower() != "level"]
+
+
 def _profile(option: Option, text: Optional[str]) -> str:
-    """``None``, or what to sample in Slurm's order."""
-    words = [word for word in (text or "").lower().split(",") if word]
-    if words == ["none"]:
+    """``None``, or what to sample in Slurm's order. Words are looked for anywhere in the text: ``taskx`` is task."""
+    lower = (text or "").lower()
+    if "none" in lower:
         return "None"
-    if words == ["all"]:
-        words = [name.lower() for name in _PROFILES]
-    known = [name for name in _PROFILES if name.lower() in words]
-    if not words or len(known) < len(set(words)):
+    known = [name for name in _PROFILES if name.lower() in lower or "all" in lower]
+    if not known:
         raise UsageError(f"error: invalid --profile={text or ''} option")
     return ",".join(known)
 
@@ -228,5 +237,6 @@ READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "gres-flags-new": _gres_flags_new,
     "requeue": _requeue,
     "tres-per-task": _tres_per_task,
+    "power": _power,
     "profile": _profile,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shim.core import hostlist
 from shim.core.model import states
-from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.model.request import INFINITE
 from shim.core.tres import gpu_count, parse_gres, show_gpus_field, show_gres_field, tres_text
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def time_used(job: Job, now: float) -> float:
 
 
 def time_limit(job: Job, view: View) -> int:
-    """Minutes; INFINITE or INVALID_TIME. A job without a limit of its own has its partition's."""
+    """Minutes; INFINITE for none. A job without a limit of its own has its partition's."""
     if job.time_limit is not None:
         return job.time_limit
     partition = partition_of(job, view.cluster)
@@ -75,7 +75,7 @@ def end_time(job: Job, view: View) -> float:
     if job.state in states.TERMINAL or job.state == states.COMPLETING:
         return job.end_time
     limit = time_limit(job, view)
-    if limit in (INFINITE, INVALID_TIME):
+    if limit == INFINITE:
         return 0
     return job.end_time or (job.start_time + 60 * limit if job.start_time else 0)
 
@@ -89,7 +89,7 @@ def partition_of(job: Job, cluster: Cluster | None) -> Partition | None:
     """The job's partition; of several that it may wait for, the first."""
     if cluster is None:
         return None
-    return cluster.partition(job.partition.partition(",")[0])
+    return cluster.partition(job.partition.lstrip(",").partition(",")[0])
 
 
 def min_memory(job: Job, view: View) -> tuple[int, bool]:
@@ -116,8 +116,8 @@ def min_cpus_per_node(job: Job) -> int:
 
 
 def tres_per_node(job: Job) -> str:
-    """``gres:gpu:2`` from ``--gres`` and ``--gpus-per-node``; "" for none."""
-    parts = (show_gres_field(job.request.gres), show_gpus_field(job.request.gpus_per_node))
+    """``gres:gpu:2`` from ``--gpus-per-node`` and ``--gres``; "" for none."""
+    parts = (show_gpus_field(job.request.gpus_per_node), show_gres_field(job.request.gres))
     return ",".join(part for part in parts if part)
 
 
@@ -164,6 +164,8 @@ def _nodes_counted(job: Job) -> int:
 
 def tres(job: Job, view: View) -> str:
     """``cpu=4,mem=4000M,node=2,billing=4,gres/gpu=2``. GPUs are counted once the job has them."""
+    if not job.cpus:
+        return "(null)"
     return tres_text(
         job.cpus, memory_total(job, view), _nodes_counted(job), {"gpu": gpu_total(job) if job.shares else 0}
     )
@@ -192,8 +194,11 @@ def files(job: Job) -> tuple[str, str, str]:
     What the script really gets, with node names and padded numbers, is ``environ.patterns.job_files``.
     """
     request = job.request
-    out = request.stdout or ("slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out")
-    return _path(job, out), _path(job, request.stderr or out), _path(job, request.stdin or "/dev/null")
+    usual = "slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out"
+    # An empty name is one too: the directory.
+    out = usual if request.stdout is None else request.stdout
+    err = out if request.stderr is None else request.stderr
+    return _path(job, out), _path(job, err), _path(job, "/dev/null" if request.stdin is None else request.stdin)
 
 
 def _path(job: Job, pattern: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from shim.core import hostlist
+from shim.core.limits import GOVERNORS
 from shim.core.model import states
-from shim.core.model.request import INFINITE, INVALID_TIME
+from shim.core.model.request import INFINITE
 from shim.core.ranks import fold_ranks
 from shim.core.render import job_facts as facts
 from shim.core.render.job_fields import accrue_time, requeues, show_memory
@@ -67,10 +68,8 @@ def _title(job: Job) -> str:
 
 
 def show_limit(minutes: int) -> str:
-    """``00:10:00``, UNLIMITED or INVALID."""
-    if minutes == INFINITE:
-        return "UNLIMITED"
-    return "INVALID" if minutes == INVALID_TIME else show_clock(minutes * 60)
+    """``00:10:00`` or UNLIMITED."""
+    return "UNLIMITED" if minutes == INFINITE else show_clock(minutes * 60)
 
 
 def _times(job: Job, view: View) -> list[str]:
@@ -139,6 +138,7 @@ def _requirements(job: Job, view: View) -> list[str]:
         f"MinCPUsNode={facts.min_cpus_per_node(job)} MinMemory{'CPU' if per_cpu else 'Node'}={show_memory(amount)}"
         f" MinTmpDiskNode={show_memory(request.tmp_disk or 0)}",
         f"Features={facts.or_null((request.constraint or '').replace(',', '&'))} DelayBoot=00:00:00",
+        *([f"ClusterFeatures={request.extra['cluster-constraint']}"] if "cluster-constraint" in request.extra else []),
         *([f"Prefer={request.prefer.replace(',', '&')}"] if request.prefer else []),
         f"OverSubscribe={facts.over_subscribe(job)} Contiguous={int(request.contiguous)}"
         f" Licenses={facts.or_null(request.licenses)} Network={facts.or_null(request.extra.get('network'))}",
@@ -157,7 +157,10 @@ def _files(job: Job) -> list[str]:
         lines += [f"StdErr={err}", f"StdIn={read}", f"StdOut={out}"]
     if job.request.switches:
         lines.append(f"Switches={_switches(job.request.switches)}")
-    lines.append("Power=")
+    frequency = _frequency(job.request.extra.get("cpu-freq", ""))
+    if frequency:
+        lines.append(frequency)
+    lines.append(f"Power={job.request.extra.get('power', '')}")
     flags = _flags(job.request)
     return [*lines, flags] if flags else lines
 
@@ -169,6 +172,17 @@ def _flags(request: JobRequest) -> str:
     if request.kill_on_invalid_dep is not None:
         flags += f"KillOInInvalidDependent={'Yes' if request.kill_on_invalid_dep else 'No'}"
     return flags + ("SpreadJob=Yes" if request.spread_job else "")
+
+
+def _frequency(text: str) -> str:
+    """``CPU_min_freq=Low CPU_max_freq=High `` of ``Low-High``; a word that is no frequency is the governor."""
+    frequencies, colon, governor = text.partition(":")
+    least, dash, most = frequencies.rpartition("-")
+    if most in GOVERNORS:
+        most, governor = "", most
+    shown = f"CPU_min_freq={least} " if least else ""
+    shown += f"CPU_max_freq={most} " if most else ""
+    return shown + (f"Governor={governor}" if governor else "")
 
 
 def _switches(text: str) -> str:

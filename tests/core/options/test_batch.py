@@ -91,7 +91,7 @@ def test_directives_cannot_set_what_is_read_before_them() -> None:
     [
         ("-t 1:30", "", {}, {"time": "00:02:00"}),
         ("-t 0", "", {}, {"time": "UNLIMITED"}),
-        ("-t -5", "", {}, {"time": "INVALID"}),
+        ("-t -5", "", {}, {"time": "2982611-04:17:00"}),
         ("-t 100:00:00", "", {}, {"time": "4-04:00:00"}),
         ("--mem=0", "", {}, {"mem": "0?"}),
         ("--mem=1000", "", {}, {"mem": "1000"}),
