@@ -65,9 +65,7 @@ class FakeBackend:
             if run in self.dead:
                 self.observer.lost(run, "dead")
 
-    async def start(
-        self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = ""
-    ) -> None:
+    async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         if self.problem is not None:
             raise self.problem
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)

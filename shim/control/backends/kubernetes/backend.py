@@ -46,7 +46,7 @@ class KubernetesBackend:
         self._synced = asyncio.Event()
         self._unsynced = 2
         self._common = False
-        self._pod_groups = False
+        self._sweeps: dict[Run, asyncio.Task[None]] = {}
 
     # Opening and closing
 
@@ -66,7 +66,7 @@ class KubernetesBackend:
         self._site = Site(access, namespace, self._configured.name, names.owner())
         self._bundle = await asyncio.to_thread(bundle)
         self._watch()
-        self._shape = Shape(self._site, self._configured, self._reshaped)
+        self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
         self._cluster = await self._shape.open()
         return self._cluster
 
@@ -126,13 +126,15 @@ class KubernetesBackend:
         await self._wait_synced()
         wanted = dict(runs)
         for run in {*self._site.runs(), *tickets.known(self._site.cluster)} - set(wanted):
-            self._site.soon(self._sweep(run))
+            self._sweep(run)
         for run, seen in wanted.items():
-            folder = TicketFolder(run)
-            if folder.load() is not None and (seen or self._site.has_job(run)):
-                await self._live(run, folder, seen)
-            elif seen:
-                self._observer.lost(run, "this host has no key of it any more")
+            # One of whose journal nothing is known is started again, which completes what was begun.
+            if seen:
+                folder = TicketFolder(run)
+                if folder.load() is not None:
+                    await self._live(run, folder, seen)
+                else:
+                    self._observer.lost(run, "this host has no key of it any more")
 
     async def _wait_synced(self) -> None:
         try:
@@ -141,43 +143,70 @@ class KubernetesBackend:
         except TimeoutError:
             self._site.log("cluster %s does not answer; its jobs are looked at when it does", self._site.cluster)
 
-    async def _sweep(self, run: Run) -> None:
-        await self._site.objects.remove(run)
-        TicketFolder(run).remove()
+    def _sweep(self, run: Run) -> asyncio.Task[None]:
+        """Removes what there is of a run, in the background; a start of a run of that name waits for it."""
+
+        async def remove() -> None:
+            await self._site.objects.remove(run)
+            TicketFolder(run).remove()
+
+        task = self._sweeps[run] = self._site.soon(remove())
+        task.add_done_callback(lambda done: self._sweeps.pop(run, None) if self._sweeps.get(run) is done else None)
+        return task
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
+        if run in self._sweeps:
+            await self._sweeps[run]
         if run in self._lives:
             return
-        self._check_predecessors(run)
-        settings = settings_of(self._configured, spec.job.partition)
         folder = TicketFolder(run)
+        found = folder.load()
+        if found is not None and found.withdrawn:
+            await self._sweep(run)
+        self._check_predecessors(run)
         try:
-            await self._common_objects()
-            ticket = folder.make()
-            gang = gang_of(spec, run, settings, ticket.submission, self._site.owner, self._bundle, self._shape)
-            gang = gang.replace(pod_group=self._shape.pod_groups and gang.nodes > 1)
-            given = inside(spec, run, settings, staged=gang.staged)
-            contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
-            if gang.user is not None and gang.passwd:
-                contents.update(passwd(spec, gang.user))
-            if gang.staged:
-                contents.update(await asyncio.to_thread(self._stage, spool))
-                if not ticket.made:
-                    folder.save(ticket.replace(outputs=_outputs(spec.job)))
-            await self._site.objects.make(gang, settings, contents, folder)
+            await self._make(spec, run, folder, environment, script, spool)
         except OSError as error:
             raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
-        except BackendError:
-            if not self._site.has_job(run):
-                folder.remove()
+        except BackendError as error:
+            if not error.transient:
+                self._sweep(run)
             raise
-        await self._live(run, folder, 0, gang=gang, job=spec.job)
+        await self._live(run, folder, 0)
+
+    async def _make(
+        self,
+        spec: RunSpec,
+        run: Run,
+        folder: TicketFolder,
+        environment: Mapping[str, str],
+        script: bytes | None,
+        spool: str,
+    ) -> None:
+        """Makes the run's objects, or what is missing of them."""
+        settings = settings_of(self._configured, spec.job.partition)
+        await self._common_objects()
+        ticket = folder.make()
+        gang = gang_of(spec, run, settings, ticket.submission, self._site.owner, self._bundle, self._shape)
+        gang = gang.replace(pod_group=self._shape.pod_groups and gang.nodes > 1)
+        given = inside(spec, run, settings, staged=gang.staged)
+        contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
+        if gang.user is not None and gang.passwd:
+            contents.update(passwd(spec, gang.user))
+        if gang.staged:
+            contents.update(await asyncio.to_thread(_staged_files, spool))
+        if not ticket.made:
+            outputs = _outputs(spec.job) if gang.staged else ()
+            folder.save(
+                ticket.replace(partition=spec.job.partition, nodes=gang.nodes, pinned=bool(gang.on), outputs=outputs)
+            )
+        self._site.note_job(run, await self._site.objects.make(gang, settings, contents, folder))
 
     def _check_predecessors(self, run: Run) -> None:
         """A requeued job starts when nothing of the run before can write its files any more."""
-        for other in self._site.runs():
-            if other.job_id == run.job_id and other.restart < run.restart and other not in self._lives:
+        for other in (*self._site.runs(), *self._lives):
+            if other.job_id == run.job_id and other.restart < run.restart:
                 raise BackendError("pods of the run before are still there", transient=True)
 
     async def _common_objects(self) -> None:
@@ -188,35 +217,13 @@ class KubernetesBackend:
                 raise BackendError(error.message, transient=error.transient) from error
             self._common = True
 
-    async def _live(
-        self, run: Run, folder: TicketFolder, seen: int, *, gang: manifests.Gang | None = None, job: Job | None = None
-    ) -> None:
+    async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
         if run in self._lives:
             return
-        known = self._site.job(run)
-        count = gang.nodes if gang is not None else int(known["spec"]["completions"]) if known is not None else 1
-        settings = settings_of(self._configured, job.partition if job is not None else "")
-        life = Life(
-            self._site,
-            run,
-            count,
-            settings,
-            folder,
-            self._observer,
-            seen,
-            pinned=gang is not None and bool(gang.on),
-            outputs=folder.outputs(),
-        )
+        partition = folder.ticket.partition if folder.ticket is not None else ""
+        life = Life(self._site, run, settings_of(self._configured, partition), folder, self._observer, seen)
         self._lives[run] = life
         await life.begin()
-
-    @staticmethod
-    def _stage(spool: str) -> dict[str, bytes]:
-        try:
-            with open(os.path.join(spool, staging.NAME), "rb") as file:
-                return {staging.NAME: file.read()}
-        except FileNotFoundError:
-            return {}
 
     async def order(self, run: Run, order: Order) -> None:
         life = self._lives.get(run)
@@ -224,10 +231,11 @@ class KubernetesBackend:
             life.order(order)
 
     async def forget(self, run: Run) -> None:
-        life = self._lives.pop(run, None)
+        life = self._lives.get(run)
         if life is not None:
             await life.forget()
-        self._site.soon(self._sweep(run))
+            del self._lives[run]
+        self._sweep(run)
 
     def reach(self, run: Run) -> str:
         return TicketFolder(run).path
@@ -284,6 +292,14 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
             f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it"
         )
     return []
+
+
+def _staged_files(spool: str) -> dict[str, bytes]:
+    try:
+        with open(os.path.join(spool, staging.NAME), "rb") as file:
+            return {staging.NAME: file.read()}
+    except FileNotFoundError:
+        return {}
 
 
 def _outputs(job: Job) -> tuple[tuple[str, str, int], ...]:

@@ -20,41 +20,31 @@ from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core.model import states
 
 if TYPE_CHECKING:
-    from shim.control.backends.kubernetes.output import Output
     from shim.control.backends.kubernetes.site import Site
 
 RETRY = 2.0  # seconds until the API server is asked again after an error
 _FINAL_WORDS = 3.0  # seconds in which a leader that has ended may still be heard over its stream
+_FAREWELL = 5.0  # seconds for a leader to end by itself once its end is known
 _CANCEL_PATIENCE = 10.0  # seconds in which a leader that runs should be reached before its run is ended without it
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
 
 
 class Life:
-    """``nodes``: how many; ``pinned``: it may run on just as many nodes as it needs."""
+    """``folder`` holds the ticket; ``seen``: the last line of the journal that the index has."""
 
     def __init__(
-        self,
-        site: Site,
-        run: Run,
-        nodes: int,
-        settings: Settings,
-        folder: TicketFolder,
-        observer: Observer,
-        seen: int,
-        *,
-        pinned: bool = False,
-        outputs: tuple[Output, ...] = (),
+        self, site: Site, run: Run, settings: Settings, folder: TicketFolder, observer: Observer, seen: int
     ) -> None:
+        ticket = folder.ticket or folder.make()
         self.run = run
         self.started = seen > 0
         self.over = False
         self._site = site
-        self._nodes = nodes
+        self._nodes = ticket.nodes
         self._settings = settings
         self._folder = folder
         self._observer = observer
-        self._pinned = pinned
-        self._outputs = outputs
+        self._pinned = ticket.pinned
         self._seen = seen
         self._follower: Follower | None = None
         self._proxy = Proxy(folder.path, self.dial)
@@ -86,22 +76,34 @@ class Life:
         self.poke()
 
     async def forget(self) -> None:
-        """The end is committed: the leader may go, and the objects."""
+        """The end is committed: the leader may go. Returns when it has gone, or soon."""
         if self._follower is not None:
             await self._follower.forget()
+        await self._end_work()
+        end = self._loop.time() + _FAREWELL
+        while any(view.index == 0 and view.running for view in self.views()) and self._loop.time() < end:
+            self._poke.clear()
+            try:
+                async with asyncio.timeout(end - self._loop.time()):
+                    await self._poke.wait()
+            except TimeoutError:
+                pass  # its pod is removed all the same
         await self.close()
 
     async def close(self) -> None:
         """Watches no more; the run goes on."""
+        await self._end_work()
+        if self._follower is not None:
+            await self._follower.close()
+        await self._proxy.close()
+
+    async def _end_work(self) -> None:
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
             try:
                 await self._task
             except asyncio.CancelledError:
                 pass
-        if self._follower is not None:
-            await self._follower.close()
-        await self._proxy.close()
 
     async def dial(self) -> Any:
         """A socket to the leader, through its pod. Raises OSError where there is none."""
@@ -160,7 +162,7 @@ class Life:
 
     def _follow(self) -> None:
         self._follower = Follower(
-            self.dial, self._folder.key, self._site.turns, self._seen, self._journal, self._outputs
+            self.dial, self._folder.key, self._site.turns, self._seen, self._journal, self._folder.outputs()
         )
         for order in self._orders.values():
             self._follower.order(order)
@@ -258,6 +260,9 @@ class Life:
             await objects.tear(self.run)  # pods that are not there yet cannot begin without it
             if len(self.views()) == self._nodes:
                 return
+        ticket = self._folder.load()
+        if ticket is not None:
+            self._folder.save(ticket.replace(withdrawn=True))
         await self._withdraw(why)
 
     async def _withdraw(self, why: str) -> None:

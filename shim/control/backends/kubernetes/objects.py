@@ -48,8 +48,8 @@ class Objects:
             if not error.conflict:
                 raise
 
-    async def make(self, gang: Gang, settings: Settings, files: Mapping[str, bytes], folder: TicketFolder) -> None:
-        """Makes the run's objects and lets its pods be placed. Raises BackendError."""
+    async def make(self, gang: Gang, settings: Settings, files: Mapping[str, bytes], folder: TicketFolder) -> Object:
+        """Makes the run's objects and lets its pods be placed; the Job. Raises BackendError."""
         try:
             job = await self._job(gang, settings, folder)
             if job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime"):
@@ -59,6 +59,7 @@ class Objects:
                     await self._create(self.groups, manifests.pod_group(gang, job["metadata"]["uid"]))
                 if names.QUEUE not in (job["metadata"].get("labels") or {}):
                     await self.access.patch(f"{self.jobs}/{names.stem(gang.run)}", {"spec": {"suspend": False}})
+            return job
         except ApiError as error:
             raise refusal(error) from error
 

@@ -16,60 +16,78 @@ from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
 REST = 0.2  # seconds between two looks: pods come and go in swarms
-_PATIENCE = 15.0  # seconds for the nodes at the beginning
+_PATIENCE = 5.0  # seconds for the nodes at the beginning
+AGAIN = 5.0  # seconds until a cluster that did not answer is asked again
 Object = dict[str, Any]
 
 
 class Shape:
-    """``changed(cluster)`` is called when the shape may be another."""
+    """``changed(cluster)`` is called when the shape may be another; ``active(run)``: the index counts what the run holds."""
 
-    def __init__(self, site: Site, configured: Cluster, changed: Callable[[Cluster], None]) -> None:
+    def __init__(
+        self, site: Site, configured: Cluster, changed: Callable[[Cluster], None], active: Callable[[Run], bool]
+    ) -> None:
         self.names_nodes = False  # the nodes are those of the cluster, not described ones
         self.pod_groups = False
         self._site = site
         self._configured = configured
         self._changed = changed
+        self._active = active
         self._nodes: Reflector | None = None
         self._pods: Reflector | None = None
         self._there = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._later: asyncio.Task[None] | None = None
 
     async def open(self) -> Cluster:
-        """Begins to watch; the shape. Raises ShimError where neither the cluster nor the configuration tells the nodes."""
-        access = self._site.access
-        try:
-            listed = await access.can("list", "nodes", namespace="")
-            pods = listed and await access.can("list", "pods", namespace="")
-            self.pod_groups = await self._has_pod_groups()
-        except ApiError as error:
-            self._site.log("cluster %s: %s", self._site.cluster, error.message)
-            return self._configured
-        if not listed:
-            if not self._configured.nodes:
-                raise ShimError(
-                    f"error: cluster {self._configured.name}: its nodes may not be listed;"
-                    ' "nodes", "cpus" and "memory" in the configuration must describe them'
-                )
-            self._site.names_nodes = False
-            return self._configured
-        self.names_nodes = not self._configured.nodes
-        self._site.names_nodes = self.names_nodes
-        if not self.names_nodes:
-            return self._configured
-        self._nodes = Reflector(
-            access, "/api/v1/nodes", on_event=self._event, on_synced=self._there.set, trim=_trim_node
-        )
-        self._site.nodes = self._nodes.objects
-        self._nodes.start()
-        if pods:
-            self._pods = Reflector(access, "/api/v1/pods", on_event=self._event, trim=_trim_pod)
-            self._pods.start()
+        """Begins to watch; the shape. Raises ShimError where neither the cluster nor the configuration tells the nodes.
+
+        A cluster that does not answer is asked again, in the background: the others need not wait for it.
+        """
         try:
             async with asyncio.timeout(_PATIENCE):
-                await self._there.wait()
-        except TimeoutError:
-            self._site.log("cluster %s does not tell its nodes yet", self._site.cluster)
+                await self._begin()
+        except (ApiError, TimeoutError) as error:
+            self._site.log("cluster %s: %s", self._site.cluster, error or "it does not answer")
+            self._later = asyncio.get_running_loop().create_task(self._try_again())
         return self.now()
+
+    async def _try_again(self) -> None:
+        while True:
+            await asyncio.sleep(AGAIN)
+            try:
+                await self._begin()
+                return
+            except ApiError:
+                continue  # its watches log the trouble
+            except ShimError as error:
+                self._site.log("%s", error)
+                return
+
+    async def _begin(self) -> None:
+        access = self._site.access
+        listed = await access.can("list", "nodes", namespace="")
+        if not listed and not self._configured.nodes:
+            raise ShimError(
+                f"error: cluster {self._configured.name}: its nodes may not be listed;"
+                ' "nodes", "cpus" and "memory" in the configuration must describe them'
+            )
+        self.pod_groups = await self._has_pod_groups()
+        self.names_nodes = listed and not self._configured.nodes
+        self._site.names_nodes = self.names_nodes
+        if not self.names_nodes:
+            return
+        if self._nodes is None:
+            self._nodes = Reflector(
+                access, "/api/v1/nodes", on_event=self._event, on_synced=self._there.set, trim=_trim_node
+            )
+            self._site.nodes = self._nodes.objects
+            self._nodes.start()
+        if self._pods is None and await access.can("list", "pods", namespace=""):
+            self._pods = Reflector(access, "/api/v1/pods", on_event=self._event, trim=_trim_pod)
+            self._pods.start()
+        await self._there.wait()
+        self.look()
 
     async def _has_pod_groups(self) -> bool:
         mode = settings_of(self._configured).gang
@@ -94,9 +112,7 @@ class Shape:
         """A pod of a job that the index counts itself."""
         labels = pod["metadata"].get("labels") or {}
         run = names.run_of(pod["metadata"], self._site.cluster)
-        return labels.get(names.OWNER) == self._site.owner and run is not None and self.active(run)
-
-    active: Callable[[Run], bool] = staticmethod(lambda run: True)
+        return labels.get(names.OWNER) == self._site.owner and run is not None and self._active(run)
 
     def hostname(self, node: str) -> str:
         """The label by which pods are bound to the node."""
@@ -117,6 +133,8 @@ class Shape:
 
     async def close(self) -> None:
         """Watches no more."""
+        if self._later is not None:
+            self._later.cancel()
         if self._timer is not None:
             self._timer.cancel()
         for watch in (self._nodes, self._pods):

@@ -101,11 +101,12 @@ class Site:
         stream = await self.access.exec(self.namespace, pod, names.CONTAINER, relay_command())
         return stream.line
 
-    def soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does ``work`` beside everything else; the API server's refusals are logged."""
+    def soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Does ``work`` beside everything else; the API server's refusals are logged. The task never fails."""
         task = asyncio.get_running_loop().create_task(self._logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _logged(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -19,10 +19,17 @@ _FILE = "ticket"
 
 
 class Ticket(Value):
-    """``submission`` names this attempt to start the run; ``made``: its Job exists or has existed; ``torn``: the run began."""
+    """``submission`` names this attempt to start the run.
+
+    ``made``: its Job exists or has existed; ``withdrawn``: the attempt is being taken back; ``torn``: the run began.
+    """
 
     submission: str
+    partition: str = ""
+    nodes: int = 1
+    pinned: bool = False  # it may run on just as many nodes as it needs
     made: bool = False
+    withdrawn: bool = False
     torn: bool = False
     outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
 
