@@ -29,28 +29,34 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
             from shim.core.options import query
 
             return query.read(program, argv, os.environ)[0].get("clusters", ""), ""
-        settings = _settings(program, argv)
+        settings, _, _ = read(program, argv)
         return settings.get("clusters") or "", settings.get("partition") or ""
     except (ShimError, values.Shown, KeyError):
         return _found(argv, "--clusters", "-M"), _found(argv, "--partition", "-p")
 
 
-def _settings(program: str, argv: Sequence[str]) -> Settings:
+def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Settings, list[str], str | None]:
+    """A submission's options from all their sources, the words that are none, and the path of the batch script, if it has one.
+
+    ``stdin``: a script on standard input may be read, and is put back. ShimError for what Slurm 22.05 would refuse.
+    """
     from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment
 
     context = values.Context(time(), os.getuid(), _read, site.grammar())
     found, words = first_pass(program, argv, context)
-    if program == "sbatch":
-        from shim.core.options.batch import settle
+    if program != "sbatch":
+        settings = Settings(program, context)
+        put_environment(settings, os.environ)
+        settings.put_all(found, COMMAND_LINE)
+        return settings, words, None
+    from shim.core.options.batch import settle
 
-        text, name = None, "wrap"
-        if not any(option.field == "wrap" for option, _ in found):
-            text, name = script.text_of(_script(words)), words[0] if words else "stdin"
-        return settle(context, found, os.environ, text, name)
-    settings = Settings(program, context)
-    put_environment(settings, os.environ)
-    settings.put_all(found, COMMAND_LINE)
-    return settings
+    text, path = None, None
+    if not any(option.field == "wrap" for option, _ in found):
+        path = _path(words[0]) if words else None
+        data = _bytes(path) if path else _standard_input() if stdin and not words else None
+        text = script.text_of(data) if data is not None else None
+    return settle(context, found, os.environ, text, words[0] if words else "stdin"), words, path
 
 
 def _found(argv: Sequence[str], long: str, short: str) -> str:
@@ -66,14 +72,24 @@ def _found(argv: Sequence[str], long: str, short: str) -> str:
     return value
 
 
-def _script(words: Sequence[str]) -> bytes:
-    """The bytes of the batch script. One on standard input is put back: whoever reads it next reads all of it."""
-    if words:
-        for path in script.candidates(words[0], os.getcwd(), os.environ.get("PATH", "")):
-            if os.path.exists(path):
-                with open(path, "rb") as file:
-                    return file.read()
-        return b""
+def _path(name: str) -> str | None:
+    """The batch script of that name, as sbatch finds it."""
+    for path in script.candidates(name, os.getcwd(), os.environ.get("PATH", "")):
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""  # the command that gets it will say so
+
+
+def _standard_input() -> bytes:
+    """All of standard input. It is put back: whoever reads it next reads all of it again."""
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     kept = os.memfd_create("script", os.MFD_CLOEXEC)
     with open(kept, "wb") as file:

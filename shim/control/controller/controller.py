@@ -17,7 +17,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.observing import Observing, recover
-from shim.control.controller.operations import admitting, cancelling, ends, queueing
+from shim.control.controller.operations import admitting, cancelling, ends, queueing, recording
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
@@ -155,6 +155,7 @@ class Controller:
             "wait": partial(ends.wait, world),
             "reach": partial(ends.reach, world),
             "script": partial(ends.script, world),
+            "record": partial(recording.record, world),
             "allocate": self.allocations.allocate,
             "attach": self.allocations.attach,
             "release": self.allocations.release,

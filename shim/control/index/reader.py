@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
 
-VERSION = 1  # the newest format this program knows; schema.py holds the steps that lead to it
+VERSION = 2  # the newest format this program knows; schema.py holds the steps that lead to it
 
 
 class Reader:
@@ -79,6 +79,19 @@ class Reader:
             "SELECT key, record FROM jobs WHERE cluster = ? AND array_job_id = ? ORDER BY key", (cluster, array_job_id)
         )
         return [self._job(key, record) for key, record in rows]
+
+    def passed_jobs(self, job_ids: Sequence[int] = (), since: float = 0) -> list[Job]:
+        """Jobs that were submitted through us to a real Slurm, the oldest first: those ids, or all since that second.
+
+        Their state is the one that was seen last, often the first: what became of them is the real Slurm's to say.
+        """
+        if int(self._rows("PRAGMA user_version")[0][0]) < 2:
+            return []  # a controller of before has written it
+        condition, values = "submit_time >= ?", [since, *job_ids]
+        if job_ids:
+            condition += f" AND job_id IN ({','.join('?' * len(job_ids))})"
+        rows = self._rows(f"SELECT 0, record FROM passed_jobs WHERE {condition} ORDER BY submit_time, job_id", values)
+        return [self._job(*row) for row in rows]
 
     def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:
         """The steps of the current run of these jobs, in the order of their start."""

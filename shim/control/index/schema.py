@@ -72,7 +72,15 @@ def _first(database: sqlite_utils.Database) -> None:
     database.table("tokens").create({"token": str, "cluster": str, "job_id": int, "time": float}, pk="token")
 
 
-_STEPS_TO = {1: _first}
+def _second(database: sqlite_utils.Database) -> None:
+    """Jobs that a real Slurm runs: known here, but nothing waits for them and nothing is done with them."""
+    columns = {"cluster": str, "job_id": int, "uid": int, "submit_time": float, "record": str}
+    passed = database.table("passed_jobs").create(columns, pk=("cluster", "job_id"))
+    passed.create_index(["job_id"])
+    passed.create_index(["submit_time"])
+
+
+_STEPS_TO = {1: _first, 2: _second}
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -129,6 +129,13 @@ class Store:
                 )
         return job.replace(key=key)
 
+    def save_passed(self, job: Job) -> None:
+        """Records a job that a real Slurm runs, or what is known of it now. It has no key: it is none of ours to do."""
+        self._execute(
+            "INSERT OR REPLACE INTO passed_jobs VALUES (?, ?, ?, ?, ?)",
+            (job.cluster, job.job_id, job.uid, job.submit_time, jsonlite.dumps(job.replace(key=0).to_dict())),
+        )
+
     def submitted(self, token: str) -> tuple[str, int] | None:
         """The cluster and job id of the submission that carried this token, if one did."""
         row = self._execute("SELECT cluster, job_id FROM tokens WHERE token = ?", (token,)).fetchone()

@@ -23,15 +23,15 @@ def tried(environ: Mapping[str, str]) -> list[str]:
     if not value:
         return []
     mark, *programs = value.split(":")
-    process, _, job = mark.partition("/")
+    caller, _, job = mark.partition("/")
     if job != environ.get("SLURM_JOB_ID", ""):
         return []  # an allocation was made since: salloc's shell
     pid = str(os.getpid())
     for _ in range(_DEEPEST):
-        seen = _process(pid)
+        seen = process(pid)
         if seen is None:
             return []
-        if seen[0] == process:
+        if seen[0] == caller:
             return programs
         pid = seen[1]
     return []
@@ -39,12 +39,12 @@ def tried(environ: Mapping[str, str]) -> list[str]:
 
 def value(environ: Mapping[str, str], programs: list[str]) -> str:
     """What the variable must say while the last of ``programs`` runs in this process's place."""
-    seen = _process(str(os.getpid()))
+    seen = process(str(os.getpid()))
     return ":".join([f"{seen[0] if seen else ''}/{environ.get('SLURM_JOB_ID', '')}", *programs])
 
 
-def _process(pid: str) -> tuple[str, str] | None:
-    """A name that no other process will have, and the parent's pid; None for one that is not there."""
+def process(pid: str) -> tuple[str, str] | None:
+    """A name that no other process of this machine will have, and the parent's pid; None for one that is not there."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

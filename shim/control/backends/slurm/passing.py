@@ -49,6 +49,14 @@ def attempt(program: str, argv: Sequence[str]) -> None:
         if route.in_job and not route.place.folder and not any(place.real for place in site.places()):
             return  # it only looked like a job of a real Slurm: there is none here
         raise
+    if program == "sbatch":
+        from shim.control.backends.slurm import submitting
+
+        submitting.run(call, route)
+    if program == "salloc":
+        from shim.control.backends.slurm import watching
+
+        watching.salloc(route, argv)
     become(call)
 
 

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from shim.control.index.reader import open_reader
+from shim.core.model.job import Job
+
 ROOT = Path(__file__).resolve().parents[4]
 OURS = ROOT / "bin"
-COMMANDS = ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "scontrol")
+COMMANDS = ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "scontrol", "sacct")
 # A program that says what it got; the binary that it is run by makes it no wrapper script in the eyes of a launcher.
 TELLS = '#!/bin/sh\nprintf "real %s" "${0##*/}"\nfor word; do printf " [%s]" "$word"; done\necho\n'
 
@@ -44,6 +47,12 @@ class Site:
         folder = Path(self.environ["XDG_CONFIG_HOME"]) / "shim"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text(text)
+
+    def rows(self) -> list[Job]:
+        """The jobs of the real Slurm that the index knows."""
+        found = list(Path(self.environ["SHIM_STATE_DIR"]).glob("*/index.db"))
+        reader = open_reader(str(found[0])) if found else None
+        return reader.passed_jobs() if reader is not None else []
 
     def run(
         self, *words: str, stdin: bytes | None = None, environ: dict[str, str] | None = None

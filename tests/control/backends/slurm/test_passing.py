@@ -11,11 +11,6 @@ import pytest
 from tests.control.backends.slurm.fake import OURS, Site
 
 
-@pytest.fixture
-def there(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def test_a_working_real_slurm_is_the_default_without_configuration(there: Site) -> None:
     done = there.run("squeue", "-o", "%i  %j", "--me", "")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"real squeue [-o] [%i  %j] [--me] []\n", b"")

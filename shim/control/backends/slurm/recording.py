@@ -1,0 +1,139 @@
+"""What is kept of a job that a real Slurm took: told to the controller, within a second or two, or not at all.
+
+A home that is full or read-only, a controller that cannot be started, a command line that cannot be read here: none of it may
+change what the user sees.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from shim.control import channel, paths
+from shim.core.errors import ShimError
+from shim.core.model.job import Job
+from shim.core.model.request import JobRequest
+from shim.core.options import values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.options.merge import Settings
+
+_PATIENCE = 2.0  # seconds for a controller to be there, and for its answer
+_KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}
+
+
+class Submission:
+    """A command line as far as it could be read: what it asks for, whether it is quiet, whether it makes a job at all."""
+
+    def __init__(self, program: str, argv: Sequence[str], session: int = 0) -> None:
+        self.line = " ".join([program, *argv])
+        self.began = time.time()
+        self.session = session or os.getsid(0)
+        self.directory = _directory()
+        self.silent = False  # it says no job id
+        self.makes_job = True
+        self.request = JobRequest(kind=_KINDS[program], work_dir=self.directory)
+        from shim.control.asking import read
+
+        try:
+            settings, words, path = read(program, argv, stdin=False)
+            self.silent = bool(settings.get("quiet"))
+            self.makes_job = not settings.get("test-only")
+            self.request = _request(program, settings, words, path, self.directory)
+        except values.Shown:
+            self.makes_job = False  # --help
+        except (ShimError, OSError):
+            pass  # options of a newer Slurm, plugins: it is recorded without what they say
+
+    def record(self, cluster: str, job_id: int, *, state: str, start: bool = True) -> bool:
+        """Tells the controller that this became a job; whether it could be told. ``start``: a controller may be started for it."""
+        job = Job(
+            cluster=cluster,
+            job_id=job_id,
+            array_job_id=job_id if self.request.array else 0,
+            array_spec=self.request.array,
+            submit_line=self.line,
+            submit_host=os.uname().nodename,
+            alloc_sid=self.session,
+            submit_time=self.began,
+            request=self.request,
+            state=state,
+            partition=self.request.partition or "",
+        )
+        return tell(job, start=start)
+
+
+def _request(program: str, settings: Settings, words: Sequence[str], path: str | None, directory: str) -> JobRequest:
+    from shim.core.options.request import job_request
+
+    mask = os.umask(0)
+    os.umask(mask)
+    name = os.path.basename(path) if path else None
+    if program == "salloc":
+        name, path = "interactive", words[0] if words else None
+    elif program == "sbatch" and settings.get("wrap"):
+        name = "wrap"
+    return job_request(
+        settings,
+        directory=directory,
+        umask=mask,
+        name=name,
+        command=path,
+        arguments=words[1:],
+    )
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def tell(job: Job, *, start: bool) -> bool:
+    """One bounded call; False if it was not answered well."""
+    end = time.monotonic() + _PATIENCE
+    try:
+        connected = _connected(end, start=start)
+        if connected is None:
+            return False
+        from shim.control.client import request
+
+        fields = {
+            "job": job.to_dict(),
+            "submit_line": job.submit_line,
+            "submit_host": job.submit_host,
+            "sid": job.alloc_sid,
+        }
+        connected.send(request("record", fields))
+        return bool(_answer(connected, end).get("ok"))
+    except (OSError, channel.ChannelClosed, ShimError):
+        return False
+
+
+def _connected(end: float, *, start: bool) -> channel.Channel | None:
+    connected = channel.connect(paths.socket_path())
+    if connected is not None or not start:
+        return connected
+    from shim.control import starter
+
+    starter.start()
+    while connected is None and time.monotonic() < end:
+        time.sleep(0.01)
+        connected = channel.connect(paths.socket_path())
+    return connected
+
+
+def _answer(connected: channel.Channel, end: float) -> dict[str, object]:
+    from select import select
+
+    while True:
+        reply = connected.receive_now()
+        if reply is not None:
+            return reply
+        left = end - time.monotonic()
+        if left <= 0 or not select([connected.fileno()], [], [], left)[0]:
+            return {}

@@ -1,0 +1,177 @@
+"""sbatch and salloc of a real Slurm: nothing of them changes, and their jobs are known afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from shim.control.backends.slurm import recording, watching
+from shim.control.backends.slurm.submitting import id_in
+from shim.core.routing import Place
+from tests.control.backends.slurm.fake import OURS, Site
+from tests.support import wait_until
+
+
+@pytest.mark.parametrize(
+    ("answer", "job_id"),
+    [
+        (b"Submitted batch job 12\n", 12),
+        (b"Submitted batch job 12 on cluster east\n", 12),
+        (b"12\n", 12),
+        (b"12;east\n", 12),
+        (b"Submitted batch job 1", None),  # there is more to come
+        (b"note of the site\nSubmitted batch job 7\n", 7),
+        (b"", None),
+        (b"slurm-wlm 22.05.8\n", None),
+        (b"\xff\n\n", None),
+    ],
+)
+def test_the_id_in_an_answer(answer: bytes, job_id: int | None) -> None:
+    assert id_in(answer) == job_id
+
+
+def script(there: Site) -> Path:
+    path = there.folder / "train.sh"
+    path.write_text("#!/bin/bash\n#SBATCH -J name -p gpu --array=0-3 --new-in-slurm-99\ntrue\n")
+    return path
+
+
+def test_a_job_gets_a_row(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job 4711\n")
+    path = there.folder / "train.sh"
+    path.write_text("#!/bin/bash\n#SBATCH -J name -p gpu --array=0-3\ntrue\n")
+    done = there.run("sbatch", "train.sh", "one", "two")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Submitted batch job 4711\n", b"")
+    (row,) = there.rows()
+    assert (row.cluster, row.job_id, row.name, row.partition, row.state) == ("slurm", 4711, "name", "gpu", "PENDING")
+    assert (row.request.command, row.request.arguments) == (str(path), ("one", "two"))
+    assert (row.request.work_dir, row.array_spec, row.uid) == (str(there.folder), "0-3", os.getuid())
+    assert row.submit_line == "sbatch train.sh one two"
+
+
+def test_options_that_are_not_known_here_are_no_hindrance(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\necho 8\n")
+    done = there.run("sbatch", "--parsable", "--new-in-slurm-99", str(script(there)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"8\n", b"")
+    (row,) = there.rows()
+    assert (row.job_id, row.request.work_dir) == (8, str(there.folder))
+
+
+def test_a_script_on_standard_input_is_the_real_commands(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\nwc -c\n")
+    assert there.run("sbatch", stdin=b"#!/bin/sh\n" + b"#" * 1000000).stdout.strip() == b"1000010"
+
+
+def test_with_several_clusters_a_script_on_standard_input_is_read_twice(there: Site) -> None:
+    there.configure('[clusters.local]\n[clusters.hpc]\nbackend = "slurm"\n[clusters.hpc.partitions.big]\n')
+    there.script(there.real / "sbatch", "#!/bin/sh\ncat >&2\necho Submitted batch job 1\n")
+    text = b"#!/bin/sh\n#SBATCH -p big\n\377\n"
+    done = there.run("sbatch", stdin=text)
+    assert (done.stderr, done.stdout) == (text, b"Submitted batch job 1\n")
+    assert [row.cluster for row in there.rows()] == ["hpc"]
+
+
+def test_without_a_place_for_the_index_it_works_as_ever(there: Site) -> None:
+    blocked = there.folder / "blocked"
+    blocked.write_text("")
+    there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job 5\nexit 3\n")
+    done = there.run("sbatch", "x.sh", environ={"SHIM_STATE_DIR": str(blocked)})
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"Submitted batch job 5\n", b"")
+
+
+def test_in_a_job_no_controller_is_started(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job 5\n")
+    in_job = {"SLURM_JOB_ID": "4", "SLURM_JOB_NODELIST": "n1"}
+    assert there.run("sbatch", "x.sh", environ=in_job).stdout == b"Submitted batch job 5\n"
+    assert there.rows() == []
+
+
+def test_any_output_comes_through_as_it_is(there: Site) -> None:
+    data = bytes(range(256)) * 40000
+    (there.folder / "data").write_bytes(data)
+    there.script(there.real / "sbatch", "#!/bin/sh\ncat data\necho warned >&2\nexit 200\n")
+    done = there.run("sbatch")
+    assert (done.returncode, done.stdout, done.stderr) == (200, data, b"warned\n")
+
+
+def started(there: Site, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [str(OURS / words[0]), *words[1:]],
+        env=there.environ,
+        cwd=there.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize(("handled", "code"), [("trap 'exit 9' TERM", 9), (":", -signal.SIGTERM)])
+def test_a_signal_to_us_is_a_signal_to_the_real_sbatch(there: Site, handled: str, code: int) -> None:
+    waits = f"#!/bin/sh\n{handled}\necho ready\nwhile :; do sleep 0.05; done\n"
+    there.script(there.real / "sbatch", waits)
+    with started(there, "sbatch", "--wait", "x.sh") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.terminate()
+        assert process.wait(timeout=60) == code
+
+
+def test_it_is_killed_by_what_killed_the_real_one(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\nkill -SEGV $$\n")
+    assert there.run("sbatch").returncode == -signal.SIGSEGV
+    there.script(there.real / "sbatch", "#!/bin/sh\nkill -KILL $$\n")
+    assert there.run("sbatch").returncode == -signal.SIGKILL
+
+
+def test_nobody_reads_the_answer(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job 6\nexit 5\n")
+    calls = "sbatch x.sh | :; echo ${PIPESTATUS[0]}; sbatch x.sh >&-; echo $?; sbatch x.sh >/dev/full; echo $?"
+    done = subprocess.run(
+        ["bash", "-c", calls], env=there.environ, cwd=there.folder, capture_output=True, timeout=60, check=True
+    )
+    piped, closed, full = done.stdout.split()
+    assert piped in (b"141", b"5")  # it may be written before the reader has gone
+    assert (closed, full) == (b"5", b"5")
+    assert [row.job_id for row in there.rows()] == [6]
+
+
+def test_salloc_is_exec_ed_and_its_job_found_by_its_command(there: Site) -> None:
+    there.script(there.real / "salloc", '#!/bin/sh\necho granted $$ >&2\nSLURM_JOB_ID=77 "$@"\nexit $?\n')
+    with subprocess.Popen(
+        [str(OURS / "salloc"), "sh", "-c", "read line; exit 4"],
+        env=there.environ,
+        cwd=there.folder,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"granted {process.pid}\n".encode()
+        (row,) = wait_until(there.rows, "the row of salloc's job")
+        assert (row.job_id, row.name, row.state, row.request.kind) == (77, "interactive", "RUNNING", "alloc")
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        assert process.wait(timeout=60) == 4
+
+
+SHOWS = '#!/bin/sh\necho "81 1 $(date +%s)"\nfor id in {ids}; do echo "$id {session} $(date +%s)"; done\n'
+
+
+@pytest.mark.parametrize(("program", "words"), [("sbatch", ["-Q", "x.sh"]), ("salloc", ["--no-shell"])])
+def test_where_no_id_is_said_squeue_is_asked(there: Site, program: str, words: list[str]) -> None:
+    there.script(there.real / program, "#!/bin/sh\n:\n")
+    there.script(there.real / "squeue", SHOWS.format(ids=80, session=os.getsid(0)))
+    done = there.run(program, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    (row,) = wait_until(there.rows, "a row")
+    assert row.job_id == 80
+
+
+@pytest.mark.parametrize(("ids", "found"), [("80", 80), ("80 82", None), ("", None)])
+def test_the_answer_must_be_one_job(there: Site, ids: str, found: int | None) -> None:
+    there.script(there.real / "squeue", SHOWS.format(ids=ids, session=os.getsid(0)))
+    submission = recording.Submission("sbatch", ["-Q", "x.sh"])
+    assert watching.asked(Place("hpc", "slurm", folder=str(there.real)), submission) == found
