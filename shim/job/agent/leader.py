@@ -14,6 +14,7 @@ from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL, TIMEOUT
 from shim.job import rawfile
 from shim.job.address import listen, write_address
+from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.leader_batch import BatchScript
 from shim.job.agent.leader_herald import Herald
@@ -79,6 +80,7 @@ class Leader:
         self.started = False
         self.checked_in: dict[int, Message] = {}  # by node, what it said of itself
         self._starting = False  # the start is being written down
+        self._beats = Heartbeat(loop, spec.heartbeat, spec.grace, self._node_silent, self._suspect, self._recovered)
         self._nodes: dict[int, Link] = {}
         self._stopped: set[int] = set()
         self._stopping = False
@@ -190,6 +192,8 @@ class Leader:
             return
         assert isinstance(index, int)
         self._nodes[index] = link
+        if index:  # the first is this process
+            self._beats.add(index, link)
         self.checked_in[index] = message
         self.steps.nodes[index] = link
         link.on_message = self._guarded(link, lambda message: self._node_message(index, message))
@@ -230,6 +234,7 @@ class Leader:
             self._nodes[0].send(self.batch.launch(environment))
 
     def _node_message(self, index: int, message: Message) -> None:
+        self._beats.heard(index)
         do = message["do"]
         if do == "stopped":
             self._node_stopped(index)
@@ -243,6 +248,7 @@ class Leader:
         self._links.discard(link)
         if self._nodes.pop(index, None) is None:
             return
+        self._beats.remove(index)
         if self.spec.apart and not self._starting and self.outcome is None:
             self.steps.nodes.pop(
                 index, None
@@ -256,6 +262,20 @@ class Leader:
         if not self._stopping:
             self.end(ended_by(NODE_FAIL))
         self._node_stopped(index)
+
+    def _node_silent(self, index: int) -> None:
+        link = self._nodes[index]
+        link.close()
+        self._node_lost(index, link)
+
+    def _suspect(self, index: int) -> None:
+        # Before the start the journal stays empty: a line means that the run was started.
+        if self._starting:
+            self.record.write("suspect", host=self.spec.nodes[index].host)
+
+    def _recovered(self, index: int) -> None:
+        if self._starting:
+            self.record.write("recovered", host=self.spec.nodes[index].host)
 
     # Ends
 
@@ -305,6 +325,7 @@ class Leader:
 
     def _node_stopped(self, index: int) -> None:
         self._stopped.add(index)
+        self._beats.remove(index)
         self._maybe_over()
 
     def _maybe_over(self) -> None:

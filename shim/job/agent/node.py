@@ -9,6 +9,7 @@ import os
 
 from shim.job import rawfile
 from shim.job.agent.cleaning import send
+from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.memory import MemoryWatch
 from shim.job.agent.nodestep import NodeStep
 from shim.job.wire import BATCH, STDIN
@@ -59,6 +60,7 @@ class Node:
         self._timer: Timer | None = None
         memory = spec.memory[index] if index < len(spec.memory) else 0
         self._memory = MemoryWatch(memory, belongings, loop, self._over_memory)
+        self._beats = Heartbeat(loop, spec.heartbeat if index else 0, spec.grace, self._leader_silent, _ignore, _ignore)
         self._obeys: dict[str, Callable[[dict[str, Any]], None]] = {
             "start": self._start,
             "launch": self._launch,
@@ -66,6 +68,7 @@ class Node:
             "window": self._window,
             "credit": self._credit,
             "stop": lambda message: self.stop(message["grace"]),
+            "beat": _ignore,
             "refused": lambda message: self.on_refused(message["why"]),
             "peers": lambda message: self.on_peers(message["hosts"]),
         }
@@ -87,10 +90,12 @@ class Node:
         """Tell the leader that the node is there; ``more``: what a pod tells of itself."""
         boot = rawfile.read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
         self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": boot, **more})
+        self._beats.add(0, self._link)
 
     # The leader's words
 
     def _message(self, message: dict[str, Any]) -> None:
+        self._beats.heard(0)
         self._obeys[message["do"]](message)
 
     def _data(self, step: int, rank: int, stream: int, data: bytes) -> None:
@@ -133,7 +138,12 @@ class Node:
         if message["step"] in self._steps:
             self._steps[message["step"]].output.credit(message["bytes"])
 
+    def _leader_silent(self, _leader: int) -> None:
+        self._link.close()
+        self._lost(f"no sign of life for {self._spec.grace} seconds")
+
     def _lost(self, reason: str) -> None:
+        self._beats.remove(0)
         if self._started or not self.returns:
             self.stop(0)
         self.on_lost(reason)
