@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from shim.job.link import Link
     from shim.job.loop import Loop
+    from shim.job.pod.output import BatchOutput as Output
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 class Leader:
     """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost(index)``:
     a node's connection is lost; before anything follows from that. ``before_start(then)``: all nodes have checked in
-    (``checked_in``: with what), ``then()`` starts the run if they still are there.
+    (``checked_in``: with what), ``then()`` starts the run if they still are there. ``on_ended``: the end is on disk, and told to
+    those who watch. ``output``: who passes the batch script's output on, where somebody needs that.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
     """
@@ -58,6 +60,8 @@ class Leader:
     ) -> None:
         self.on_done: Callable[[], None] = _nothing
         self.on_node_lost: Callable[[int], None] = _nothing
+        self.on_ended: Callable[[], None] = _nothing
+        self.output: Output | None = None
         self.before_start: Callable[[Callable[[], None]], None] = _at_once
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
@@ -78,6 +82,7 @@ class Leader:
             loop, spec.limit, lead.lead if lead is not None else None, self._signal_before_limit, self._limit_reached
         )
         self.started = False
+        self.started_at = 0.0  # by the loop's clock
         self.checked_in: dict[int, Message] = {}  # by node, what it said of itself
         self._starting = False  # the start is being written down
         self._beats = Heartbeat(loop, spec.heartbeat, spec.grace, self._node_silent, self._suspect, self._recovered)
@@ -160,6 +165,8 @@ class Leader:
     def _controller_gone(self, link: Link) -> None:
         self._links.discard(link)
         self.record.unwatch(link)
+        if self.output is not None:
+            self.output.gone(link)
         if self._over:
             self.record.ask()
 
@@ -176,6 +183,8 @@ class Leader:
         elif do == "forget":
             if self._over:
                 self.on_done()
+        elif do in ("output", "credit") and self.output is not None:
+            self.output.message(link, message)
         else:
             raise ValueError(f"no such message of a controller: {do}")
 
@@ -223,6 +232,7 @@ class Leader:
 
     def _open_barrier(self) -> None:
         self.started = True
+        self.started_at = self._loop.now()
         if self.outcome is not None:
             return  # it was ended while the disk was full
         for link in self._nodes.values():
@@ -241,6 +251,8 @@ class Leader:
         elif message.get("step") == BATCH:
             if do == "exit":
                 self._batch_ended(message)
+            elif do == "task" and self.output is not None:
+                self.output.begin()
         elif "step" in message:
             self.steps.node_message(index, message)
 
@@ -342,8 +354,12 @@ class Leader:
             derived=self.steps.derived,
             reason=self.outcome.reason,
             uid=self.ended_by_uid,
-            then=self.record.ask,
+            then=self._ended,
         )
+
+    def _ended(self) -> None:
+        self.record.ask()
+        self.on_ended()
 
     def _unheard(self) -> None:
         if self._over:

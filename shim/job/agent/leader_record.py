@@ -34,6 +34,7 @@ class Record:
         self._loop = loop
         self._call = call
         self._after: list[Callable[[], None]] = []  # what to do once everything held is on disk
+        self.watched_ever = False  # a controller was there
         self._watchers: dict[Link, int] = {}  # -> number of the last line sent
         self._heard = len(journal.lines)
         self._calls = 0
@@ -49,6 +50,7 @@ class Record:
     def watch(self, link: Link, after: int) -> None:
         """A controller wants every line after number ``after``."""
         self._watchers[link] = after
+        self.watched_ever = True
         self._calls = 0
         if self._timer is not None:
             self._timer.cancel()
@@ -58,6 +60,11 @@ class Record:
     def unwatch(self, link: Link) -> None:
         """A controller is gone."""
         self._watchers.pop(link, None)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a controller is there."""
+        return bool(self._watchers)
 
     def ask(self) -> None:
         """Makes sure that somebody hears of the end: a controller that is there, or one that is started."""

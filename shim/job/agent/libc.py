@@ -11,7 +11,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterable
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -20,6 +20,8 @@ MS_BIND = 4096
 MS_REC = 16384
 MS_SLAVE = 1 << 19
 _PR_SET_CHILD_SUBREAPER = 36
+_IN_MODIFY = 0x2
+_IN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 
 _libc: Any = None
 
@@ -53,6 +55,19 @@ def become_subreaper() -> bool:
     except OSError:
         return False
     return True
+
+
+def watch_writes(paths: Iterable[str]) -> int:
+    """A descriptor that can be read whenever somebody on this machine has written to one of the files. OSError."""
+    load()
+    fd: int = _libc.inotify_init1(_IN_FLAGS)
+    if fd < 0:
+        raise OSError(errno.EMFILE, "inotify_init1")
+    for path in paths:
+        if _libc.inotify_add_watch(fd, os.fsencode(path), _IN_MODIFY) < 0:
+            os.close(fd)
+            raise OSError(errno.ENOSPC, f"inotify_add_watch: {path}")
+    return fd
 
 
 def unshare(flags: int) -> None:

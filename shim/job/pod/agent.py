@@ -14,9 +14,11 @@ from shim.job.agent.leader_outcome import ended_by
 from shim.job.agent.main import TERMINATED, Agent, LeadingAgent, log
 from shim.job.agent.processes import environment
 from shim.job.pod import places as pod
+from shim.job.pod.ending import Departure, tell_end, termination_record
 from shim.job.pod.environment import Adapter
 from shim.job.pod.folder import mark_started
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
+from shim.job.pod.output import BatchOutput
 from shim.job.pod.resolver import Lookup, servers_of
 
 TYPE_CHECKING = False
@@ -158,8 +160,17 @@ class PodLeader(PodPart, LeadingAgent):
         self._leader.before_start = self._before_start
         # Nothing of the other nodes' is on this machine.
         self._leader.on_node_lost = _leave
+        if self._spec.script:
+            self._leader.output = BatchOutput(self._loop, self._spec, (1, 2) if self._spec.echo_output else None)
+        departure = Departure(self._loop, self._leader, self._loop.stop)
+        self._leader.on_done = departure.forgotten
+        self._leader.on_ended = lambda: self._ended(departure)
         port = int(self._spec.listen.partition(":")[2])
         write_address(self._run_dir, {"tcp": ["127.0.0.1", port]})
+
+    def _ended(self, departure: Departure) -> None:
+        tell_end(self._places, termination_record(self._leader.journal.lines))
+        departure.ended()
 
     def _make_node(self, link: Link) -> Node:
         node = super()._make_node(link)

@@ -9,6 +9,7 @@ from shim.job import rawfile
 from shim.job.agent.libc import become_subreaper
 from shim.job.agent.main import take_lock
 from shim.job.pod.agent import PodAgent, PodLeader
+from shim.job.pod.ending import tell_end
 from shim.job.pod.folder import StartedBefore, prepare
 from shim.job.pod.places import INDEX, places
 
@@ -63,12 +64,3 @@ def _refuse(here: Places, text: str) -> int:
     sys.stderr.write(f"slurm-shim: {text}\n")
     tell_end(here, text)
     return 1
-
-
-def tell_end(here: Places, text: str) -> None:
-    """Leaves ``text`` where Kubernetes shows it as the container's termination message."""
-    try:
-        with open(here.termination_log, "w", encoding="ascii", errors="backslashreplace") as file:
-            file.write(text + "\n")
-    except OSError:
-        return  # a pod without one: kubectl logs has it

@@ -7,12 +7,17 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from shim.control.backends.kubernetes.bundle import bundle, container_command
 from shim.job.agent.journal import read_journal
+from shim.job.link import SessionLink
+from shim.job.loop import Loop
+from shim.job.session import open_session
 from shim.job.spec import SCRIPT, RunNode, RunSpec
+from shim.job.wire import BATCH
 from tests.job.pod.dns import NameServer
 from tests.job.run_folder import KEY, spec_of
 from tests.support import wait_until
@@ -151,3 +156,46 @@ class Pods:
                 if process.stdout is not None:
                     process.stdout.close()
         self.dns.close()
+
+
+class Controller:
+    """A controller's connection to the leader of played pods, in this process."""
+
+    def __init__(self, pods: Pods) -> None:
+        self.loop = Loop()
+        port = int(pods.spec.listen.partition(":")[2])
+        wait_until(lambda: (pods.run_dir() / "leader").exists(), "the leader listens")
+        self.link = SessionLink(open_session(self.loop, {"tcp": ["127.0.0.1", port]}, KEY, "controller"))
+        self.got: list[dict[str, Any]] = []
+        self.data = {1: b"", 2: b""}
+        self.credit = True
+        self.link.on_message = self.got.append
+        self.link.on_data = self._data
+
+    def _data(self, _step: int, _rank: int, stream: int, data: bytes) -> None:
+        self.data[stream] += data
+        if self.credit:
+            self.send("credit", step=BATCH, bytes=len(data), stream="out")
+
+    def send(self, do: str, **fields: Any) -> None:
+        self.link.send({"do": do, **fields})
+
+    def until(self, condition: Callable[[], Any], what: str) -> None:
+        """Turns its loop until that is so."""
+
+        def turned() -> bool:
+            self.loop.run_once(0.02)
+            return bool(condition())
+
+        wait_until(turned, what)
+
+    def all(self, do: str) -> list[dict[str, Any]]:
+        return [message for message in self.got if message["do"] == do]
+
+    def kinds(self) -> list[str]:
+        """The kinds of the journal's lines that came."""
+        return [message["line"]["kind"] for message in self.all("journal")]
+
+    def close(self) -> None:
+        self.link.close()
+        self.loop.close()

@@ -64,7 +64,7 @@ def test_a_pod_that_goes_before_the_start_may_be_replaced(pods: Maker) -> None:
 def test_a_pod_made_after_the_start_gets_no_part(pods: Maker) -> None:
     job = pods(nodes=2, script="#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.1; done\n")
     job.start_all()
-    job.line("started")
+    wait_until((job.run_dir(1) / "started").exists, "the second pod has started")
     job.root(1).rename(job.folder / "first")  # the real one goes on; another takes its place
     first = job.processes[1]
     late = job.start(1, SHIM_POD_UID="another")
@@ -82,6 +82,17 @@ def test_a_worker_without_its_leader_ends(pods: Maker) -> None:
     job.line("step")
     job.processes[0].kill()
     assert job.ended(1) == 1
+
+
+def test_a_worker_whose_leader_falls_silent_ends(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\nsrun -N2 sleep 1000\n", heartbeat=1, grace=2)
+    job.start_all()
+    job.line("step")
+    job.processes[0].send_signal(signal.SIGSTOP)
+    try:
+        assert job.ended(1) == 1
+    finally:
+        job.processes[0].send_signal(signal.SIGCONT)
 
 
 def test_term_from_outside_ends_the_tasks_and_is_143(pods: Maker) -> None:
