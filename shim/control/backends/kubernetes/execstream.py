@@ -25,7 +25,11 @@ _PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
 
 
 class ExecStream:
-    """``line``: the program's stdin and stdout; closing it ends the stream. The program gets no signal by that, only EOF."""
+    """``line``: the program's stdin and stdout, a socket with nothing special.
+
+    Its shutdown(SHUT_WR) is the end of stdin (with v4 of the protocol: of the stream), its closing the end of the stream: the program
+    gets EOF by that, never a signal.
+    """
 
     def __init__(self, line: socket.socket, pump: Pump) -> None:
         self.line = line
@@ -75,7 +79,7 @@ async def open_stream(
     opened = await in_thread(lambda: transport.authorised(lambda login: _connect(login, address(path, query))))
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    pump = Pump(opened, theirs, _judge)
+    pump = Pump(opened.sock, theirs, _judge, half_close=opened.getsubprotocol() == _PROTOCOLS[0])
     stream = ExecStream(ours, pump)
     loop = asyncio.get_running_loop()
     pump.start(lambda ended: tell(loop, stream._settle, ended))
@@ -83,7 +87,7 @@ async def open_stream(
 
 
 def _connect(login: Login, target: str) -> Any:
-    """The TLS socket (or plain one) after the WebSocket's opening. Blocks. Raises ApiError."""
+    """The WebSocket, opened; its socket is ours from then on. Blocks. Raises ApiError."""
     import websocket
 
     options: dict[str, Any] = {}
@@ -102,7 +106,7 @@ def _connect(login: Login, target: str) -> Any:
         if proxy.username:
             options["http_proxy_auth"] = (proxy.username, proxy.password or "")
     try:
-        opened = websocket.create_connection(
+        return websocket.create_connection(
             "ws" + login.server.removeprefix("http") + target,
             timeout=CONNECT_LIMIT,
             header=headers_for(login),
@@ -120,7 +124,6 @@ def _connect(login: Login, target: str) -> Any:
         raise ApiError(NO_CONNECTION, "Refused", f"no connection to the API server: {problem}") from problem
     except (websocket.WebSocketException, OSError, ValueError) as problem:
         raise ApiError(NO_CONNECTION, "Connection", f"no connection to the API server: {problem}") from problem
-    return opened.sock
 
 
 def _judge(told: bytes) -> Ended:

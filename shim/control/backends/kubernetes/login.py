@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 _CREDENTIAL_LIFE = 10.0  # seconds one is used without asking for it again: an exec plugin may take one to answer
 _PLUGIN_LIMIT = 60.0  # seconds to wait for another thread that asks the plugin
+_loading = threading.Lock()  # keys pass through files that the package keeps one list of
 # A peer that is gone without a word is noticed within a minute, whether we wait for it or send to it.
 SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -40,12 +41,12 @@ SOCKET_OPTIONS = [
 class Login:
     """One reading of the configuration. Its methods may be called from any thread."""
 
-    def __init__(self, configuration: Any, namespace: str, files: list[str]) -> None:
+    def __init__(self, configuration: Any, namespace: str, files: list[str], proxy: str | None = None) -> None:
         self.server = str(configuration.host).rstrip("/")
         self.namespace = namespace
         self.tls = _tls(configuration) if self.server.startswith("https") else None
         self.tls_name: str | None = getattr(configuration, "tls_server_name", None)
-        self.proxy = _proxy(configuration, self.server)
+        self.proxy = proxy or _proxy(configuration, self.server)
         self.pool = self._pool()
         self._configuration = configuration
         self._lock = threading.Lock()
@@ -56,6 +57,9 @@ class Login:
     def _pool(self) -> urllib3.PoolManager:
         import urllib3
 
+        if self.tls is not None and self.tls.verify_mode is ssl.CERT_NONE:
+            # Said in the kubeconfig; once for every connection would be too often.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         settings: dict[str, Any] = {"maxsize": 16, "retries": False, "socket_options": SOCKET_OPTIONS}
         if self.tls is not None:
             settings["ssl_context"] = self.tls
@@ -112,37 +116,43 @@ def _from_files(files: list[str], context: str | None) -> Login:
             Path(file).read_bytes()
         except OSError as problem:
             raise AccessError(f'kubeconfig "{file}" cannot be read: {problem.strerror}') from problem
-    config, configuration_class = _package()
+    if not _loading.acquire(timeout=_PLUGIN_LIMIT):
+        raise AccessError("another kubeconfig's credential plugin does not answer")
     words = _Words()
     try:
         with words:
-            chosen = _context(config, name, context)
-            configuration = configuration_class()
-            config.load_kube_config(name, context=chosen["name"], client_configuration=configuration)
-            login = Login(configuration, chosen["context"].get("namespace") or "default", files)
+            login = _read(name, context, files)
     except AccessError:
         raise
     except Exception as problem:  # whatever the package makes of a file that is wrong somewhere
         raise AccessError(f'kubeconfig "{name}": {_one_line(problem)}') from problem
     finally:
         _remove_key_files()
+        _loading.release()
     if words.heard:
         # The package logs the failure of a credential plugin and goes on without credentials.
         raise AccessError(f'kubeconfig "{name}": {words.heard[-1]}')
     return login
 
 
-def _context(config: Any, name: str, wanted: str | None) -> dict[str, Any]:
-    if wanted is None:
-        return dict(config.list_kube_config_contexts(name)[1])
-    # That function insists on a current context, which a file need not have when one is named.
+def _read(name: str, wanted: str | None, files: list[str]) -> Login:
+    config, configuration_class = _package()
     merged = config.kube_config.KubeConfigMerger(name).config
-    contexts = [] if merged is None else [one.value for one in merged["contexts"]]
-    for one in contexts:
-        if one["name"] == wanted:
-            return dict(one)
-    known = ", ".join(sorted(str(one["name"]) for one in contexts)) or "none"
-    raise AccessError(f'kubeconfig "{name}" has no context "{wanted}" (it has: {known})')
+    if merged is None:
+        raise AccessError(f'kubeconfig "{name}" is empty')
+    contexts = {str(one.value["name"]): one.value["context"] for one in merged["contexts"]}
+    chosen = str(wanted or merged.safe_get("current-context") or "")
+    if chosen not in contexts:
+        known = ", ".join(sorted(contexts)) or "none"
+        problem = f'has no context "{chosen}"' if chosen else "names no current context"
+        raise AccessError(f'kubeconfig "{name}" {problem} (it has: {known})')
+    configuration = configuration_class()
+    config.load_kube_config(name, context=chosen, client_configuration=configuration)
+    context = contexts[chosen]
+    cluster = merged["clusters"].get_with_name(context["cluster"])["cluster"]
+    # Older versions of the package do not know this word; and as kubectl has it, no variable overrules it.
+    proxy = cluster.safe_get("proxy-url")
+    return Login(configuration, context.get("namespace") or "default", files, proxy)
 
 
 def _from_pod() -> Login:

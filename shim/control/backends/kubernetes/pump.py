@@ -32,7 +32,11 @@ _WANT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 class Pump:
     """Moves bytes until either side ends. ``judge`` makes the end of what the status channel said."""
 
-    def __init__(self, remote: Any, line: socket.socket, judge: Callable[[bytes], Ended]) -> None:
+    def __init__(
+        self, remote: Any, line: socket.socket, judge: Callable[[bytes], Ended], half_close: bool = True
+    ) -> None:
+        """``half_close``: the server can be told (v5) that stdin ends while stdout goes on."""
+        self._half_close = half_close
         self._remote = remote
         self._line = line
         self._judge = judge
@@ -42,6 +46,7 @@ class Pump:
         self._status = bytearray()
         self._remote_open = True
         self._line_open = True
+        self._said_goodbye = False
         self._left_at: float | None = None  # when the line was seen to be closed
         self._heard = self._pinged = time.monotonic()
         self._asked: float | None = None  # when the first ping without an answer was sent
@@ -91,7 +96,7 @@ class Pump:
     def _wait(self, poll: select.poll) -> None:
         # Read what may be read as long as the other side keeps up. A TLS connection may have to be read in order to be written.
         remote = (0 if self._down else select.POLLIN) | (select.POLLOUT if self._up else 0)
-        line = (0 if self._up else select.POLLIN) | (select.POLLOUT if self._down else 0)
+        line = (select.POLLIN if self._line_open and not self._up else 0) | (select.POLLOUT if self._down else 0)
         # Also while nothing is wanted of the line: poll tells when its other end is closed, which ends a stream that is stuck.
         for one, events, wanted in (
             (self._remote, remote, self._remote_open and remote),
@@ -110,6 +115,9 @@ class Pump:
         if self._left_at is None:
             self._left_at = time.monotonic()
         self._down.clear()
+        if not self._line_open and not self._said_goodbye:
+            self._said_goodbye = True
+            self._up.append(memoryview(frames.frame(frames.CLOSE, b"\x03\xe8")))
 
     def _receive(self) -> bool:
         """Remote → memory, only while there is nothing left to give."""
@@ -156,9 +164,18 @@ class Pump:
             self._up.append(memoryview(frames.frame(frames.BINARY, bytes((frames.STDIN,)) + data)))
         else:
             self._line_open = False
-            self._leave()
-            self._up.append(memoryview(frames.frame(frames.CLOSE, b"\x03\xe8")))
+            if self._half_close and self._left_at is None and not self._hung_up():
+                # Our side writes no more, but reads on.
+                closed = bytes((frames.CLOSE_CHANNEL, frames.STDIN))
+                self._up.append(memoryview(frames.frame(frames.BINARY, closed)))
+            else:
+                self._leave()
         return True
+
+    def _hung_up(self) -> bool:
+        poll = select.poll()
+        poll.register(self._line, 0)
+        return bool(poll.poll(0))
 
     def _send(self) -> bool:
         """Memory → remote."""

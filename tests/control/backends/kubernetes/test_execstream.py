@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -137,6 +138,32 @@ def test_what_was_written_before_closing_is_sent(run: Any) -> None:
     run(program, work)
     assert ended.wait(LIMIT)
     assert found == b"x" * 100_000
+
+
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
+def test_the_end_of_stdin(server: FakeServer, tmp_path: Path, protocol: str) -> None:
+    def program(request: Request) -> None:
+        request.upgrade(protocol)
+        found = b""
+        while (frame := request.receive_frame()) == (2, b"\0in"):
+            found += frame[1][1:]
+        if frame == (2, b"\xff\0"):
+            request.send_frame(b"\x01all of " + found)
+            request.send_frame(SUCCESS)
+
+    server.answer = program
+
+    async def go() -> bytes:
+        access = await Access.load(server.kubeconfig(tmp_path / "config"))
+        stream = await access.exec("mine", "x", "agent", ["cat"])
+        await stream.write(b"in")
+        stream.line.shutdown(socket.SHUT_WR)
+        found = await asyncio.wait_for(everything(stream), LIMIT)
+        await stream.close()
+        await access.close()
+        return found
+
+    assert asyncio.run(go()) == (b"all of in" if protocol[1] == "5" else b"")
 
 
 def test_a_program_that_does_not_read_holds_up_the_writer_only(run: Any) -> None:

@@ -53,6 +53,15 @@ def test_no_such_context(server: FakeServer, tmp_path: Path) -> None:
     assert refusal(file, "elsewhere") == f'kubeconfig "{file}" has no context "elsewhere" (it has: here, there)'
 
 
+def test_no_current_context(server: FakeServer, tmp_path: Path) -> None:
+    file = server.kubeconfig(tmp_path / "config")
+    config = json.loads((tmp_path / "config").read_text())
+    del config["current-context"]
+    (tmp_path / "config").write_text(json.dumps(config))
+    assert refusal(file) == f'kubeconfig "{file}" names no current context (it has: here, there)'
+    assert load(file, "here").namespace == "mine"
+
+
 @pytest.mark.parametrize(
     "text", ["", "[", "- 1", "a: b", '{"current-context": "x", "contexts": [], "clusters": []}', "\0"]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -107,6 +108,11 @@ def test_a_pod_its_log_and_programs_in_it(kubeconfig: str, namespace: str) -> No
             assert await stream.read() == b"hello\n"
             assert (await stream.read(), await stream.status(), stream.stderr) == (b"", 7, b"no\n")
             await stream.close()
+            cat = await access.exec(namespace, "x", "agent", ["cat"])
+            await cat.write(b"all")
+            cat.line.shutdown(socket.SHUT_WR)
+            assert (await cat.read(), await cat.read(), await cat.status()) == (b"all", b"", 0)
+            await cat.close()
             missing = await access.exec(namespace, "x", "agent", ["/no/such/program"])
             assert "no such file" in str(await failure(missing.status()))
             await missing.close()
