@@ -6,6 +6,7 @@ dependency (the controller, ``shim``) calls ``add_site_packages`` first.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -15,8 +16,14 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+# These may run for days; the others end before garbage in cycles could matter, and looking for it costs a tenth of their work.
+_LASTING = ("srun", "salloc", "shim")
+
+
 def launch() -> NoReturn:
     """Runs the program named in the first argument and ends this process with its exit code."""
+    if sys.argv[1] not in _LASTING:
+        gc.disable()
     if sys.version_info < (3, 9):  # noqa: UP036 - the launcher takes whatever python3 is
         sys.stderr.write(
             f"{sys.argv[1]}: error: Python 3.9 or later is needed, this is {sys.version.split()[0]}"

@@ -40,7 +40,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     return False
 
 
-def _sources(text: str, name: str, found: Found, grammar: Grammar) -> Iterator[tuple[str, str, Found]]:
+def _sources(text: str, name: str, found: Found, grammar: Grammar | None) -> Iterator[tuple[str, str, Found]]:
     """Each directive, variable and the command line: where it stands, its text, its options."""
     for number, words in script.directives(text, name):
         try:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 
-from shim.core.options.grammar import DEFAULT, VARIABLE, Grammar
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    from shim.core.options.grammar import Grammar
+
+VARIABLE = (
+    "SHIM_GRAMMAR"  # carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods
+)
 
 
-def backend(names: str | None) -> str:
+def backend(names: Optional[str]) -> str:
     """The backend of the cluster that ``-M`` names, or of the default one; in a pod there is but one."""
     try:
         from shim.control import site
@@ -16,15 +24,16 @@ def backend(names: str | None) -> str:
     return site.backend(names)
 
 
-def grammar() -> Grammar:
-    """The options of this site. ShimError for a configuration that cannot be used."""
+def grammar() -> Optional[Grammar]:
+    """The options of this site, None for those of every site. ShimError for a configuration that cannot be used."""
     carried = os.environ.get(VARIABLE)
     if carried:
         from shim.core import jsonlite
+        from shim.core.options.grammar import Grammar
 
         return Grammar.from_dict(jsonlite.loads(carried))
     try:
         from shim.control import site
     except ImportError:  # in a pod there is no configuration
-        return DEFAULT
+        return None
     return site.grammar()

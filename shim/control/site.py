@@ -13,7 +13,6 @@ from shim.control import paths
 from shim.control.backends.slurm import programs
 from shim.core import routing
 from shim.core.errors import ShimError
-from shim.core.options.grammar import DEFAULT, Grammar
 from shim.core.routing import Place
 
 TYPE_CHECKING = False
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.core.model.cluster import Cluster
+    from shim.core.options.grammar import Grammar
 
 _VERSION = 6  # of the kept form
 _NOT_CONFIGURATION = (
@@ -44,11 +44,16 @@ def clusters() -> tuple[Cluster, ...]:
     return tuple([kept_cluster.unpack(data) for data in _settled(True)[1]])
 
 
-def grammar() -> Grammar:
-    """The options that the commands have here. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
+def grammar() -> Grammar | None:
+    """The options that the commands have here, None for those of every site. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
     if not configured():
-        return DEFAULT
-    return Grammar.from_dict(_settled(False)[0]["grammar"])
+        return None
+    settled: dict[str, Any] = _settled(False)[0]["grammar"]
+    if not settled:
+        return None
+    from shim.core.options.grammar import Grammar
+
+    return Grammar.from_dict(settled)
 
 
 def backends() -> dict[str, str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SPACE = " \t\n\v\f\r"
 MAGIC = "#SBATCH"
+_MARKS = ('"', "'", "\\", "#", " :")  # what makes a directive more than words between blanks
 
 
 def check(data: bytes) -> None:
@@ -88,6 +89,8 @@ def split(line: str, name: str, number: int) -> List[str]:
     """
     words: List[str] = []
     rest = line.lstrip(SPACE)
+    if rest.isascii() and rest.isprintable() and not any(mark in f" {rest}" for mark in _MARKS):
+        return rest.split()  # most lines: the rest of this would come to the same
     while True:
         start = rest.lstrip(SPACE)
         if not start or start[0] == "#":

@@ -11,7 +11,7 @@ from shim.control import config, shape, site, site_options
 from shim.control.machine import Machine
 from shim.core import jsonlite
 from shim.core.errors import ShimError
-from shim.core.options.grammar import VARIABLE, Grammar
+from shim.core.options.grammar import Grammar
 
 
 def write(folder: Path, text: str) -> None:
@@ -25,14 +25,14 @@ def test_nothing_configured(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert site_options.grammar(config.load()) == Grammar()
     monkeypatch.setattr(site, "_resolve", no)  # it costs nothing either
-    assert site.grammar() == Grammar()
+    assert site.grammar() is None
     assert site.backend() == "local"
 
 
 @pytest.mark.parametrize("written", ['"25.11"', "25.11"])
 def test_the_level(tmp_path: Path, written: str) -> None:
     write(tmp_path, f"slurm_version = {written}\n")
-    assert site.grammar().version == "25.11.0"
+    assert site_options.grammar(config.load()).version == "25.11.0"
     assert site.grammar() == site_options.grammar(config.load())  # the second time from what was kept
     made = shape.clusters(config.load(), Machine(cpus=1, sockets=1, memory=1, gpus=0), "namespaces")
     assert made[0].version == "25.11.0"
@@ -41,7 +41,7 @@ def test_the_level(tmp_path: Path, written: str) -> None:
 def test_a_variable_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, 'slurm_version = "25.11"\n')
     monkeypatch.setenv("SHIM_SLURM_VERSION", "22.05")
-    assert site.grammar().level == "22.05"
+    assert site.grammar() is None
     assert config.load().slurm_version.origin == "SHIM_SLURM_VERSION"
 
 
@@ -102,7 +102,7 @@ def test_commands_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_a_pod_is_told_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Grammar(level="25.11", pyxis=True, plugins=(("uenv", 1, ""),))
-    monkeypatch.setenv(VARIABLE, jsonlite.dumps(told.to_dict()))
+    monkeypatch.setenv(options_here.VARIABLE, jsonlite.dumps(told.to_dict()))
     assert options_here.grammar() == told
 
 
@@ -118,4 +118,4 @@ def test_site_cache_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path, 'slurm_version = "25.11"\n')
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SHIM_STATE_DIR", str(tmp_path / "file"))  # nothing can be kept there
-    assert site.grammar().level == "25.11"
+    assert site.grammar() == Grammar(level="25.11")

@@ -145,3 +145,16 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     except ShimError as refused:
         assert refused.code == 1
         assert refused.lines[0].startswith(("error: ", "fatal: "))
+
+
+@given(st.text(alphabet="ab-=:,# \"'\\\tx1", max_size=20))
+def test_plain_lines_are_split_as_all_others(line: str) -> None:
+    """A tab at the end means nothing, but keeps a line from being taken for a plain one."""
+
+    def words(text: str) -> list[str] | str:
+        try:
+            return script.split(text, "x", 1)
+        except ShimError as error:
+            return error.lines[0].replace("\t", "")
+
+    assert words(line) == words(line + "\t")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shim.core import script
 from shim.core.options.merge import COMMAND_LINE, Settings, put_directive, put_environment, put_hostfile
-from shim.core.options.support import refuse_het
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def settle(
             settings = Settings("sbatch", context)
             put_directive(settings, words)
         if others:
+            from shim.core.options.support import refuse_het
+
             raise refuse_het()
         if ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(found, environ, settings):
             from shim.core.options.foreign import foreign_directives

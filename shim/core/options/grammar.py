@@ -1,4 +1,7 @@
-"""Which options sbatch, srun and salloc have at a site: those of a release of Slurm, and those of its plugins."""
+"""Which options sbatch, srun and salloc have at a site: those of a release of Slurm, and those of its plugins.
+
+Where nothing is configured there is None in the place of a Grammar, and this module is not imported.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ NEW = "25.11"
 # The level of a site -> the version that its commands and nodes say they are.
 VERSIONS = {OLD: SLURM_VERSION, NEW: "25.11.0"}
 DEFAULT_LEVEL = OLD
-# Carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods.
-VARIABLE = "SHIM_GRAMMAR"
 
 
 class Grammar(Value):
@@ -27,9 +28,11 @@ class Grammar(Value):
     plugins: tuple[tuple[str, int, str], ...] = ()
 
     @property
+    def newer(self) -> bool:
+        """Whether the later release's options are there."""
+        return self.level != OLD
+
+    @property
     def version(self) -> str:
         """What ``--version`` says after ``slurm``."""
         return VERSIONS[self.level]
-
-
-DEFAULT = Grammar()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from shim.core.errors import UsageError
 from shim.core.options.getopt import parse
-from shim.core.options.grammar import DEFAULT
 from shim.core.options.option import IGNORED
 from shim.core.options.table_submit import options_of
 from shim.core.options.values import Shown, read_nodefile, value_of
@@ -112,7 +111,7 @@ class Settings:
 
 
 def read_line(
-    command: str, argv: Sequence[str], grammar: Grammar = DEFAULT
+    command: str, argv: Sequence[str], grammar: Optional[Grammar] = None
 ) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
     """The options of a command line, not read yet, and the words from the first that is none."""
     return parse(command, argv, options_of(command, grammar))

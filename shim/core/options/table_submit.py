@@ -12,12 +12,11 @@ resolve to something else than on Slurm.
 
 from __future__ import annotations
 
-from shim.core.options.grammar import DEFAULT, OLD
 from shim.core.options.option import FLAG, OPTIONAL, REQUIRED, Option, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Tuple
+    from typing import Dict, List, Optional, Tuple
 
     from shim.core.options.grammar import Grammar
 
@@ -201,16 +200,16 @@ x11 - ? ra text
 _ARITY = {"-": FLAG, "=": REQUIRED, "?": OPTIONAL}
 _LETTER = {"sbatch": "b", "srun": "r", "salloc": "a"}
 _PREFIX = {"b": "SBATCH_", "r": "SLURM_", "a": "SALLOC_"}
-_built: Dict[Tuple[str, Grammar], Table] = {}
+_built: Dict[Tuple[str, Optional[Grammar]], Table] = {}
 
 
-def options_of(command: str, grammar: Grammar = DEFAULT) -> Table:
-    """The options that ``command`` (sbatch, srun, salloc) takes at a site, in Slurm's order."""
+def options_of(command: str, grammar: Optional[Grammar] = None) -> Table:
+    """The options that ``command`` (sbatch, srun, salloc) takes at a site, in Slurm's order; None: one with nothing configured."""
     table = _built.get((command, grammar))
     if table is None:
-        letter, newer = _LETTER[command], grammar.level != OLD
-        options = read_rows(ROWS, letter, newer)
-        if grammar.pyxis or grammar.plugins:
+        letter = _LETTER[command]
+        options = read_rows(ROWS, letter, grammar is not None and grammar.newer)
+        if grammar is not None:
             from shim.core.options.plugins import with_plugins
 
             options = with_plugins(options, letter, grammar)
@@ -223,16 +222,24 @@ def read_rows(rows: str, letter: str, newer: bool) -> List[Option]:
     options = []
     other = "-" if newer else "+"
     for row in rows.strip().split("\n"):
-        names, short, arity, commands, kind, *env = row.split(" ")
-        if letter in commands and names[0] != other:
-            field, _, long = names.lstrip("+-").partition("|")
-            variables = tuple(_variables(env, letter, other)) if env else ()
-            options.append(Option(long or field, "" if short == "-" else short, _ARITY[arity], kind, variables, field))
+        names, short, arity, commands, rest = row.split(" ", 4)
+        if letter not in commands or names[0] == other:
+            continue
+        kind, _, words = rest.partition(" ")
+        variables = _variables(words, letter, other) if words else ()
+        field, bar, long = names.lstrip("+-").partition("|")
+        options.append(
+            Option(long if bar else field, "" if short == "-" else short, _ARITY[arity], kind, variables, field)
+        )
     return options
 
 
-def _variables(words: List[str], letter: str, other: str) -> Iterator[str]:
-    for word in words:
-        commands, _, name = word.partition(":")
-        if letter in commands and word[0] != other:
-            yield name[1:] if name[0] == "!" else _PREFIX[letter] + name
+def _variables(words: str, letter: str, other: str) -> Tuple[str, ...]:
+    prefix = _PREFIX[letter]
+    return tuple(
+        [
+            name[1:] if name[0] == "!" else prefix + name
+            for commands, name in [word.split(":") for word in words.split(" ")]
+            if letter in commands and commands[0] != other
+        ]
+    )

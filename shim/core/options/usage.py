@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shim.core.options.grammar import DEFAULT
+from shim import SLURM_VERSION
 from shim.core.options.option import FLAG, OPTIONAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, Sequence
+    from typing import Dict, Iterator, Optional, Sequence
 
     from shim.core.options.grammar import Grammar
     from shim.core.options.option import Option
@@ -28,10 +28,10 @@ _COLUMN = 30
 _WIDTH = 78
 
 
-def text_for(command: str, what: str, grammar: Grammar = DEFAULT) -> str:
+def text_for(command: str, what: str, grammar: Optional[Grammar] = None) -> str:
     """The text of ``--help``, ``--usage`` or ``--version`` (``what`` without dashes), with its final newline."""
     if what == "version":
-        return f"slurm {grammar.version}\n"
+        return f"slurm {grammar.version if grammar else SLURM_VERSION}\n"
     options = _options(command, grammar)
     from shim.core.options.help_texts import texts
 
@@ -46,7 +46,7 @@ def completions(options: Sequence[Option], start: str) -> str:
     return "".join(f"{name}\n" for name in sorted(names) if name.startswith(start))
 
 
-def _options(command: str, grammar: Grammar) -> Sequence[Option]:
+def _options(command: str, grammar: Optional[Grammar]) -> Sequence[Option]:
     if command in ("sbatch", "srun", "salloc"):
         from shim.core.options.table_submit import options_of
 

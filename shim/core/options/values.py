@@ -7,7 +7,6 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geom
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError, plain
-from shim.core.options.grammar import DEFAULT
 from shim.core.options.option import IGNORED
 
 TYPE_CHECKING = False
@@ -37,7 +36,7 @@ class Context:
 
     __slots__ = ("grammar", "now", "read", "uid")
 
-    def __init__(self, now: float, uid: int, read: Callable[[str], str], grammar: Grammar = DEFAULT) -> None:
+    def __init__(self, now: float, uid: int, read: Callable[[str], str], grammar: Optional[Grammar] = None) -> None:
         self.now = now
         self.uid = uid
         self.read = read

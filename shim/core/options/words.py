@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError, Unsupported, UsageError
-from shim.core.limits import RLIMITS
 from shim.core.options.values import Shown, bad, leading_int
 
 TYPE_CHECKING = False
@@ -195,6 +194,8 @@ def limits_to_pass(text: str) -> List[str]:
 
     Slurm reads the list when it submits, after -v has shown the options. ShimError for a name that it does not know.
     """
+    from shim.core.limits import RLIMITS
+
     if text in ("", "ALL"):
         return list(RLIMITS)
     if text == "NONE":

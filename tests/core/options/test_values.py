@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.core.errors import ShimError, plain
+from shim.core.limits import RLIMITS
 from shim.core.options import values, words
 from shim.core.options.table_submit import options_of
 
@@ -214,7 +215,7 @@ def test_complaints(name: str, text: str, code: int, lines: list[str]) -> None:
 
 
 def test_limits_to_pass_on() -> None:
-    assert words.limits_to_pass("ALL") == words.limits_to_pass("") == list(words.RLIMITS)
+    assert words.limits_to_pass("ALL") == words.limits_to_pass("") == list(RLIMITS)
     assert words.limits_to_pass("NONE") == []
     assert words.limits_to_pass("RLIMIT_CORE,STACK") == ["CORE", "STACK"]
     for text, name in (("FOO", "FOO"), ("stack", "stack"), ("ALL,CORE", "ALL")):
