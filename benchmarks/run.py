@@ -1,7 +1,7 @@
 """Ratios, measured side by side in one run: what our commands cost beside an empty Python entry point.
 
     ./dev bench                 everything that needs no real Slurm
-    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, idle)
+    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, passing, idle)
 
 With a real Slurm up (compat/cluster/slurm.py up) ``drain`` measures it too, in turns with ours. Prints a table; asserts nothing.
 """
@@ -273,6 +273,30 @@ echo "$(date +%s.%N) $start"
     return 200 / (float(end) - float(start))
 
 
+def passing(folder: Path) -> None:
+    """squeue and sbatch of a real Slurm through our commands, beside an empty entry point and the real ones."""
+    if not REAL_CONF.exists():
+        row("commands of a real Slurm", "not measured", "no real Slurm (compat/cluster/slurm.py up)")
+        return
+    env = environment(folder, SLURM_CONF=str(REAL_CONF))
+    empty = empty_entry_point(folder)
+    submission = ["--hold", "-o", "/dev/null", "-J", "bench", "--wrap", "true"]
+    found = alternately(
+        {
+            "empty": lambda: cost(empty, env, folder),
+            "real squeue": lambda: cost(["/usr/bin/squeue"], env, folder),
+            "squeue": lambda: cost(["squeue"], env, folder),
+            "real sbatch": lambda: cost(["/usr/bin/sbatch", *submission], env, folder),
+            "sbatch": lambda: cost(["sbatch", *submission], env, folder),
+        },
+        40,
+    )
+    for name, wanted in (("squeue", "wanted: <= 1.3 x"), ("sbatch", "recorded; not limited")):
+        both = found["empty"] + found[f"real {name}"]
+        row(f"{name} passed through, to empty + real", f"{found[name] / both:.2f} x  ({found[name]:.1f} ms)", wanted)
+    subprocess.run(["/usr/bin/scancel", "-n", "bench"], env=env, check=True)
+
+
 def idle(folder: Path) -> None:
     """Memory and wake-ups of a controller and its fork server with nothing to do."""
     env = environment(folder, SHIM_CONTROLLER_IDLE="600")
@@ -306,7 +330,14 @@ def _switches(family: Sequence[str]) -> int:
     return total
 
 
-MEASUREMENTS = {"commands": commands, "parsing": parsing, "latency": latency, "drain": drain, "idle": idle}
+MEASUREMENTS = {
+    "commands": commands,
+    "parsing": parsing,
+    "latency": latency,
+    "drain": drain,
+    "passing": passing,
+    "idle": idle,
+}
 
 
 def main() -> None:

@@ -65,26 +65,28 @@ def backends() -> dict[str, str]:
 def backend(names: str | None = None) -> str:
     """The backend of the cluster that ``-M`` names (of several the first), or of the default one. Cheap like ``grammar``."""
     if not configured():
-        return "local"
+        return places()[0].backend
     known = backends()
     return known.get((names or "").partition(",")[0]) or next(iter(known.values()))
 
 
 def configured() -> bool:
-    """Whether anything is configured at all, or a real Slurm is the default because nothing is."""
+    """Whether anything is configured at all."""
     words = (*_NOT_CONFIGURATION, "SHIM_NO_SYSTEM_CONFIG", "SHIM_CONFIG")
-    return (
-        any(name.startswith("SHIM_") and name not in words for name in os.environ)
-        or any(os.path.exists(path) for path in files(os.environ))
-        or bool(implied(os.environ))
+    return any(name.startswith("SHIM_") and name not in words for name in os.environ) or any(
+        os.path.exists(path) for path in files(os.environ)
     )
 
 
 def places() -> tuple[Place, ...]:
     """The clusters as far as routing looks at them, the default one first. Cheap like ``grammar``: every command asks it first."""
     if not configured():
-        return (Place("local", "local", ("debug",)),)
+        return (_IMPLIED if implied(os.environ) else _LOCAL,)
     return tuple([Place(*data) for data in _settled(False)[0]["places"]])
+
+
+_LOCAL = Place("local", "local", ("debug",))
+_IMPLIED = Place("slurm", "slurm", real_name="slurm")  # so that no -M is taken for our own name
 
 
 def implied(environ: Mapping[str, str]) -> str:

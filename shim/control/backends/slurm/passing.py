@@ -38,9 +38,13 @@ class Call:
 
 def attempt(program: str, argv: Sequence[str]) -> None:
     """Returns if the command is ours; otherwise the real one has run. ShimError if there is no real one to run."""
-    from shim.control.asking import asked
 
-    route = routing.route(program, argv, os.environ, site.places(), lambda: asked(program, argv))
+    def asked() -> tuple[str, str]:
+        from shim.control import asking
+
+        return asking.asked(program, argv)
+
+    route = routing.route(program, argv, os.environ, site.places(), asked)
     if route is None:
         return
     try:

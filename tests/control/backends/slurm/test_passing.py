@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.control.backends.slurm.fake import OURS, Site
+from tests.control.backends.slurm.fake import OURS, ROOT, Site
 
 
 def test_a_working_real_slurm_is_the_default_without_configuration(there: Site) -> None:
@@ -166,3 +167,45 @@ def test_closed_descriptors_stay_closed(there: Site) -> None:
     there.script(there.real / "squeue", "#!/bin/sh\nls -l /proc/$$/fd | grep -c -- '-> .*null' >&2\n")
     done = subprocess.run(["sh", "-c", "squeue <&-"], env=there.environ, capture_output=True, timeout=60)
     assert done.stderr == b"0\n"
+
+
+_MODULES = """
+import os, sys
+root, *words = sys.argv[1:]
+sys.path.insert(0, root)
+def execve(path, argv, environment):
+    sys.stdout.write(" ".join(sorted(sys.modules)))
+    sys.stdout.flush()
+    os._exit(0)
+os.execve = execve
+sys.argv = ["launcher", *words]
+import shim.main
+shim.main.launch()
+"""
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_passing_on_imports_next_to_nothing(there: Site, configured: bool) -> None:
+    if configured:
+        there.configure('[clusters.hpc]\nbackend = "slurm"\n')
+        there.run("squeue")  # it is read once and kept
+    done = there.run(sys.executable, "-I", "-S", "-c", _MODULES, str(ROOT), "squeue", "--me")
+    loaded = set(done.stdout.decode().split())
+    assert "shim.control.backends.slurm.passing" in loaded
+    dear = [
+        "dataclasses",
+        "typing",
+        "re",
+        "json",
+        "pathlib",
+        "subprocess",
+        "tomllib",
+        "asyncio",
+        "argparse",
+        "enum",
+        "collections",
+        "functools",
+        "socket",
+    ]
+    assert not loaded.intersection(dear)
+    assert not [name for name in loaded if name.startswith(("shim.commands.", "shim.core.model", "shim.control.index"))]

@@ -1,0 +1,317 @@
+"""Command lines through our commands and directly, on a real Slurm: the same bytes and the same status, ids and times apart."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat.cluster import slurm
+from shim.control.index.reader import open_reader
+from tests.control.backends.slurm.fake import OURS
+from tests.support import wait_until
+
+pytestmark = pytest.mark.slurm
+NAME = f"passing-{os.getpid()}"
+DIRECT = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def real_slurm() -> None:
+    """A real Slurm; where there must be one, a test that is not run is no test passed."""
+    if os.geteuid() != 0 or not slurm.is_up():
+        refuse = pytest.fail if os.environ.get("SHIM_TEST_SLURM") else pytest.skip
+        refuse("no real Slurm: compat/cluster/slurm.py up (as root)")
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The real cluster without any configuration of ours, and a job of it to look at."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.CONF))
+    monkeypatch.setenv("SHIM_PYTHON", sys.executable)
+    monkeypatch.setenv("NAME", NAME)
+    monkeypatch.chdir(tmp_path)
+    yield
+    subprocess.run(["/usr/bin/scancel", "-n", NAME], check=True, timeout=60)
+    if (tmp_path / "state").exists():
+        subprocess.run([OURS / "shim", "controller", "stop", "--now"], check=True, timeout=60)
+
+
+# Whether a job had to wait, and whether its end is said twice, differs from call to call.
+WAITING = r"^s\w+: (Pending job allocation|job ID (queued|has been)|Job allocation ID has been revoked).*\r?\n"
+
+
+def through() -> str:
+    return f"{OURS}:{DIRECT}"
+
+
+def told(line: str, path: str, stdin: bytes = b"") -> tuple[int, str, str]:
+    """Status, output and error of a shell line, with what differs between two runs of the same command made equal."""
+    done = subprocess.run(
+        ["/bin/bash", "-c", line], env={**os.environ, "PATH": path}, input=stdin, capture_output=True, timeout=120
+    )
+    return done.returncode, plain(done.stdout), plain(done.stderr)
+
+
+def plain(data: bytes) -> str:
+    text = data.decode("latin-1")
+    text = re.sub(r"\b7\d{5}\b", "ID", text)
+    text = re.sub(r"/job\d+/", "/jobID/", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "TIME", text)
+    return re.sub(WAITING, "", text, flags=re.MULTILINE)
+
+
+def same(line: str, stdin: bytes = b"") -> tuple[int, str, str]:
+    """Asserts that both ways say the same; what they say."""
+    direct = told(line, DIRECT, stdin)
+    assert told(line, through(), stdin) == direct, line
+    return direct
+
+
+SUBMIT = "sbatch -J $NAME -o /dev/null --hold"
+QUERIES = """
+squeue -n $NAME
+squeue -h -n $NAME -o '%i|%j|%t|%u|%P|%D|%C|%r'
+squeue -n $NAME -O jobid,name,state,reason --noheader
+squeue -n $NAME -l | tail -n +2
+squeue --start -n $NAME
+squeue -t all -n no-such-job
+squeue -j 1
+squeue -j nonsense
+squeue -u no-such-user
+squeue -t nonsense
+squeue -w no-such-node
+squeue --nosuch
+squeue -o
+squeue extra
+squeue --help
+squeue --usage
+squeue -V
+squeue -S i -n $NAME -o '%i   %Q'
+squeue --me -n $NAME -h
+squeue -n $NAME --array -h -o %K
+squeue -i nonsense
+squeue -n $NAME -O nosuchfield
+sinfo -h -o '%P %l %c %m %D'
+sinfo -N -h -o '%N %c %G'
+sinfo -p debug -h -o '%P %R'
+sinfo -p nosuch
+sinfo -n node1 -h -o %N
+sinfo --nosuch
+sinfo -V
+sinfo --usage
+sinfo -s -h -o '%P %F' | wc -w
+sinfo -t nonsense
+scontrol show config | grep -c =
+scontrol show partition debug | head -n 3
+scontrol show partition nosuch
+scontrol show node node1 | head -n 2 | cut -c1-40
+scontrol show node nosuch
+scontrol show hostnames 'n[1-3,7]'
+scontrol show hostlist n1,n2,n3
+scontrol show job 1
+scontrol -o show partition gpu
+scontrol show nonsense
+scontrol nonsense
+scontrol --version
+scontrol ping | cut -d' ' -f1-3
+scontrol hold 1
+scontrol update jobid=1 name=x
+scontrol requeue nonsense
+printf 'show hostnames a[1-2]\\nquit\\n' | scontrol
+scancel 1
+scancel nonsense
+scancel --nosuch
+scancel
+scancel -n no-such-job
+scancel -V
+printf 'n\\n' | scancel -i -n no-such-job
+sacct
+sacct -j 1
+sacct --nosuch
+sbatch --version
+sbatch --help | wc -l
+sbatch --usage
+sbatch --nosuch
+sbatch -N nonsense --wrap true
+sbatch no-such-script.sh
+sbatch --wrap true extra
+sbatch -p nosuch --wrap true
+sbatch -n 5000 --wrap true
+sbatch -t nonsense --wrap true
+sbatch --test-only --wrap true | wc -c
+sbatch -d afterok:1 --wrap true
+srun --nosuch
+srun
+srun -p nosuch true
+srun -V
+salloc --nosuch
+salloc -p nosuch true
+salloc -V
+salloc no-such-command-at-all
+"""
+SUBMISSIONS = """
+$SUBMIT --wrap true
+$SUBMIT --parsable --wrap true
+$SUBMIT --quiet --wrap true
+$SUBMIT -vv --wrap true 2>/dev/null
+$SUBMIT --array=0-3%2 --wrap true
+$SUBMIT --parsable --array=1,5 --wrap true
+printf '#!/bin/sh\\n#SBATCH -J other\\ntrue\\n' | $SUBMIT
+printf '#!/bin/sh\\n#SBATCH --nosuch\\ntrue\\n' | $SUBMIT
+printf 'no shebang\\n' | $SUBMIT
+printf '#!/bin/sh\\r\\ntrue\\r\\n' | $SUBMIT
+$SUBMIT <(printf '#!/bin/sh\\ntrue\\n') a b
+SBATCH_PARTITION=nosuch $SUBMIT --wrap true
+id=$($SUBMIT --parsable --wrap true); scontrol show job $id | grep -v 'Time=\\|JobId\\|AllocNode'; scancel $id; echo $?
+id=$($SUBMIT --parsable --wrap true); scontrol update jobid=$id name=new; squeue -h -j $id -o '%j %r'; scancel $id
+id=$($SUBMIT --parsable --wrap 'echo in the script'); scontrol write batch_script $id -
+sbatch -J $NAME -o out.txt --wait --wrap 'echo said; exit 5'; echo $?; cat out.txt
+sbatch -J $NAME -o out.txt --wait --wrap 'kill -9 $$'; echo $?
+"""
+RUNS = """
+srun -J $NAME echo hello
+srun -J $NAME -n2 -l sh -c 'echo $SLURM_PROCID; echo err >&2' 2>&1 | sort
+srun -J $NAME sh -c 'exit 42'
+srun -J $NAME sh -c 'kill -TERM $$'
+srun -J $NAME no-such-command
+salloc -J $NAME sh -c 'exit 9'
+salloc -J $NAME sh -c 'echo $SLURM_JOB_NAME; srun -n2 echo in; squeue -h -j $SLURM_JOB_ID -o %j; sbatch --nosuch' 2>&1
+salloc -J $NAME -Q sh -c 'printf a; printf b >&2; printf c' 2>&1
+salloc -J $NAME sh -c 'readlink /proc/$$/fd/2' 2>&1 >/dev/null | grep -c pipe
+"""
+
+
+def lines(text: str) -> list[str]:
+    return [line.replace("$SUBMIT", SUBMIT) for line in text.strip().splitlines()]
+
+
+def test_queries_and_refusals() -> None:
+    subprocess.run(["/bin/bash", "-c", f"{SUBMIT} --wrap true"], check=True, capture_output=True, timeout=60)
+    spoken = [same(line) for line in lines(QUERIES)]
+    assert sum(code == 0 for code, _, _ in spoken) > 30
+    assert sum(code != 0 for code, _, _ in spoken) > 25
+
+
+def test_submissions() -> None:
+    for line in lines(SUBMISSIONS):
+        same(line)
+    (index,) = Path("state").glob("*/index.db")
+    reader = open_reader(str(index))
+    assert reader is not None
+    names = [job.name for job in reader.passed_jobs()]
+    assert names.count(NAME) >= 12
+    assert {job.cluster for job in reader.passed_jobs()} == {"slurm"}
+
+
+def test_runs_and_allocations() -> None:
+    for line in lines(RUNS):
+        same(line)
+
+
+def test_input_and_binary_output() -> None:
+    data = os.urandom(10 << 20)
+    for path in (DIRECT, through()):
+        done = subprocess.run(
+            ["srun", "-J", NAME, "-Q", "cat"],
+            env={**os.environ, "PATH": path},
+            input=data,
+            capture_output=True,
+            timeout=120,
+        )
+        assert (done.returncode, done.stdout == data, done.stderr) == (0, True, b"")
+
+
+def on_terminal(words: list[str], path: str, typed: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
+    """Runs a command on a terminal of its own: waits for each text and types what follows it. Status and all that was shown."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvpe(words[0], words, {**os.environ, "PATH": path, "TERM": "dumb", "PS1": "$ "})
+    shown = b""
+    try:
+        for text, answer in typed:
+            seen = len(shown)
+            end = time.monotonic() + 60
+            while text not in shown[seen:]:
+                assert time.monotonic() < end, (text, shown)
+                if select.select([master], [], [], 0.1)[0]:
+                    shown += os.read(master, 4096)
+            os.write(master, answer)
+        while True:
+            try:
+                data = os.read(master, 4096)
+            except OSError:
+                break  # the terminal's last user has gone
+            if not data:
+                break
+            shown += data
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown
+    finally:
+        os.close(master)
+
+
+TERMINAL = [
+    (
+        ["salloc", "-J", NAME, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo 'all' three; stty -a </dev/tty | grep -c isig; exit 6"],
+        [],
+    ),
+    # Interrupted while the command runs: the command has the terminal, salloc goes on.
+    (["salloc", "-J", NAME, "sh", "-c", "trap 'echo caught; exit 7' INT; echo rea''dy; while :; do sleep 0.1; done"], [(b"ready", b"\x03")]),
+    (["salloc", "-J", NAME, "bash", "--norc", "--noprofile", "-i"], [(b"$ ", b"echo $((6*7)); exit 3\n")]),
+    (["srun", "-J", NAME, "--pty", "sh", "-c", "tty >/dev/null && read word && echo got $word"], [(b"", b"typed\n")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(TERMINAL)))
+def test_on_a_terminal(number: int) -> None:
+    words, typed = TERMINAL[number]
+
+    def seen(path: str) -> tuple[int, list[str]]:
+        code, shown = on_terminal(words, path, typed)
+        return code, plain(shown).splitlines()
+
+    assert seen(through()) == seen(DIRECT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_to_sbatch_wait(number: signal.Signals) -> None:
+    def ended(path: str) -> int:
+        process = subprocess.Popen(
+            ["sbatch", "-J", NAME, "-o", "/dev/null", "--wait", "--wrap", "sleep 100"],
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"Submitted batch job ")
+            process.send_signal(number)
+            return process.wait(timeout=60)
+
+    assert ended(through()) == ended(DIRECT)
+
+
+def test_in_a_job_of_it_our_commands_are_its(tmp_path: Path) -> None:
+    (tmp_path / "config" / "shim").mkdir(parents=True)
+    (tmp_path / "config" / "shim" / "config.toml").write_text(
+        'default = "local"\n[clusters.local]\n[clusters.hpc]\nbackend = "slurm"\n'
+    )
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\nexport PATH={through()}\nsrun -n1 hostname | wc -l\nsqueue -h -j $SLURM_JOB_ID -o %j\n"
+        "scontrol show hostnames\nsrun -n2 sh -c 'squeue -h -j $SLURM_JOB_ID -o %T'\n"
+    )
+    out = tmp_path / "out.txt"
+    subprocess.run(
+        [OURS / "sbatch", "-M", "hpc", "-J", NAME, "-n2", "-o", out, "--wait", script], check=True, timeout=120
+    )
+    text = wait_until(lambda: out.read_text() if out.exists() else "", "the job's output")
+    assert text == f"1\n{NAME}\nnode1\nRUNNING\nRUNNING\n"
