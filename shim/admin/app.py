@@ -70,6 +70,17 @@ def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options a
         raise typer.Exit(1)
 
 
+@app.command()
+def move(
+    job: Annotated[str, typer.Argument(help="The id of a pending job, or of a whole array.", metavar="JOB")],
+    cluster: Annotated[str, typer.Argument(help="Where it is to run.", metavar="CLUSTER")],
+) -> None:
+    """Gives a pending job to another cluster: same script, directory and options; it never runs twice."""
+    from shim.admin import move as mover
+
+    mover.report(job, cluster, sys.stdout)
+
+
 def main(argv: list[str]) -> int:
     """Runs the command with ``argv``; errors of ours are one line on stderr."""
     try:

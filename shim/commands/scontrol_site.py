@@ -128,7 +128,7 @@ def config(session: Session, wanted: str | None) -> int:
 
 
 def _last_id(reader: Reader | None, cluster: Cluster) -> int:
-    return reader.last_job_id(cluster.first_job_id, cluster.next_ranges) if reader is not None else 0
+    return reader.last_job_id(*cluster.id_ranges[:2]) if reader is not None else 0
 
 
 def licenses(session: Session, wanted: str | None) -> int:

@@ -157,7 +157,7 @@ CLUSTER = (
         name="first_job_id",
         type="int",
         default=None,
-        text="the first job id; unset: 1, or 100000000 where a real Slurm is among the clusters ([clusters.md](clusters.md))",
+        text="the first job id; unset: 1, or as [clusters.md](clusters.md#job-ids) says where there are several clusters",
         least=1,
         backends=_ALL,
     ),

@@ -11,6 +11,7 @@ from shim.control.machine import Machine, this_machine
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
+END = 1 << 62  # of a range of job ids that has none
 MACHINE = Machine(cpus=8, sockets=2, memory=16000, gpus=2)
 
 
@@ -176,3 +177,35 @@ def test_this_machine_has_something() -> None:
     assert machine.cpus >= 1
     assert machine.cpus % machine.sockets == 0
     assert machine.memory > 1
+
+
+@pytest.mark.parametrize(
+    ("clusters", "ranges"),
+    [
+        ([("a", "local", 0)], {"a": (1, END)}),
+        ([("a", "local", 0), ("b", "local", 0)], {"a": (1, END), "b": (1, END)}),
+        ([("a", "local", 0), ("b", "local", 500)], {"a": (1, 500, 500, END), "b": (500, END)}),
+        ([("k", "kubernetes", 0)], {"k": (1, END)}),
+        (
+            [("a", "local", 0), ("k", "kubernetes", 0), ("l", "kubernetes", 0)],
+            {"a": (1, 10**7, 3 * 10**7, END), "k": (10**7, END), "l": (2 * 10**7, END)},
+        ),
+        (
+            [("a", "local", 0), ("k", "kubernetes", 0), ("hpc", "slurm", 0)],
+            {"a": (10**8, 11 * 10**7, 12 * 10**7, END), "k": (11 * 10**7, END), "hpc": (1, END)},
+        ),
+        ([("a", "local", 7), ("hpc", "slurm", 0)], {"a": (7, END), "hpc": (1, END)}),
+    ],
+)
+def test_ranges_of_job_ids_do_not_overlap(
+    clusters: list[tuple[str, str, int]], ranges: dict[str, tuple[int, ...]]
+) -> None:
+    made = shape.numbered(Cluster(name=name, backend=backend, first_job_id=first) for name, backend, first in clusters)
+    assert {cluster.name: cluster.id_ranges for cluster in made} == ranges
+    assert all(cluster.first_job_id == cluster.id_ranges[0] for cluster in made)
+
+
+def test_a_first_id_among_a_kubernetes_cluster_s_is_refused() -> None:
+    made = [Cluster(name="a", first_job_id=600), Cluster(name="k", backend="kubernetes", first_job_id=500)]
+    with pytest.raises(ShimError, match="first_job_id 600 lies among the job ids of a Kubernetes cluster"):
+        shape.numbered(made)

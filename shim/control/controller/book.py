@@ -45,7 +45,7 @@ class Change:
         stock = self._book.stocks.get(cluster.name)
         if stock is not None:
             return stock.take(count)
-        return self._store.next_job_id(cluster.first_job_id, cluster.next_ranges, count)
+        return self._store.next_job_id(cluster.id_ranges, count)
 
     def add(self, job: Job, now: float, token: str = "") -> Job:
         """A new record; the job with its key."""
@@ -108,6 +108,7 @@ class Book:
         self.orders: dict[int, tuple[int, int, Order]] = {}  # number -> (job key, restart, order)
         self._ids: dict[tuple[str, int], int] = {}
         self._names: dict[str, None] = {}  # of clusters that had jobs
+        self.clusters: dict[str, None] = {}  # those whose jobs run from here
         self._arrays: dict[tuple[str, int], list[int]] = {}
         self._whole: set[tuple[str, int]] = set()  # arrays of which memory has every record
         self._active: dict[int, None] = {}
@@ -143,6 +144,9 @@ class Book:
                 follower(old, job)
 
     def _remember(self, job: Job) -> None:
+        before = self.jobs.get(job.key)
+        if before is not None and before.cluster != job.cluster:
+            self._forget_names(before)
         self.jobs[job.key] = job
         self._names[job.cluster] = None
         self._ids[job.cluster, job.job_id] = job.key
@@ -190,8 +194,12 @@ class Book:
         return sorted(self._records(job.cluster, job_id), key=attrgetter("key"))
 
     def known(self, cluster: str, job_id: int, task: int | None) -> list[Job]:
-        """What a dependency on this job looks at: its record, or those of the array or of the one task."""
-        records = self._records(cluster, job_id)
+        """What a dependency on this job looks at: its record, or those of the array or of the one task.
+
+        A job of this cluster, else of another one of ours: they share their ids.
+        """
+        names = dict.fromkeys((cluster, *self.clusters))
+        records = next(filter(None, (self._records(name, job_id) for name in names)), [])
         if task is None:
             return records
         return [job for job in records if job.array_task_id == task] or [job for job in records if _waits(job, task)]
@@ -227,9 +235,13 @@ class Book:
             if key in self._active or job.end_time >= moment or (job.array_job_id and job.array_job_id in kept):
                 continue
             del self.jobs[key]
-            self._ids.pop((job.cluster, job.job_id), None)
-            self._arrays.pop((job.cluster, job.array_job_id), None)
-            self._whole.discard((job.cluster, job.array_job_id))
+            self._forget_names(job)
+
+    def _forget_names(self, job: Job) -> None:
+        """The job, and the array that it is of, can no longer be found by cluster and id."""
+        self._ids.pop((job.cluster, job.job_id), None)
+        self._arrays.pop((job.cluster, job.array_job_id), None)
+        self._whole.discard((job.cluster, job.array_job_id))
 
 
 def _waits(job: Job, task: int) -> bool:

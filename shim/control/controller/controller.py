@@ -17,7 +17,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.observing import Observing, recover
-from shim.control.controller.operations import admitting, cancelling, ends, queueing, recording
+from shim.control.controller.operations import admitting, cancelling, ends, moving, queueing, recording
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
@@ -72,6 +72,7 @@ class Controller:
         for cluster in self._clusters:
             backend = self._make(cluster)
             self.world.backends[cluster.name] = backend
+            self.world.book.clusters[cluster.name] = None
             self.world.clusters[cluster.name] = await backend.open(self.observing)
             self._store.save_cluster(self.world.clusters[cluster.name])
             if isinstance(backend, NumbersJobs):
@@ -156,6 +157,7 @@ class Controller:
             "reach": partial(ends.reach, world),
             "script": partial(ends.script, world),
             "record": partial(recording.record, world),
+            "move": partial(moving.move, world),
             "allocate": self.allocations.allocate,
             "attach": self.allocations.attach,
             "release": self.allocations.release,

@@ -6,6 +6,7 @@ A submission needs its id at once and inside a transaction; the backend is asked
 from __future__ import annotations
 
 from shim.control.backends.base import BackendError, NumbersJobs
+from shim.control.index.errors import IdsUsedUp
 from shim.control.index.store import Store
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -44,10 +45,6 @@ class IdStock:
                 self._store.set_meta(self._name, ",".join(f"{one.start}-{one.stop}" for one in self._ranges))
                 return ids.start
         raise IdsUsedUp(f"error: cluster {self._cluster.name}: no job id is left")
-
-
-class IdsUsedUp(ShimError):
-    """More ids were needed at once than there were."""
 
 
 def _parsed(text: str) -> list[range]:

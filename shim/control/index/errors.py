@@ -9,6 +9,10 @@ class IndexFault(ShimError):
     """The index cannot be used."""
 
 
+class IdsUsedUp(ShimError):
+    """There is no job id left to give out."""
+
+
 class IndexCorrupt(IndexFault):
     """The file is not a database, or is damaged."""
 

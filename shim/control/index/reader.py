@@ -153,9 +153,8 @@ class Reader:
         """How often a controller has caught up with what runs: grows when a new controller has seen everything."""
         return int(self.meta("generation") or "0")
 
-    def last_job_id(self, first: int = 1, later: Sequence[int] = ()) -> int:
-        """The highest id that was given out in the range from ``first`` to the first of ``later``; 0 for none."""
-        end = later[0] if later else 1 << 62
+    def last_job_id(self, first: int = 1, end: int = 1 << 62) -> int:
+        """The highest id that was given out from ``first`` up to but not including ``end``; 0 for none."""
         rows = self._rows(
             "SELECT max(last) FROM sequence WHERE name LIKE 'job_id%' AND last >= ? AND last < ?", (first, end)
         )

@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from shim.control.index.errors import IndexNewer, fault
+from shim.control.index.errors import IdsUsedUp, IndexNewer, fault
 from shim.control.index.query import JobQuery, storable
 from shim.control.index.reader import VERSION, Reader
 from shim.control.paths import ensure
@@ -47,7 +47,7 @@ _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)}, rec
 _JOB_IDS = (
     "job_id"  # the sequences of job ids: of a range its first id follows, one without is from before there were ranges
 )
-_NO_END = 1 << 62
+NO_END = 1 << 62  # of a range of ids that goes on for ever
 
 
 class Store:
@@ -84,18 +84,20 @@ class Store:
         finally:
             self._depth = 0
 
-    def next_job_id(self, first: int = 1, later: Sequence[int] = (), count: int = 1) -> int:
-        """The first of ``count`` consecutive ids that were never given out and never will be; at least ``first``.
+    def next_job_id(self, ranges: Sequence[int] = (1, NO_END), count: int = 1) -> int:
+        """The first of ``count`` consecutive ids that were never given out and never will be.
 
-        Ids are counted in ranges, each with a sequence of its own: one begins at ``first``, others at ``later`` (rising). Clusters
-        of one range share its sequence, so that an id alone names a job. A range that is used up goes on in the next one.
-        Ids of rows that came from elsewhere (a real Slurm's) are stepped over.
+        ``ranges``: where each range of ids begins and ends. Each has a sequence of its own, which all clusters share that count in
+        it, so that an id alone names a job; a range that is used up goes on in the next one. Ids of rows that came from
+        elsewhere are stepped over. Raises IdsUsedUp.
         """
         with self.transaction():
-            for begin, end in zip((first, *later), (*later, _NO_END)):
+            for begin, end in zip(ranges[::2], ranges[1::2]):
                 job_id = self._last_id(begin, end) + 1
                 if job_id + count <= end:
                     break
+            else:
+                raise IdsUsedUp("error: no job id is left")
             self._execute(
                 "INSERT INTO sequence VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET last = excluded.last",
                 (f"{_JOB_IDS}.{begin}", job_id + count - 1),

@@ -74,8 +74,11 @@ class Cluster(Value):
     partitions: tuple[Partition, ...] = ()
     max_array_size: int = 1001
     max_job_count: int = 10000
-    first_job_id: int = 1
-    next_ranges: tuple[int, ...] = ()  # where the ranges of job ids behind this one's begin, rising
+    first_job_id: int = 1  # 0 while it is not settled
+    id_ranges: tuple[int, ...] = (
+        1,
+        1 << 62,
+    )  # of its job ids: where each begins and ends, rising; used one after the other
     kill_wait: int = 30  # seconds from TERM to KILL
     min_job_age: int = 300  # seconds an ended job stays in squeue -t all
     inactive_limit: int = 0

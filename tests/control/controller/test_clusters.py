@@ -15,6 +15,7 @@ from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, Clock, F
 
 OTHER = Cluster(
     name="other",
+    max_array_size=10,
     nodes=(Node(name="o1", cpus=8, memory=8000), Node(name="o2", cpus=8, memory=8000)),
     partitions=(Partition(name="debug", nodes=("o1", "o2"), default=True), Partition(name="gpu", nodes=("o2",))),
 )
@@ -89,7 +90,7 @@ async def test_ids_of_clusters_never_meet(box: Bench, other: FakeBackend) -> Non
     assert box.job(2).cluster == "other"
 
 
-@two(CLUSTER.replace(next_ranges=(5000,)), OTHER.replace(first_job_id=5000))
+@two(CLUSTER.replace(id_ranges=(1, 5000)), OTHER.replace(first_job_id=5000, id_ranges=(5000, 9000)))
 async def test_each_range_has_its_own_sequence(box: Bench, other: FakeBackend) -> None:
     there = submission()
     found = [
@@ -122,3 +123,63 @@ async def test_a_target_can_be_one_cluster_s_only(box: Bench, other: FakeBackend
     assert await box.results("cancel", wrong) == ["Invalid job id specified"]
     assert await box.results("hold", wrong) == ["Invalid job id specified"]
     assert await box.results("cancel", {"job_id": job_id, "cluster": "local"}, client=Client()) == [None]
+
+
+@two()
+async def test_a_pending_job_moves_with_its_id_and_runs_once_there(box: Bench, other: FakeBackend) -> None:
+    held = await box.submit(hold=True, node_list="node2", partition="debug")
+    reply = await box.ask("move", job_id=held, cluster="other")
+    assert reply == {"job_id": held, "cluster": "other", "notes": ["--nodelist=node2: given up, other has other nodes"]}
+    assert (box.job(held).cluster, box.job(held).reason, box.job(held).held) == ("other", "JobHeldUser", "user")
+    assert (await box.ask("move", job_id=held, cluster="other"))["notes"] == []
+    assert await box.results("release_job", {"job_id": held}) == [None]
+    assert [run.job_id for run in other.starts] == [held]
+    assert box.backend.starts == []
+    assert [node.name for node in next(iter(other.specs.values())).nodes] == ["o1"]
+    with pytest.raises(ShimError, match=f"only a pending job can be moved: {held} is CONFIGURING"):
+        await box.ask("move", job_id=held, cluster="local")
+
+
+@two()
+async def test_a_job_that_waits_for_resources_starts_where_it_is_moved_to(box: Bench, other: FakeBackend) -> None:
+    await box.submit(min_nodes=4, exclusive="node")
+    waits = await box.submit(time_limit=10)
+    assert box.job(waits).state == "PENDING"
+    await box.ask("move", job_id=waits, cluster="other")
+    assert (box.job(waits).state, box.job(waits).time_limit) == ("CONFIGURING", 10)
+    assert len(box.backend.starts) == 1
+
+
+@two()
+async def test_a_whole_array_moves_and_a_dependency_finds_its_job(box: Bench, other: FakeBackend) -> None:
+    first = await box.submit(hold=True)
+    array = await box.submit(array="0-2", dependency=f"afterok:{first}")
+    await box.ask("move", job_id=array, cluster="other")
+    assert (box.job(array).cluster, box.job(array).reason) == ("other", "Dependency")
+    await box.results("release_job", {"job_id": first})
+    box.backend.tell(first, "started")
+    box.backend.tell(first, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    assert sorted(job.array_label for job in box.store.jobs()) == [f"{array}_{task}" for task in range(3)]
+    assert {run.cluster for run in other.starts} == {"other"}
+    with pytest.raises(ShimError, match="only a pending job can be moved"):
+        await box.ask("move", job_id=array, cluster="local")
+
+
+@two()
+async def test_what_cannot_be_moved_is_said(box: Bench, other: FakeBackend) -> None:
+    held = await box.submit(hold=True, partition="debug")
+    with pytest.raises(ShimError, match="Invalid job id specified"):
+        await box.ask("move", job_id=99, cluster="other")
+    with pytest.raises(ShimError, match="Access/permission denied"):
+        await box.ask("move", Client(uid=1002), job_id=held, cluster="other")
+    with pytest.raises(ShimError, match="No cluster 'nosuch'"):
+        await box.ask("move", job_id=held, cluster="nosuch")
+    big = await box.submit(hold=True, array="0-20")
+    with pytest.raises(ShimError, match="Invalid job array specification"):
+        await box.ask("move", job_id=big, cluster="other")
+    assert box.job(big).cluster == "local"
+    gpu = (await box.ask("submit", **submission(hold=True, partition="gpu")))["job_id"]
+    notes = (await box.ask("move", job_id=gpu, cluster="local"))["notes"]
+    assert notes == ["--partition=gpu: not on local; its debug partition is used"]
+    assert box.job(gpu).partition == "debug"

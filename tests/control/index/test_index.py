@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.control.index.errors import IndexCorrupt, IndexFault, IndexNewer, IndexUnavailable
+from shim.control.index.errors import IdsUsedUp, IndexCorrupt, IndexFault, IndexNewer, IndexUnavailable
 from shim.control.index.query import JobQuery, where
 from shim.control.index.reader import VERSION, Reader, open_reader
 from shim.control.index.store import Store, open_store
@@ -105,7 +105,7 @@ def test_ids_are_unique_in_a_cluster_and_tokens_are_used_once(store: Store) -> N
 
 def test_ids_are_never_given_out_again(path: str) -> None:
     store = open_store(path)
-    assert store.next_job_id(first=100) == 100
+    assert store.next_job_id((100, 1 << 62)) == 100
     assert store.next_job_id(count=5) == 101
     assert store.next_job_id() == 106
     store.add_job(reference.job(500, cluster="a"))
@@ -117,19 +117,21 @@ def test_ids_are_never_given_out_again(path: str) -> None:
 
 
 def test_ranges_of_ids_are_counted_apart_and_never_overlap(store: Store) -> None:
-    low, high = (1, (1000,)), (1000, ())
-    assert [store.next_job_id(*low), store.next_job_id(*high), store.next_job_id(*low)] == [1, 1000, 2]
+    low, high = (1, 1000, 2000, 2006), (2000, 2006)
+    assert [store.next_job_id(low), store.next_job_id(high), store.next_job_id(low)] == [1, 2000, 2]
     store.add_job(reference.job(997, cluster="elsewhere"))
-    assert [store.next_job_id(*low), store.next_job_id(*low)] == [998, 999]
+    store.add_job(reference.job(1500, cluster="elsewhere"))
+    assert [store.next_job_id(low), store.next_job_id(low)] == [998, 999]
     # The low range is used up: its clusters go on in the next one.
-    assert [store.next_job_id(*low), store.next_job_id(*high), store.next_job_id(*low, count=3)] == [1001, 1002, 1003]
-    assert store.next_job_id(*high) == 1006
+    assert [store.next_job_id(low), store.next_job_id(high), store.next_job_id(low, count=3)] == [2001, 2002, 2003]
+    with pytest.raises(IdsUsedUp):
+        store.next_job_id(low)
 
 
 def test_a_sequence_from_before_there_were_ranges_is_continued(store: Store) -> None:
     with store.transaction():
         store._execute("INSERT INTO sequence VALUES ('job_id', 41)")
-    assert [store.next_job_id(), store.next_job_id(1, (50,)), store.next_job_id(50)] == [42, 43, 50]
+    assert [store.next_job_id(), store.next_job_id((1, 50)), store.next_job_id((50, 60))] == [42, 43, 50]
 
 
 def test_steps_belong_to_a_run(store: Store, path: str) -> None:
