@@ -248,6 +248,11 @@ yaml |YAML output
 """
 
 
+def of_slurm() -> Dict[str, str]:
+    """The options of sbatch, srun and salloc that are Slurm's own, of every level."""
+    return _table(_SUBMIT + _NEWER)
+
+
 def _table(text: str) -> Dict[str, str]:
     result = {}
     for row in filter(None, text.split("\n")):
@@ -294,6 +299,7 @@ whole-hetjob yes|no|all parts of heterogeneous jobs
 """
 
 _OWN = {
+    "sbatch": {"wait": "|wait until the job has ended"},
     "scontrol": {"all": "|hidden records too"},
     "sinfo": {"reservation": "|reservations instead of nodes"},
     "sacct": _table(_SACCT),

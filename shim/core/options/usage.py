@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
     from shim.core.options.option import Option
 
+# The first line of --help, and what --usage ends with. OPTIONS(N): those of the N-th part of a heterogeneous job.
+_FIRST = {
+    "sbatch": "[OPTIONS(0)...] [ : [OPTIONS(N)...]] script(0) [args(0)...]",
+    "srun": "[OPTIONS(0)... [executable(0) [args(0)...]]] [ : [OPTIONS(N)...]] executable(N) [args(N)...]",
+    "salloc": "[OPTIONS(0)...] [ : [OPTIONS(N)]] [command(0) [args(0)...]]",
+}
 _WORDS = {
-    "sbatch": "script [arguments...]",
-    "srun": "program [arguments...]",
-    "salloc": "[command [arguments...]]",
+    "sbatch": "executable [args...]",
+    "srun": "executable [args...]",
+    "salloc": "[command [args...]]",
     "squeue": "",
     "scancel": "[job_id[_array_id][.step_id]...]",
     "sinfo": "",
@@ -23,7 +29,6 @@ _WORDS = {
     "scontrol": "command [arguments...]",
 }
 _PLUGIN = "value|an option of this site"
-_LAST = ("help", "usage", "version")
 _COLUMN = 30
 _WIDTH = 78
 
@@ -57,28 +62,23 @@ def _options(command: str, grammar: Optional[Grammar]) -> Sequence[Option]:
 
 
 def _long(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
-    yield f"Usage: {command} [OPTIONS...] {_WORDS[command]}".rstrip()
-    yield ""
-    yield "Options:"
-    for option in options:
-        if option.long == option.field and option.field not in _LAST:
-            yield from _entry(option, said)
-    yield ""
-    yield "Help options:"
-    for option in options:
-        if option.long in _LAST:
-            yield from _entry(option, said)
+    yield f"Usage: {command} {_FIRST.get(command) or '[OPTIONS...] ' + _WORDS[command]}".rstrip()
+    from shim.core.options.help_sections import sections
+
+    for title, names in sections(command, [option.field for option in options]):
+        yield ""
+        yield title
+        for option in options:
+            if option.long == option.field and option.field in names:
+                yield from _entry(option, said)
 
 
 def _entry(option: Option, said: Dict[str, str]) -> Iterator[str]:
-    """One option on a line; its text on the next line where the option is too long."""
+    """One option on a line; where it is too long for its column its text follows it at once."""
     value, _, what = said.get(option.field, _PLUGIN).rpartition("|")
     short = f"-{option.short}, " if option.short else "    "
     left = f"  {short}--{option.long}{_value(option, value)}"
-    if len(left) + 2 > _COLUMN:
-        yield left
-        left = ""
-    yield f"{left:<{_COLUMN}}{what}"
+    yield f"{left:<{_COLUMN - 1}} {what}"
 
 
 def _value(option: Option, value: str) -> str:
@@ -90,20 +90,23 @@ def _value(option: Option, value: str) -> str:
 def _brief(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
     start = f"Usage: {command} "
     line = start
-    for word in [*_spellings(options, said), *_WORDS[command].split()]:
+    for word in _spellings(options, said):
         if len(line) + len(word) > _WIDTH and line.strip():
             yield line.rstrip()
             line = " " * len(start)
         line += word + " "
     yield line.rstrip()
+    if _WORDS[command]:
+        yield " " * len(start) + _WORDS[command]
 
 
 def _spellings(options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
+    """``[-N count]``, ``[-H]``, ``[--mem=size]``, ``[--nice[=value]]``."""
     for option in options:
-        if option.long == option.field:
-            value = said.get(option.field, _PLUGIN).rpartition("|")[0]
-            yield (
-                f"[-{option.short}]"
-                if option.short and not option.arity
-                else f"[--{option.long}{_value(option, value)}]"
-            )
+        if option.long != option.field:
+            continue
+        value = said.get(option.field, _PLUGIN).rpartition("|")[0]
+        if option.short and option.arity != OPTIONAL:
+            yield f"[-{option.short}{f' {value}' if option.arity != FLAG else ''}]"
+        else:
+            yield f"[--{option.long}{_value(option, value)}]"

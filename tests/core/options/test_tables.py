@@ -108,6 +108,46 @@ def test_help_names_every_option(command: str) -> None:
             assert f"--{option.long}" in text
 
 
+@pytest.mark.parametrize(
+    "command, first, last",
+    [
+        ("sbatch", "[OPTIONS(0)...] [ : [OPTIONS(N)...]] script(0) [args(0)...]", "executable [args...]"),
+        (
+            "srun",
+            "[OPTIONS(0)... [executable(0) [args(0)...]]] [ : [OPTIONS(N)...]] executable(N) [args(N)...]",
+            "executable [args...]",
+        ),
+        ("salloc", "[OPTIONS(0)...] [ : [OPTIONS(N)]] [command(0) [args(0)...]]", "[command [args...]]"),
+    ],
+)
+def test_the_form_of_help_and_usage(command: str, first: str, last: str) -> None:
+    """First lines, titles, columns and ends as Slurm's."""
+    lines = usage.text_for(command, "help").splitlines()
+    assert lines[0] == f"Usage: {command} {first}"
+    assert [line for line in lines if line and not line.startswith((" ", "Usage"))] == [
+        "Parallel run options:",
+        "Constraint options:",
+        "Consumable resources related options:",
+        "Affinity/Multi-core options:",
+        "GPU scheduling options:",
+        "Help options:",
+        "Other options:",
+    ]
+    assert "  -N, --nodes=min[-max]       number of nodes" in lines
+    assert "      --gpus-per-node=[type:]count GPUs on each node" in lines
+    brief = usage.text_for(command, "usage").splitlines()
+    assert brief[-1].strip() == last
+    assert "[-N min[-max]]" in " ".join(brief)
+
+
+def test_help_tells_plugins_apart() -> None:
+    text = usage.text_for("sbatch", "help", Grammar(pyxis=True, plugins=(("turbo", 0, ""),)))
+    own, _, plugins = text.partition("Options provided by plugins:\n")
+    assert "--container=" in own
+    assert plugins.startswith("      --container-image=image ")
+    assert "      --turbo                 an option of this site\n" in plugins
+
+
 @pytest.mark.parametrize("command", SUBMIT + QUERY)
 def test_usage_and_version(command: str) -> None:
     assert usage.text_for(command, "version") == "slurm 22.05.8\n"
