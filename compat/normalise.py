@@ -46,7 +46,8 @@ TASK_ENDS = re.compile(r"(?:^srun: error: \S+: tasks? \d[\d,-]*: .*\n)+", re.MUL
 class Places:
     """What a target calls things: the case's work folder, the user, the home, the machine.
 
-    ``addresses``: the nodes are called 127.0.0.1 … because the machine allows no private names.
+    ``addresses``: the nodes are called 127.0.0.1 … because the machine allows no private names. ``pods``: inside a job they
+    are called slurm-7-0 …
     """
 
     folder: str
@@ -54,6 +55,7 @@ class Places:
     home: str
     host: str
     addresses: bool = False
+    pods: bool = False
 
 
 def clean(text: str, places: Places, rules: Iterable[tuple[re.Pattern[str], str]] = ()) -> str:
@@ -61,6 +63,8 @@ def clean(text: str, places: Places, rules: Iterable[tuple[re.Pattern[str], str]
     text = text.replace(places.folder, "<dir>")
     if places.addresses:
         text = _names_for_addresses(text)
+    if places.pods:
+        text = _names_for_pods(text)
     for pattern, replacement in COMMON:
         text = pattern.sub(replacement, text)
     if len(places.home) > 1:
@@ -127,6 +131,16 @@ def _names_for_addresses(text: str) -> str:
     text = re.sub(r"(?<![\d.])127\.0\.0\.(\d)(?=  )", r"node\1    ", text)
     text = re.sub(r"(?<![\d.])127\.0\.0\.(\d+)(?![\d.])", r"node\1", text)
     return re.sub(r"\bnode\d+(?:,node\d+)+\b", lambda match: _fold(match.group(0)), text)
+
+
+def _names_for_pods(text: str) -> str:
+    """node1 for slurm-700001-0 and so on: right for jobs that have the first nodes."""
+
+    def shifted(match: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda number: str(int(number.group(0)) + 1), match.group(1))
+
+    text = re.sub(r"\bslurm-(?:7\d{5}|<job\d+>)(?:-r\d+)?-(\[[\d,-]+\])", lambda match: f"node{shifted(match)}", text)
+    return re.sub(r"\bslurm-(?:7\d{5}|<job\d+>)(?:-r\d+)?-(\d+)\b", lambda match: f"node{shifted(match)}", text)
 
 
 def _fold(text: str) -> str:

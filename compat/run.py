@@ -23,9 +23,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from compat.case import EXPECTED, Case, CaseError, load
-from compat.cluster import packages, slurm
+from compat.cluster import k8s, packages, slurm
 from compat.record import compare, render
-from compat.targets import Local, RealSlurm, Target
+from compat.targets import Kubernetes, Local, RealSlurm, Target
 
 
 @dataclass
@@ -98,7 +98,7 @@ def show_matrix(columns: list[list[Result]]) -> None:
 def main(argv: list[str]) -> int:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(prog="run.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("verb", choices=("list", "record", "verify", "check", "matrix"))
+    parser.add_argument("verb", choices=("list", "record", "verify", "check", "matrix", "pods"))
     parser.add_argument("case", nargs="*")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--times", type=int, default=1)
@@ -109,7 +109,9 @@ def main(argv: list[str]) -> int:
             for case in cases:
                 print(f"{case.name:24} {case.title}")
             return 0
-        if options.verb != "check":
+        if options.verb == "pods":
+            k8s.main(["up"])
+        elif options.verb != "check":
             slurm.up()
     except (CaseError, slurm.ClusterError, packages.PackageError) as problem:
         print(f"run.py: {problem}", file=sys.stderr)
@@ -121,6 +123,8 @@ def main(argv: list[str]) -> int:
         targets.append(RealSlurm())
     if options.verb in ("check", "matrix"):
         targets.append(Local(options.workers))
+    if options.verb == "pods":
+        targets.append(Kubernetes(options.workers))
     columns = [run_all(cases, target) for target in targets]
     show_matrix(columns)
     return 0 if all(result.verdict in ("same", "known") for column in columns for result in column) else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
@@ -17,6 +18,7 @@ from typing import Protocol
 
 from compat.case import Case
 from compat.cluster import slurm, slurm_conf
+from compat.cluster.kubernetes import programs, settings
 from compat.cluster.processes import end_process, processes_with, wait_for
 from compat.normalise import Places, addresses_for_names
 from compat.record import Outcome, read_files, read_steps
@@ -47,6 +49,20 @@ nodes = "node[3-4]"
 max_time = "02:00:00"
 default_time = "00:30:00"
 """
+
+
+# The same shape, described: the test cluster's three nodes all show the whole machine.
+KUBERNETES_CONFIG = f"""\
+{SHAPE.replace("clusters.local", "clusters.pods").replace('"local"', '"kubernetes"')}
+kubeconfig = "{{kubeconfig}}"
+namespace = "{{namespace}}"
+image = "{settings.IMAGE_PYTHON}"
+mounts = [{{{{ path = "{{folder}}", host_path = "{{folder}}" }}}}]
+identity = "image"
+cpu_request = 1
+spread = false
+
+{CONFIG.replace(SHAPE, "").replace("clusters.local", "clusters.pods")}"""
 
 
 class Target(Protocol):
@@ -100,6 +116,34 @@ class Local:
         with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer), config) as environ:
             outcome, work = _run(case, Path(outer), environ, None)
         return outcome, Places(work, account.pw_name, account.pw_dir, _host(), self._addresses)
+
+
+class Kubernetes:
+    """The commands of this checkout on the real Kubernetes of cluster/k8s.py: a state folder for each case, one namespace."""
+
+    name = "kubernetes"
+
+    def __init__(self, workers: int = 4) -> None:
+        self.workers = workers
+        self._kubeconfig = os.environ.get("KUBECONFIG") or str(settings.KUBECONFIG)
+        self._namespace = f"shim-compat-{os.getpid()}"
+        self._kubectl("create", "namespace", self._namespace)
+        atexit.register(self._kubectl, "delete", "namespace", self._namespace, "--wait=false")
+
+    def _kubectl(self, *words: str) -> None:
+        subprocess.run(
+            [str(programs.find("kubectl")), "--kubeconfig", self._kubeconfig, *words],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def run(self, case: Case) -> tuple[Outcome, Places]:
+        account = pwd.getpwuid(os.geteuid())
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
+            config = KUBERNETES_CONFIG.format(kubeconfig=self._kubeconfig, namespace=self._namespace, folder=outer)
+            with local_session(Path(outer), config) as environ:
+                outcome, work = _run(case, Path(outer), environ, None)
+        return outcome, Places(work, account.pw_name, account.pw_dir, _host(), pods=True)
 
 
 @contextmanager
