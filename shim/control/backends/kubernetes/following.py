@@ -67,6 +67,11 @@ class Follower:
         self._end: dict[str, Any] | None = None
         self._task = asyncio.get_running_loop().create_task(self._work())
 
+    @property
+    def outputs_left(self) -> list[Output]:
+        """Those that have not come to their end."""
+        return list(self._outputs.values())
+
     def order(self, order: Order) -> None:
         """Passes an order on, now or when the leader is reached."""
         self._orders[order.number] = order

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.kubernetes import record
+from shim.control.backends.kubernetes import names, record
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.following import Follower
 from shim.control.backends.kubernetes.observed import PodView, look
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RETRY = 2.0  # seconds until the API server is asked again after an error
 _FINAL_WORDS = 3.0  # seconds in which a leader that has ended may still be heard over its stream
+_LOG_LIMIT = 64 * 1024 * 1024  # bytes
 _FAREWELL = 5.0  # seconds for a leader to end by itself once its end is known
 _CANCEL_PATIENCE = 10.0  # seconds in which a leader that runs should be reached before its run is ended without it
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
@@ -129,6 +130,9 @@ class Life:
                 pause = await self._look()
             except ApiError as error:
                 self._site.log("job %s: %s", self.run.job_id, error.message)
+            except Exception:
+                # An error of this program must not leave the job for ever as it is: it is looked at again.
+                self._site.log("job %s: an internal error", self.run.job_id, exc_info=True)
             if not self.over:
                 try:
                     async with asyncio.timeout(pause):
@@ -324,10 +328,18 @@ class Life:
             return RETRY
         if not self.started and lines[0]["kind"] == "started":
             self._begun()
+        await self._fetch_output(leader)
         for line in lines:
             self._observer.happened(self.run, line)
         self.over = True
         return None
+
+    async def _fetch_output(self, leader: PodView) -> None:
+        """What nobody fetched while the leader was there comes from the kubelet's log, both streams in one."""
+        left = self._follower.outputs_left if self._follower is not None else self._folder.outputs()
+        if left and leader.ended is not None:
+            text = await self._site.access.log(self._site.namespace, leader.name, names.CONTAINER, limit=_LOG_LIMIT)
+            left[0].add(text[left[0].taken() :])
 
     async def _lost(self, why: str) -> None:
         """Reports the loss once nothing of the run can write any more: what follows may run on the same files."""

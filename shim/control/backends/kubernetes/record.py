@@ -19,7 +19,9 @@ def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
         return []
     record = _record(ended.message)
     if record is not None:
-        return [*([record["started"]] if record.get("started") else []), *record.get("steps", ()), record["ended"]]
+        began = record.get("started")
+        begin = [{"kind": "started", "at": began}] if began else []
+        return [*begin, *(step for step in record.get("steps", ()) if isinstance(step, dict)), record["ended"]]
     if ended.reason == "OOMKilled":
         return [{"kind": "ended", "at": now, "state": states.OUT_OF_MEMORY, "status": 125, "reason": "OutOfMemory"}]
     if ended.reason == "DeadlineExceeded":
