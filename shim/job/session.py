@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from shim.job.loop import Loop, Timer
 
-ROLES = ("node", "srun", "controller")
+ROLES = ("node", "srun", "controller", "command")
 MOST_STRANGERS = 256  # connections whose ends have not shown that they know the key
 PATIENCE = 10.0  # seconds a peer has to show that it knows the key
 _NONCE = 16  # bytes

@@ -133,7 +133,7 @@ class Leader:
         self.add_peer(link, "node")
 
     def add_peer(self, link: Link, role: str) -> None:
-        """Somebody who knows the key: a "node", an "srun" or a "controller"."""
+        """Somebody who knows the key: a "node", an "srun", a "controller", or a "command" inside the job."""
         self._links.add(link)
         if role == "node":
             link.on_message = self._guarded(link, lambda message: self._node_first(link, message))
@@ -142,6 +142,9 @@ class Leader:
             link.on_message = self._guarded(link, lambda message: self.steps.srun_message(link, message))
             link.on_data = lambda _step, rank, _stream, data: self.steps.srun_data(link, rank, data)
             link.on_close = lambda _reason: self._srun_gone(link)
+        elif role == "command":
+            link.on_message = self._guarded(link, lambda message: self._command_message(link, message))
+            link.on_close = lambda _reason: self._links.discard(link)
         else:
             link.on_message = self._guarded(link, lambda message: self._controller_message(link, message))
             link.on_close = lambda _reason: self._controller_gone(link)
@@ -187,6 +190,18 @@ class Leader:
             self.output.message(link, message)
         else:
             raise ValueError(f"no such message of a controller: {do}")
+
+    def _command_message(self, link: Link, message: Message) -> None:
+        """A command inside the job (where it reaches no controller) asks about it, or wants something of it."""
+        do = message["do"]
+        if do == "show":
+            for line in self.journal.lines:
+                link.send({"do": "journal", "line": line})
+        elif do == "order":
+            obey(self, message["order"])
+        else:
+            raise ValueError(f"no such message of a command: {do}")
+        link.send({"do": "done"})
 
     # Nodes and the barrier
 

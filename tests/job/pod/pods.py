@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shim.control.backends.kubernetes.bundle import bundle, container_command
+from shim.core.model.cluster import Partition
 from shim.job.agent.journal import read_journal
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
@@ -46,6 +47,10 @@ class Pods:
         self.spec: RunSpec = spec.replace(
             job=spec.job.replace(shares=shares),
             nodes=tuple(RunNode(name=name, host=name) for name in names),
+            cluster=spec.cluster.replace(
+                nodes=tuple(node.replace(name=name) for node, name in zip(spec.cluster.nodes, names)),
+                partitions=(Partition(name="debug"),),
+            ),
             listen=f"tcp:{free_port()}",
             leader=f"{names[0]}.{DOMAIN}",
             barrier=60,

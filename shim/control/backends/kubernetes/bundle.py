@@ -1,6 +1,6 @@
 """The agent's code as one archive for a ConfigMap, and the command line of a container that runs it.
 
-The archive holds the packages core, job and commands (docs/pods.md), with byte code for this interpreter's version beside
+The archive holds the packages core, job, commands and inside (docs/pods.md), with byte code for this interpreter's version beside
 the sources: an image with the same Python starts 50 ms sooner, any other from 3.9 on compiles what it needs. The same
 sources and interpreter give the same bytes, so that all users of a version share one ConfigMap in a namespace.
 """
@@ -21,8 +21,10 @@ from shim.job.pod import places
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
 MOST = 900 * 1024  # bytes; a ConfigMap takes 1 MiB, and base64 is not counted
-_PACKAGES = ("shim/core", "shim/job", "shim/commands")
-_SINGLE = ("shim/__init__.py", "shim/dispatch.py", "shim/main.py")
+_PACKAGES = ("shim/core", "shim/job", "shim/commands", "shim/inside")
+# In a pod there is no controller: what commands ask of control is answered by this package, under control's name.
+_RENAMED = ("shim/inside/", "shim/control/")
+_SINGLE = ("shim/__init__.py", "shim/dispatch.py", "shim/main.py", "shim/control/index/query.py")
 _PRECOMPILED = ("shim/core", "shim/job")  # what an agent loads; commands come after the start
 _NOT_PRECOMPILED = ("shim/core/options", "shim/core/render", "shim/job/steps/")
 _BEGINNING = (1980, 1, 1, 0, 0, 0)  # the time of every file
@@ -102,7 +104,7 @@ def _archive(root: str) -> bytes:
         for name in sorted([*_SINGLE, *_sources(root)]):
             with open(os.path.join(root, name), "rb") as file:
                 source = file.read()
-            _add(archive, name, source)
+            _add(archive, name.replace(*_RENAMED), source)
             if name.startswith(_PRECOMPILED) and not name.startswith(_NOT_PRECOMPILED):
                 _add(archive, _cached(name), _byte_code(name, source))
     content = buffer.getvalue()

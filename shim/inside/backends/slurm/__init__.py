@@ -1,0 +1,1 @@
+"""A real Slurm is not there inside a pod."""

@@ -1,0 +1,1 @@
+"""The index, as commands inside a pod read it."""

@@ -1,0 +1,87 @@
+"""One job and its steps, asked for as if they were an index."""
+
+from __future__ import annotations
+
+from shim.control.index.query import JobQuery
+from shim.core.model import states
+
+from ..run import job_and_steps, spec
+from ..site import cluster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shim.core.model.cluster import Cluster
+    from shim.core.model.job import Job, Step
+
+
+class Reader:
+    """The methods of ``shim.control.index.reader.Reader`` that commands use."""
+
+    def __init__(self) -> None:
+        self._job, self._steps = job_and_steps()
+
+    def jobs(self, query: JobQuery) -> list[Job]:
+        """The job, if it fits."""
+        return [self._job] if _fits(self._job, query) else []
+
+    def job(self, cluster: str, job_id: int) -> Job | None:
+        """The job, if that is its id."""
+        return self._job if (cluster, job_id) == (self._job.cluster, self._job.job_id) else None
+
+    def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:
+        """The steps of this run."""
+        if not any(job.job_id == self._job.job_id for job in jobs):
+            return []
+        return [step for step in self._steps if not (running and step.state in states.TERMINAL)]
+
+    def steps_of(
+        self, jobs: Iterable[Job], *, running: bool = False, every_run: bool = False
+    ) -> list[tuple[Job, Step]]:
+        """The same with the job. Runs before this one are not known here."""
+        return [(self._job, step) for step in self.steps(jobs, running=running)]
+
+    def transitions(self, keys: Iterable[int]) -> dict[int, list[tuple[int, float, str]]]:
+        """What became of the job before is not known here."""
+        return {}
+
+    def last_job_id(self, first: int = 1, later: Sequence[int] = ()) -> int:
+        """The job's own: no other was given out here."""
+        return self._job.job_id
+
+    def cluster(self, name: str) -> Cluster | None:
+        """The cluster, if that is its name."""
+        return cluster(name) if name == spec().cluster.name else None
+
+    def active(self) -> bool:
+        """Always: the job that asks."""
+        return True
+
+    def generation(self) -> int:
+        """Nothing is ever behind."""
+        return 1
+
+
+def open_reader(path: str) -> Reader | None:
+    """The one reader."""
+    return Reader()
+
+
+def _fits(job: Job, query: JobQuery) -> bool:
+    """The conditions of ``query.where``."""
+    ended = job.state in states.TERMINAL
+    if query.active:
+        if ended:
+            return False
+    elif query.ended_since is not None and ended and job.end_time < query.ended_since:
+        return False
+    return (
+        (not query.cluster or query.cluster == job.cluster)
+        and (not query.clusters or job.cluster in query.clusters)
+        and (not query.job_ids or job.job_id in query.job_ids or job.array_job_id in query.job_ids)
+        and (not query.states or job.state in query.states)
+        and (not query.users or job.uid in query.users)
+        and (not query.names or job.name in query.names)
+        and (not query.partitions or job.partition in query.partitions)
+    )
