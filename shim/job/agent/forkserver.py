@@ -2,14 +2,16 @@
 
 It is started with one end of a socket pair as descriptor 0. A request is a 4-byte big-endian length and JSON
 ``{"run_dir": path, "index": number}``; the answer, framed alike, is ``{"pid": number}`` or ``{"error": text}``. With the length of a
-request a descriptor may be passed (SCM_RIGHTS): a leader's connection to whoever asks. It ends when the other end is closed, and at
-once on TERM; agents go on. Standard library only, meant for ``python -I -S``.
+request a descriptor may be passed (SCM_RIGHTS): a leader's connection to whoever asks. A request may name a ``place`` (a text): its
+agent is kept when its run is over, and given the next request for the same place (``spares``). It ends when the other end is
+closed, and at once on TERM; agents go on. Standard library only, meant for ``python -I -S``.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import select
 import sys
 from _struct import Struct
 
@@ -24,21 +26,19 @@ import resource  # noqa: F401
 
 from shim.core.jsonlite import dumps, loads
 from shim.job.agent import leader_herald, libc
-from shim.job.agent import main as agent_main
+from shim.job.agent.life import be_agent
+from shim.job.agent.spares import Spares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, NoReturn
+    from typing import Any
 else:
     import _signal
 
 _LENGTH = Struct(">I")
 _MAX_REQUEST = 1024 * 1024
-
-
 _PASSED = 4  # bytes of a descriptor that is passed
-_MOST_DESCRIPTORS = 4096  # the fork server itself has a handful
 
 
 def serve(socket: int) -> None:
@@ -56,60 +56,68 @@ def serve(socket: int) -> None:
     gc.freeze()
     bell = leader_herald.begin()
     connection = _socket.socket(fileno=socket)
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    spares = Spares(poll)
     while True:
-        request, line = _receive(connection)
-        if request is None:
-            return
-        answer = dumps(_answer(request, bell, line)).encode("ascii")
-        if line is not None:
-            os.close(line)
-        try:
-            _write_all(socket, _LENGTH.pack(len(answer)) + answer)
-        except (BrokenPipeError, ConnectionResetError):
-            return
+        for ready, _events in poll.poll(spares.pause()):
+            if ready != socket:
+                spares.hear(ready)
+            elif not _serve_one(connection, bell, spares):
+                return
 
 
-def _answer(request: bytes, bell: int, line: int | None) -> dict[str, Any]:
+def _serve_one(connection: _socket.socket, bell: int, spares: Spares) -> bool:
+    """Take a request and answer it; False at the end."""
+    request, line = _receive(connection)
+    if request is None:
+        return False
+    answer = dumps(_answer(request, bell, line, spares)).encode("ascii")
+    if line is not None:
+        os.close(line)
+    try:
+        connection.sendall(_LENGTH.pack(len(answer)) + answer)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
+
+
+def _answer(request: bytes, bell: int, line: int | None, spares: Spares) -> dict[str, Any]:
     try:
         wanted = loads(request)
-        run_dir, index = wanted["run_dir"], wanted["index"]
-    except (ValueError, TypeError, KeyError):
+        run_dir, index, place = wanted["run_dir"], wanted["index"], wanted.get("place", "")
+    except (ValueError, TypeError, KeyError, AttributeError):
         return {"error": "not a request"}
-    if not isinstance(run_dir, str) or not isinstance(index, int):
+    if not isinstance(run_dir, str) or not isinstance(index, int) or not isinstance(place, str):
         return {"error": "not a request"}
+    pid = spares.give(place, request, line) if place else None
+    if pid is not None:
+        return {"pid": pid}
     try:
-        pid = os.fork()
+        return {"pid": _fork(run_dir, index, bell, line, place, spares)}
     except OSError as error:
         return {"error": f"fork: {error.strerror}"}
-    if pid == 0:
-        _be_agent(run_dir, index, *((bell, line) if index == 0 else (None, None)))
-    return {"pid": pid}
 
 
-def _be_agent(run_dir: str, index: int, bell: int | None, line: int | None) -> NoReturn:
-    """In the child: an own session, nothing inherited but the memory (a leader: the herald's bell, its connection), then the agent."""
-    code = 70  # as sysexits' EX_SOFTWARE: an error of ours
+def _fork(run_dir: str, index: int, bell: int, line: int | None, place: str, spares: Spares) -> int:
+    """A new agent's pid; one of a ``place`` is kept, if there is room. OSError."""
+    if not place or not spares.room:
+        pid = os.fork()
+        if pid == 0:
+            be_agent(run_dir, index, None if index else bell, line, None)
+        return pid
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
-        os.setsid()
-        for number in (_signal.SIGCHLD, _signal.SIGINT, _signal.SIGHUP):
-            _signal.signal(number, _signal.SIG_DFL)
-        null = os.open(os.devnull, os.O_RDWR)
-        for target in (0, 1, 2):
-            os.dup2(null, target)
-        first = 3
-        for kept in sorted(fd for fd in (bell, line) if fd is not None):
-            os.closerange(first, kept)
-            first = kept + 1
-        os.closerange(first, _MOST_DESCRIPTORS)
-        os.chdir("/")
-        code = agent_main.run(run_dir, index, bell, line)
-    except BaseException:
-        # The last line of defence: an agent has nobody to print to.
-        import traceback  # dear, and every agent would have it in its memory
-
-        agent_main.log(run_dir, index, traceback.format_exc())
+        pid = os.fork()
+        if pid == 0:
+            be_agent(run_dir, index, bell, line, theirs.fileno())
+    except OSError:
+        ours.close()
+        raise
     finally:
-        os._exit(code)
+        theirs.close()
+    spares.add(place, pid, ours)
+    return pid
 
 
 def _receive(connection: _socket.socket) -> tuple[bytes | None, int | None]:
@@ -142,11 +150,6 @@ def _read_exactly(connection: _socket.socket, size: int) -> bytes | None:
             return None
         data += piece
     return data
-
-
-def _write_all(socket: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(socket, data) :]
 
 
 if __name__ == "__main__":

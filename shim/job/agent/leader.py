@@ -102,6 +102,8 @@ class Leader:
         nothing is done.
         """
         if self.journal.lines:
+            if line is not None:
+                os.close(line)
             self._loop.call_soon(self.on_done)
             return
         word, _, port = self.spec.listen.partition(":")
@@ -124,6 +126,7 @@ class Leader:
             self._listener.close()
         for link in self._links:
             link.finish()
+            link.close()
         self.record.close()
         if self._herald is not None:
             self._herald.close()

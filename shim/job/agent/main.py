@@ -1,4 +1,4 @@
-"""One agent: its lock, its place (namespaces), its parts, its end.
+"""One run of an agent: its lock, its place (namespaces), its parts, its end.
 
 The lock is what makes starting an agent twice harmless, and what tells everybody else that it lives. A leader that ends leaves
 with 0, and so does a node that the leader has stopped; an agent ended by TERM ends its tasks first and leaves with 143.
@@ -14,13 +14,12 @@ from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL
 from shim.job import rawfile
 from shim.job.address import read_address
-from shim.job.agent import isolation
 from shim.job.agent.cleaning import Belongings, kill_marked, send
 from shim.job.agent.leader import Leader
 from shim.job.agent.leader_herald import Herald, begin
 from shim.job.agent.leader_outcome import ended_by
-from shim.job.agent.libc import become_subreaper
 from shim.job.agent.node import Node
+from shim.job.agent.place import Place
 from shim.job.link import SessionLink, local_pair
 from shim.job.loop import Loop
 from shim.job.session import open_session
@@ -40,14 +39,16 @@ LOCK_PATIENCE = 0.3  # seconds: who looks whether an agent lives holds its lock 
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between attempts to reach the leader; then the last of them again
 
 
-def run(run_dir: str, index: int, bell: int | None = None, line: int | None = None) -> int:
+def run(run_dir: str, index: int, bell: int | None = None, line: int | None = None, place: Place | None = None) -> int:
     """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done.
 
     ``bell``: of a herald that is there; without one a leader with news makes its own. ``line``: a leader's connection to the controller
-    that asked for it.
+    that asked for it. ``place``: of a process that goes on after this run.
     """
     lock = take_lock(run_dir, index, LOCK_PATIENCE)
     if lock is None:
+        if line is not None:
+            os.close(line)
         return 0
     try:
         spec = RunSpec.from_dict(loads(rawfile.read(os.path.join(run_dir, "spec.json"))))
@@ -55,13 +56,16 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
         herald = None
         if index == 0 and spec.news:
             # Before the agent adopts processes and changes its view: what the herald starts is not the job's.
-            herald = Herald(begin() if bell is None else bell, spec.news)
-        subreaper = become_subreaper()
-        if spec.isolate == "namespaces":
-            _isolate(spec, index, run_dir)
+            herald = Herald(begin() if bell is None else os.dup(bell), spec.news)
+        place = place or Place()
+        try:
+            place.take(spec, index)
+        except OSError as error:
+            # It worked when the backend tried it. The job runs, its nodes' names may not resolve.
+            log(run_dir, index, f"no namespaces: {error}")
         if index == 0:
-            return LeadingAgent(spec, index, run_dir, key, subreaper, herald, line).run()
-        return Agent(spec, index, run_dir, key, subreaper).run()
+            return LeadingAgent(spec, index, run_dir, key, place.subreaper, herald, line).run()
+        return Agent(spec, index, run_dir, key, place.subreaper).run()
     finally:
         os.close(lock)
 
@@ -96,14 +100,6 @@ def log(run_dir: str, index: int, text: str) -> None:
             file.write(text + "\n")
     except OSError:
         return  # a full disk, or the folder is gone: nowhere to say it
-
-
-def _isolate(spec: RunSpec, index: int, run_dir: str) -> None:
-    try:
-        isolation.enter(spec.private, spec.nodes[index].name)
-    except OSError as error:
-        # It worked when the backend tried it. The job runs, its nodes' names may not resolve.
-        log(run_dir, index, f"no namespaces: {error}")
 
 
 class Agent:

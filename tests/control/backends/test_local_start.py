@@ -26,7 +26,7 @@ SPEC = RunSpec(
 class Spawner:
     """Starts the first agent only."""
 
-    async def spawn(self, run_dir: str, index: int, line: socket.socket | None = None) -> int:
+    async def spawn(self, run_dir: str, index: int, place: str, line: socket.socket | None = None) -> int:
         if index:
             raise BackendError("no agent could be started: out of processes", transient=True)
         return 4711

@@ -33,14 +33,14 @@ BOOT = (
 )
 # The same with everything loaded first and something done between: this user may not be able to read the interpreter.
 BOOT_AFTER = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import ctypes, os, socket; from shim.job.agent import forkserver, libc, main\n"
+    "import sys; sys.path.insert(0, sys.argv[1]); import ctypes, os, socket; from shim.job.agent import forkserver, libc, place\n"
     "%s\n"
     "forkserver.serve(0)"
 )
 NOBODY = 65534
 # Dumpable again, as every program is that was executed as that user: /proc/self is its own.
 AS_NOBODY = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); libc._call('prctl', 4, 1, 0, 0, 0)"
-NO_SUBREAPER = "main.become_subreaper = lambda: False"
+NO_SUBREAPER = "place.become_subreaper = lambda: False"
 
 
 class ForkServer:

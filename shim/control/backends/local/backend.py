@@ -73,8 +73,9 @@ class LocalBackend:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                for index in range(len(spec.nodes)):
-                    await self._spawner.spawn(runs.folder(run), index, None if index else theirs)
+                for index, node in enumerate(spec.nodes):
+                    place = f"{spec.isolate} {node.name}"
+                    await self._spawner.spawn(runs.folder(run), index, place, None if index else theirs)
             except BackendError:
                 ours.close()
                 if new:

@@ -1,7 +1,7 @@
 """The fork server as the controller sees it: started when first needed, started again when it is gone.
 
-It forks agents that outlive it and the controller; all it is asked is ``{"run_dir", "index"}``, all it answers ``{"pid"}``. A leader is
-given its end of a connection right away: nobody need wait until it listens.
+It forks agents that outlive it and the controller; all it is asked is ``{"run_dir", "index", "place"}``, all it answers ``{"pid"}``.
+A leader is given its end of a connection right away: nobody need wait until it listens.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ class Spawner:
         self._socket: socket.socket
         self._turn = asyncio.Lock()
 
-    async def spawn(self, run_dir: str, index: int, line: socket.socket | None = None) -> int:
+    async def spawn(self, run_dir: str, index: int, place: str, line: socket.socket | None = None) -> int:
         """Starts agent ``index`` of the run in ``run_dir``; its pid. Raises BackendError (transient) if that fails.
 
-        ``line``: what the agent is given as its connection to the controller; it stays the caller's to close.
+        ``place``: a name for where the agent puts itself; one that is there after an earlier run may be used. ``line``: what the agent
+        is given as its connection to the controller; it stays the caller's to close.
         """
         async with self._turn:
             for last in (False, True):
                 try:
                     if self._writer is None:
                         await self._start()
-                    answer = await self._ask({"run_dir": run_dir, "index": index}, line)
+                    answer = await self._ask({"run_dir": run_dir, "index": index, "place": place}, line)
                     return int(answer["pid"])
                 except (OSError, EOFError, KeyError, ValueError) as problem:
                     # A fork server that was killed between two requests is replaced once. The agent's own lock makes a

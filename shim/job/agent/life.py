@@ -1,0 +1,82 @@
+"""An agent's process, from the fork on: a session of its own, its first run, and those that follow on the same place.
+
+The fork server keeps it between two runs (``spares``). A run that failed, or that left its place otherwise than it found it, was the
+last one: what is left then goes with the process, or is not its own.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+
+from shim.core.jsonlite import loads
+from shim.job.agent import main as agent_main
+from shim.job.agent.place import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import NoReturn
+else:
+    import _signal
+
+_MOST_DESCRIPTORS = 4096  # the fork server itself has a handful
+_MOST_REQUEST = 64 * 1024
+_PASSED = 4  # bytes of a descriptor that is passed
+
+
+def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, control: int | None) -> NoReturn:
+    """In the child: nothing inherited but the memory, the herald's ``bell`` (for leaders), a leader's connection, and the end of
+    ``control`` by which the fork server has more for it to do (None: this run is the only one).
+    """
+    code = 70  # as sysexits' EX_SOFTWARE: an error of ours
+    try:
+        os.setsid()
+        for number in (_signal.SIGCHLD, _signal.SIGINT, _signal.SIGHUP):
+            _signal.signal(number, _signal.SIG_DFL)
+        _keep_only(bell, line, control)
+        os.chdir("/")
+        place = Place()
+        code = agent_main.run(run_dir, index, bell, line, place)
+        if control is not None:
+            fork_server = _socket.socket(fileno=control)
+            while code == 0 and place.untouched():
+                run_dir, index, line = _next(fork_server)
+                if not run_dir:
+                    break
+                code = agent_main.run(run_dir, index, bell, line, place)
+    except BaseException:
+        # The last line of defence: an agent has nobody to print to.
+        import traceback  # dear, and every agent would have it in its memory
+
+        agent_main.log(run_dir, index, traceback.format_exc())
+    finally:
+        os._exit(code)
+
+
+def _keep_only(*kept: int | None) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for target in (0, 1, 2):
+        os.dup2(null, target)
+    first = 3
+    for fd in sorted(fd for fd in kept if fd is not None):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, _MOST_DESCRIPTORS)
+
+
+def _next(fork_server: _socket.socket) -> tuple[str, int, int | None]:
+    """Says that this agent is free, and waits: run folder, index and connection of its next run; no folder when there is none."""
+    try:
+        fork_server.send(b"\0")
+        request, passed, _flags, _address = fork_server.recvmsg(
+            _MOST_REQUEST, _socket.CMSG_LEN(_PASSED), _socket.MSG_CMSG_CLOEXEC
+        )
+    except OSError:
+        return "", 0, None  # the fork server was killed
+    if not request:
+        return "", 0, None
+    wanted = loads(request)
+    lines = b"".join(data for _level, _kind, data in passed)
+    return wanted["run_dir"], wanted["index"], int.from_bytes(lines, sys.byteorder) if lines else None
