@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.options.grammar import DEFAULT
 
 from .run import spec
 
@@ -38,9 +37,9 @@ def backend(names: str | None = None) -> str:
     return "kubernetes"
 
 
-def grammar() -> Grammar:
-    """The options of the commands, where the job's environment does not carry the submitting machine's."""
-    return DEFAULT
+def grammar() -> Grammar | None:
+    """No options of its own, where the job's environment does not carry the submitting machine's."""
+    return None
 
 
 def unknown(name: str, default: Cluster) -> ShimError:
