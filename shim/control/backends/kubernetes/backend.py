@@ -162,8 +162,9 @@ class KubernetesBackend:
             return
         folder = TicketFolder(run)
         found = folder.load()
-        if found is not None and found.withdrawn:
-            await self._sweep(run)
+        if found is not None and found.verdict is not None:
+            await self._live(run, folder, 0)  # what was decided about it is carried out first
+            return
         self._check_predecessors(run)
         try:
             await self._make(spec, run, folder, environment, script, spool)

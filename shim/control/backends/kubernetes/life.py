@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RETRY = 2.0  # seconds until the API server is asked again after an error
 _FINAL_WORDS = 3.0  # seconds in which a leader that has ended may still be heard over its stream
 _LOG_LIMIT = 64 * 1024 * 1024  # bytes
+_GIVE_UP = 0  # the number of our own order: the index's begin at 1
 _FAREWELL = 5.0  # seconds for a leader to end by itself once its end is known
 _CANCEL_PATIENCE = 10.0  # seconds in which a leader that runs should be reached before its run is ended without it
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
@@ -142,6 +143,10 @@ class Life:
 
     async def _look(self) -> float | None:
         """Looks at everything once; seconds until time alone may change something (None: never)."""
+        ticket = self._folder.ticket
+        if ticket is not None and ticket.verdict is not None:
+            await self._close(ticket.verdict)
+            return None
         views = self.views()
         leader = self._leader(views)
         if leader is not None and leader.ended is not None:
@@ -220,7 +225,7 @@ class Life:
     async def _look_starting(self, views: list[PodView]) -> float | None:
         died = next((view for view in views if view.ended is not None), None)
         if died is not None:
-            await self._not_complete(died)
+            await self._not_complete(views, died)
             return RETRY
         unbound = [view for view in views if not view.node]
         missing = self._nodes - len(views)
@@ -264,37 +269,48 @@ class Life:
             await objects.tear(self.run)  # pods that are not there yet cannot begin without it
             if len(self.views()) == self._nodes:
                 return
-        ticket = self._folder.load()
-        if ticket is not None:
-            self._folder.save(ticket.replace(withdrawn=True))
-        await self._withdraw(why)
-
-    async def _withdraw(self, why: str) -> None:
-        await self._clear()
-        self.over = True
-        self._folder.remove()
-        self._observer.withdrawn(self.run, why)
+        await self._close({"kind": "withdrawn", "reason": why})
 
     async def _boot_failed(self, views: list[PodView], stuck: PodView | None) -> None:
         reason = stuck.obstacle if stuck is not None else "the pods did not start in time"
-        await self._clear()
-        self._told = ("", "")
-        self._tell_reason("JobLaunchFailure", f"{reason}: {stuck.detail}" if stuck is not None else reason)
-        self._tell_end(states.BOOT_FAIL, "JobLaunchFailure")
+        await self._give_up(views, f"{reason}: {stuck.detail}" if stuck is not None else reason)
 
-    async def _not_complete(self, died: PodView) -> None:
-        """A pod ended before the start: the gang will never be complete."""
+    async def _not_complete(self, views: list[PodView], died: PodView) -> None:
+        """A pod ended before the start, as far as is known here."""
         assert died.ended is not None
-        lines = record.lines(died, self._site.now())
+        if died.ended.code == 0:
+            return  # the leader let it go: its end is about to be seen
+        text = " ".join((died.ended.message or died.ended.reason or f"exit code {died.ended.code}").split())
+        await self._give_up(views, f"pod {died.name}: {text[:400]}")
+
+    async def _give_up(self, views: list[PodView], why: str) -> None:
+        """The gang will never be complete. A leader that runs must say so itself: only it knows that it has not started."""
+        self._tell_reason("JobLaunchFailure", why)
+        leader = self._leader(views)
+        if leader is not None and leader.running:
+            if _GIVE_UP not in self._orders:
+                self.order(Order(number=_GIVE_UP, kind="end", state=states.BOOT_FAIL, why=why))
+            return
+        if leader is not None and leader.ended is not None:
+            return  # its record decides
+        await self._close({"kind": "ended", "state": states.BOOT_FAIL, "status": 0, "reason": "JobLaunchFailure"})
+
+    async def _close(self, verdict: dict[str, Any]) -> None:
+        """Ends the run as ``verdict`` says, when nothing of it can do anything any more. Goes on after a restart."""
+        ticket = self._folder.load()
+        if ticket is not None and ticket.verdict is None:
+            self._folder.save(ticket.replace(verdict={"at": self._site.now(), **verdict}))
         await self._clear()
-        if died.ended.code == record.NO_PYTHON or not died.ended.code:
-            for line in lines or [{"kind": "ended", "at": self._site.now(), "state": states.BOOT_FAIL, "status": 0}]:
-                self._observer.happened(self.run, line)
-            self.over = True
+        self._tell_verdict(verdict)
+
+    def _tell_verdict(self, verdict: dict[str, Any]) -> None:
+        self.over = True
+        if verdict["kind"] == "withdrawn":
+            self._observer.withdrawn(self.run, str(verdict.get("reason") or ""))
+        elif verdict["kind"] == "lost":
+            self._observer.lost(self.run, str(verdict.get("reason") or ""))
         else:
-            self.over = True
-            self._folder.remove()
-            self._observer.withdrawn(self.run, f"pod {died.name} ended before the start: {died.ended.reason}")
+            self._observer.happened(self.run, {"at": self._site.now(), **verdict})
 
     # While it runs
 
@@ -342,21 +358,16 @@ class Life:
             left[0].add(text[left[0].taken() :])
 
     async def _lost(self, why: str) -> None:
-        """Reports the loss once nothing of the run can write any more: what follows may run on the same files."""
-        await self._clear()
-        self.over = True
-        self._observer.lost(self.run, why)
+        """Reported once nothing of the run can write any more: what follows may run on the same files."""
+        await self._close({"kind": "lost", "reason": why})
 
     async def _gone(self, views: list[PodView]) -> None:
         """Somebody deleted the Job."""
         if self.started or any(view.running for view in views):
             await self._lost("its Job was deleted")
         else:
-            await self._withdraw_or_end()
-
-    async def _withdraw_or_end(self) -> None:
-        await self._clear()
-        self._tell_end(states.FAILED, "JobLaunchFailure")
+            self._tell_reason("JobLaunchFailure", "its Job was deleted")
+            await self._close({"kind": "ended", "state": states.FAILED, "status": 0, "reason": "JobLaunchFailure"})
 
     async def _end_ordered(self, leader: PodView | None) -> float | None:
         """An end is wanted. The leader sees to it; without one it is done from here."""
@@ -368,17 +379,10 @@ class Life:
             and (follower is None or follower.connected or waits < _CANCEL_PATIENCE)
         ):
             return None if follower is not None and follower.connected else _CANCEL_PATIENCE
-        await self._clear()
         order = next(order for order in self._orders.values() if order.kind == "end" and order.step is None)
-        self._tell_end(order.state or states.CANCELLED, "", order.uid)
+        verdict = {"kind": "ended", "state": order.state or states.CANCELLED, "status": 0, "reason": ""}
+        await self._close(verdict if order.uid is None else {**verdict, "uid": order.uid})
         return None
-
-    def _tell_end(self, state: str, reason: str, uid: int | None = None) -> None:
-        line: dict[str, Any] = {"kind": "ended", "at": self._site.now(), "state": state, "status": 0, "reason": reason}
-        if uid is not None:
-            line["uid"] = uid
-        self.over = True
-        self._observer.happened(self.run, line)
 
     async def _clear(self) -> None:
         """Removes the run's objects; returns when no pod of it can do anything any more."""

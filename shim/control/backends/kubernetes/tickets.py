@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import uuid
+from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
@@ -21,7 +22,8 @@ _FILE = "ticket"
 class Ticket(Value):
     """``submission`` names this attempt to start the run.
 
-    ``made``: its Job exists or has existed; ``withdrawn``: the attempt is being taken back; ``torn``: the run began.
+    ``made``: its Job exists or has existed; ``torn``: the run began. ``verdict``: what its end is, as a journal line, once that is
+    decided here: its objects are being removed, and it is told afterwards.
     """
 
     submission: str
@@ -29,7 +31,7 @@ class Ticket(Value):
     nodes: int = 1
     pinned: bool = False  # it may run on just as many nodes as it needs
     made: bool = False
-    withdrawn: bool = False
+    verdict: dict[str, Any] | None = None
     torn: bool = False
     outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
 
