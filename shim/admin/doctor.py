@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
+from shim.admin import doctor_slurm
 from shim.control import paths, site
 from shim.core import hostlist
 from shim.core.errors import ShimError
@@ -33,11 +34,19 @@ def _findings() -> Iterator[tuple[str, str]]:
     except ShimError as problem:
         yield BAD, f"configuration: {problem}"
         return
-    for cluster in clusters:
+    real = [cluster for cluster in clusters if cluster.backend == "slurm"]
+    for cluster in real:
+        yield from doctor_slurm.findings(cluster)
+    if not real:
+        yield from doctor_slurm.unused()
+    ours = [cluster for cluster in clusters if cluster.backend != "slurm"]
+    for cluster in ours:
         names = hostlist.fold([node.name for node in cluster.nodes])
         yield GOOD, f"cluster {cluster.name} ({cluster.backend}): {len(cluster.nodes)} nodes {names}"
     yield _index()
-    yield _names(clusters[0].settings.get("isolation"))
+    for cluster in ours:
+        if cluster.backend == "local":
+            yield _names(cluster.settings.get("isolation"))
     yield _controller()
     yield from _commands()
 

@@ -54,7 +54,7 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
     text, path = None, None
     if not any(option.field == "wrap" for option, _ in found):
         path = _path(words[0]) if words else None
-        data = _bytes(path) if path else _standard_input() if stdin and not words else None
+        data = bytes_of(path) if path else standard_input() if stdin and not words else None
         text = script.text_of(data) if data is not None else None
     return settle(context, found, os.environ, text, words[0] if words else "stdin"), words, path
 
@@ -80,24 +80,35 @@ def _path(name: str) -> str | None:
     return None
 
 
-def _bytes(path: str) -> bytes:
+def bytes_of(path: str) -> bytes:
+    """The script in the file; empty where that cannot be read, which the command that gets it will say.
+
+    Of a pipe (``sbatch <(…)``) too: what is read here would be gone.
+    """
+    if not os.path.isfile(path):
+        return b""
     try:
         with open(path, "rb") as file:
             return file.read()
     except OSError:
-        return b""  # the command that gets it will say so
+        return b""
 
 
-def _standard_input() -> bytes:
+def standard_input() -> bytes:
     """All of standard input. It is put back: whoever reads it next reads all of it again."""
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    put_back(data)
+    return data
+
+
+def put_back(data: bytes) -> None:
+    """Makes ``data`` the whole of standard input."""
     kept = os.memfd_create("script", os.MFD_CLOEXEC)
     with open(kept, "wb") as file:
         file.write(data)
         file.flush()
         file.seek(0)
         os.dup2(kept, 0, inheritable=True)
-    return data
 
 
 def _read(path: str) -> str:

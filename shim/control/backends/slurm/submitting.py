@@ -32,6 +32,12 @@ def run(call: Call, route: Route) -> NoReturn:
         os.fstat(1)
     except OSError:
         become(call)  # nobody listens to its answer
+    argv = call.argv[1:]
+    prepared = None
+    if route.place.skypilot:
+        from shim.control.backends.slurm import skypilot
+
+        prepared = skypilot.Prepared(call, route.place)
     reading, writing = _pipe()
     relay = _Relay()
     child = os.posix_spawn(
@@ -43,7 +49,7 @@ def run(call: Call, route: Route) -> NoReturn:
     )
     os.close(writing)
     relay.to(child)
-    answer = _Answer(call, route)
+    answer = _Answer(argv, route)
     told = True
     while True:
         data = os.read(reading, 65536)
@@ -52,6 +58,8 @@ def run(call: Call, route: Route) -> NoReturn:
         told = told and _put(data)
         answer.add(data)
     _pid, status = os.waitpid(child, 0)
+    if prepared is not None:
+        prepared.over()
     if status == 0:
         answer.silent()
     end(status if told else _signal.SIGPIPE)
@@ -60,11 +68,11 @@ def run(call: Call, route: Route) -> NoReturn:
 class _Answer:
     """What sbatch said so far: "Submitted batch job 12 on cluster c", or with --parsable "12;c"."""
 
-    def __init__(self, call: Call, route: Route) -> None:
+    def __init__(self, argv: list[str], route: Route) -> None:
         self._route = route
         self._text = b""
         self._recorded = False
-        self._submission = Submission("sbatch", call.argv[1:])  # read while sbatch talks to its controller
+        self._submission = Submission("sbatch", argv)  # read while sbatch talks to its controller
 
     def add(self, data: bytes) -> None:
         """Takes in what was read; records the job once its id is there."""

@@ -299,11 +299,15 @@ def test_signals_to_sbatch_wait(number: signal.Signals) -> None:
     assert ended(through()) == ended(DIRECT)
 
 
+def configure(folder: Path, text: str) -> None:
+    """Writes the user's configuration."""
+    path = folder / "config" / "shim" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
 def test_in_a_job_of_it_our_commands_are_its(tmp_path: Path) -> None:
-    (tmp_path / "config" / "shim").mkdir(parents=True)
-    (tmp_path / "config" / "shim" / "config.toml").write_text(
-        'default = "local"\n[clusters.local]\n[clusters.hpc]\nbackend = "slurm"\n'
-    )
+    configure(tmp_path, 'default = "local"\n[clusters.local]\n[clusters.hpc]\nbackend = "slurm"\n')
     script = tmp_path / "job.sh"
     script.write_text(
         f"#!/bin/bash\nexport PATH={through()}\nsrun -n1 hostname | wc -l\nsqueue -h -j $SLURM_JOB_ID -o %j\n"
@@ -315,3 +319,19 @@ def test_in_a_job_of_it_our_commands_are_its(tmp_path: Path) -> None:
     )
     text = wait_until(lambda: out.read_text() if out.exists() else "", "the job's output")
     assert text == f"1\n{NAME}\nnode1\nRUNNING\nRUNNING\n"
+
+
+@pytest.mark.parametrize("shell", ["/bin/bash", "/bin/sh"])
+def test_skypilot_variables_in_the_batch_step_and_in_tasks(tmp_path: Path, shell: str) -> None:
+    configure(tmp_path, '[clusters.hpc]\nbackend = "slurm"\nskypilot_env = true\n')
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!{shell}\n#SBATCH -N2 -n2 --gpus-per-node=1\n"
+        'echo "$SKYPILOT_NODE_RANK $SKYPILOT_NUM_NODES $SKYPILOT_NUM_GPUS_PER_NODE" $SKYPILOT_NODE_IPS\n'
+        "srun sh -c 'echo $SKYPILOT_NODE_RANK $SLURM_NODEID' | sort\nexit 5\n"
+    )
+    done = subprocess.run([OURS / "sbatch", "-J", NAME, "-o", "out.txt", "--wait", script], timeout=120, check=False)
+    assert done.returncode == 5
+    first, *ranks = (tmp_path / "out.txt").read_text().splitlines()
+    assert re.match(r"0 2 1 \S+ \S+$", first)
+    assert ranks == ["0 0", "1 1"]

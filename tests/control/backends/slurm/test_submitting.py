@@ -66,6 +66,13 @@ def test_a_script_on_standard_input_is_the_real_commands(there: Site) -> None:
     assert there.run("sbatch", stdin=b"#!/bin/sh\n" + b"#" * 1000000).stdout.strip() == b"1000010"
 
 
+def test_a_script_from_a_pipe_is_the_real_commands(there: Site) -> None:
+    there.script(there.real / "sbatch", '#!/bin/sh\nsleep 0.2\nwc -c < "$1"\n')
+    line = "sbatch <(printf '#!/bin/sh\\ntrue\\n') | tr -d ' '"
+    done = subprocess.run(["bash", "-c", line], env=there.environ, cwd=there.folder, capture_output=True, timeout=60)
+    assert done.stdout == b"15\n"
+
+
 def test_with_several_clusters_a_script_on_standard_input_is_read_twice(there: Site) -> None:
     there.configure('[clusters.local]\n[clusters.hpc]\nbackend = "slurm"\n[clusters.hpc.partitions.big]\n')
     there.script(there.real / "sbatch", "#!/bin/sh\ncat >&2\necho Submitted batch job 1\n")

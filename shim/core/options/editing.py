@@ -1,4 +1,4 @@
-"""A command line without one of its options, every other word as it was."""
+"""A command line with one of its options changed or taken out, every other word as it was."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from shim.core.options.grammar import VERSIONS, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator, List, Optional, Sequence
+    from typing import Callable, Iterator, List, Optional, Sequence
 
+    from shim.core.options.getopt import Found
     from shim.core.options.option import Table
+
+    Edit = Callable[[List[Found], Sequence[str]], Sequence[str]]  # of the words of one option
 
 _CLUSTERS = ("clusters", "cluster")
 _SUBMITTING = ("sbatch", "srun", "salloc")
@@ -19,8 +22,28 @@ _SUBMITTING = ("sbatch", "srun", "salloc")
 
 def without_cluster(program: str, argv: Sequence[str], name: str) -> List[str]:
     """``argv`` without each ``-M``/``--clusters`` whose value is exactly ``name``. A command line that cannot be read stays."""
+
+    def edit(found: List[Found], words: Sequence[str]) -> Sequence[str]:
+        if found[-1][0].field not in _CLUSTERS or found[-1][1] != name:
+            return words
+        # Of letters such as -hMname the flags before the M stay.
+        return [] if len(found) == 1 else [words[0][: len(found)]]
+
+    return _edited(program, argv, edit)
+
+
+def with_value(program: str, argv: Sequence[str], long: str, value: str) -> List[str]:
+    """``argv`` with ``value`` wherever it has the option ``long``. A command line that cannot be read stays."""
+
+    def edit(found: List[Found], words: Sequence[str]) -> Sequence[str]:
+        return [f"--{long}={value}"] if found[-1][0].field == long else words
+
+    return _edited(program, argv, edit)
+
+
+def _edited(program: str, argv: Sequence[str], edit: Edit) -> List[str]:
     for options in _tables(program):
-        left = _left(program, argv, options, name)
+        left = _left(program, argv, options, edit)
         if left is not None:
             return left
     return list(argv)
@@ -38,7 +61,7 @@ def _tables(program: str) -> Iterator[Table]:
             return
 
 
-def _left(program: str, argv: Sequence[str], options: Table, name: str) -> Optional[List[str]]:
+def _left(program: str, argv: Sequence[str], options: Table, edit: Edit) -> Optional[List[str]]:
     """The words that are left; None if one of them is not in the table."""
     left: List[str] = []
     at = 0
@@ -49,7 +72,9 @@ def _left(program: str, argv: Sequence[str], options: Table, name: str) -> Optio
         used = _length(program, argv, at, options)
         if used == 0:
             return None
-        left.extend(_kept(program, argv[at : at + used], options, name))
+        words = argv[at : at + used]
+        found = parse(program, words, options, permute=True)[0]
+        left.extend(edit(found, words) if found else words)
         at += used
     return [*left, *argv[at:]]
 
@@ -65,11 +90,3 @@ def _length(program: str, argv: Sequence[str], at: int, options: Table) -> int:
             continue  # it wants a value
         return used
     return 0
-
-
-def _kept(program: str, words: Sequence[str], options: Table, name: str) -> Sequence[str]:
-    found, _ = parse(program, words, options, permute=True)
-    if not found or found[-1][0].field not in _CLUSTERS or found[-1][1] != name:
-        return words
-    # Of letters such as -hMname the flags before the M stay.
-    return [] if len(found) == 1 else [words[0][: len(found)]]
