@@ -51,7 +51,7 @@ class Life:
         self._follower: Follower | None = None
         self._proxy = Proxy(folder.path, self.dial)
         self._orders: dict[int, Order] = {}
-        self._ending = False
+        self._broken = False  # lost before its start
         self._placed: tuple[str, ...] = ()
         self._told: tuple[str, str] = ("", "")
         self._since: dict[str, float] = {}  # when a state began that is not borne for ever
@@ -147,6 +147,9 @@ class Life:
         if ticket is not None and ticket.verdict is not None:
             await self._close(ticket.verdict)
             return None
+        if self._broken:
+            await self._close({"kind": "withdrawn", "reason": "a pod was lost before the start"})
+            return None
         views = self.views()
         leader = self._leader(views)
         if leader is not None and leader.ended is not None:
@@ -183,12 +186,22 @@ class Life:
         if line["kind"] == "suspect":
             self._tell_reason("NodeNotResponding", f"{line.get('host')} is silent")
             return
+        if line["kind"] == "ending" and not self.started:
+            return  # what follows says whether it ends, or begins anew
         if line["kind"] == "recovered":
             self._tell_reason("None", "")
+            return
+        if self._broken_before_start(line):
+            self._broken = True
+            self.poke()
             return
         self.over = line["kind"] == "ended"
         self._observer.happened(self.run, line)
         self.poke()
+
+    def _broken_before_start(self, line: dict[str, Any]) -> bool:
+        """Whether the leader ended because a node was lost, and nothing of the user's has run."""
+        return line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and not self.started
 
     def _begun(self) -> None:
         """User code runs: from now on no pod of this run may begin."""
@@ -300,6 +313,8 @@ class Life:
         ticket = self._folder.load()
         if ticket is not None and ticket.verdict is None:
             self._folder.save(ticket.replace(verdict={"at": self._site.now(), **verdict}))
+        if self._follower is not None:
+            await self._follower.close()  # what a leader says that is taken down is no news
         await self._clear()
         self._tell_verdict(verdict)
 
@@ -344,6 +359,9 @@ class Life:
             return RETRY
         if not self.started and lines[0]["kind"] == "started":
             self._begun()
+        if self._broken_before_start(lines[-1]):
+            await self._close({"kind": "withdrawn", "reason": "a pod was lost before the start"})
+            return None
         await self._fetch_output(leader)
         for line in lines:
             self._observer.happened(self.run, line)
