@@ -22,6 +22,7 @@ _CONFS = (
     "/usr/local/etc/slurm/slurm.conf",
     "/run/slurm/conf/slurm.conf",  # a machine that gets its configuration from the controller ("configless")
 )
+_CLEARING = (b"-i", b"-", b"--ignore-environment", b"sudo", b"su", b"runuser")  # of env, or instead of it
 OURS, SCRIPT, BINARY = "ours", "script", "binary"
 
 
@@ -38,7 +39,17 @@ def kind_of(path: str) -> str | None:
         return BINARY  # it may be run but not read: ours can be read
     if MARK in start:
         return OURS
-    return SCRIPT if start.startswith(b"#!") else BINARY
+    if not start.startswith(b"#!"):
+        return BINARY
+    return OURS if _forgetful(start) else SCRIPT
+
+
+def _forgetful(text: bytes) -> bool:
+    """Whether the script calls a launcher of ours without the caller's environment: what is passed on to it would come back."""
+    words = text.replace(b'"', b" ").replace(b"'", b" ").split()
+    return any(word in _CLEARING for word in words) and any(
+        word.startswith(b"/") and kind_of(os.fsdecode(word)) == OURS for word in words[1:]
+    )
 
 
 def on_path(program: str, path: str, tried: Collection[str] = ()) -> tuple[str, str] | None:

@@ -120,6 +120,15 @@ def test_wrappers_only_are_an_error_and_no_loop(there: Site) -> None:
     assert f"{there.real}/sinfo leads back to this one".encode() in done.stderr
 
 
+def test_a_wrapper_that_clears_the_environment_is_no_loop(there: Site) -> None:
+    wrapper = there.folder / "wrapper"
+    wrapper.mkdir()
+    path = f"{OURS}:{wrapper}:{there.real}:/usr/bin:/bin"
+    kept = f"PATH={path} SLURM_CONF={there.conf} SHIM_PYTHON={there.environ['SHIM_PYTHON']}"
+    there.script(wrapper / "sinfo", f'#!/bin/sh\nexec env -i {kept} "{OURS}/sinfo" "$@"\n')
+    assert there.run("sinfo", "-N", environ={"PATH": path}).stdout == b"real sinfo [-N]\n"
+
+
 def test_what_a_wrapper_leaves_in_the_environment_means_nothing_elsewhere(there: Site) -> None:
     there.script(there.real / "sinfo", f"#!/bin/sh\nunset SHIM_PASSED\nSHIM_PASSED=1.1/:{there.real}/squeue squeue\n")
     assert there.run("sinfo").stdout == b"real squeue\n"
