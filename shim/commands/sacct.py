@@ -6,7 +6,8 @@ import os
 import sys
 import time
 
-from shim.commands import reading, sacct_ask
+from shim.commands import elsewhere, reading, sacct_ask
+from shim.control import site
 from shim.core.errors import ShimError, UsageError, plain
 from shim.core.options.query import read
 from shim.core.render import sacct_rows, sacct_table
@@ -35,11 +36,17 @@ def main(argv: list[str]) -> int:
     if "completion" in values or "file" in values:
         raise ShimError(plain("Slurm job completion is disabled"))
     reading.refuse(values, "json", "yaml", "env-vars")
-    ask = sacct_ask.Ask(values, reading.chosen_clusters(_clusters(values)), time.time())
+    chosen = reading.chosen_clusters(_clusters(values))
+    ask = sacct_ask.Ask(values, chosen, time.time())
     if "batch-script" in values:
         return _scripts(ask)
-    _show(ask)
-    return 0
+    real = elsewhere.real(chosen)
+    ours = len(real) < len(chosen or site.places())
+    header = "noheader" not in values
+    asked = elsewhere.Asked(_PROGRAM, argv, real, header=header and not ours) if real else None
+    if ours:
+        _show(ask)
+    return elsewhere.told(asked, None, found=False) if asked is not None else 0
 
 
 def _clusters(values: dict[str, str]) -> str | None:

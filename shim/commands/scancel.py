@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands import reading
+from shim.commands import elsewhere, reading
 from shim.commands.job_ids import JobId, narrowed, parse_job_id, split_ids
+from shim.control import site
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.core.model.job import Job
+    from shim.core.routing import Place
 
 _PROGRAM = "scancel"
 _PERMISSION = 210  # what is left of Slurm's error number in an exit code
@@ -55,16 +57,45 @@ def main(argv: list[str]) -> int:
     values, words = read(_PROGRAM, argv, os.environ)
     if reading.answered(_PROGRAM, values):
         return 0
-    number = _signal(values.get("signal"))
-    state = _state(values.get("state"))
+    _signal(values.get("signal"))
+    _state(values.get("state"))
     if "me" in values:
         values["user"] = _own_name()
-    uid = _uid(values.get("user"))
+    _uid(values.get("user"))
     clusters = reading.chosen_clusters(values.get("clusters"))
     ids = _ids(words)
     filtered = any(values.get(option) for option, _ in _FILTERS)
     if not ids and not filtered:
         raise ShimError("error: No job identification provided")
+    real = elsewhere.real(clusters)
+    if real:
+        return _everywhere(argv, values, ids, clusters, real)
+    return _here(values, ids, clusters)
+
+
+def _everywhere(
+    argv: list[str], values: dict[str, str], ids: list[tuple[str, JobId]], clusters: list[str], real: list[Place]
+) -> int:
+    """Some of the clusters are real Slurms: each ends its own jobs."""
+    from shim.commands import scancel_elsewhere
+
+    filtered = any(values.get(option) for option, _ in _FILTERS)
+    ours, theirs = scancel_elsewhere.divided(ids, real, named=bool(clusters), filtered=filtered)
+    names = [name for name in clusters if name not in {place.name for place in real}]
+    here = bool(names) or (not clusters and (bool(ours) or not ids) and len(real) < len(site.places()))
+    code = _here(values, ours, names) if here else 0
+    if not theirs:
+        return code
+    interactive = "interactive" in values
+    return scancel_elsewhere.cancel(argv, real, theirs, alone=not here, interactive=interactive) or code
+
+
+def _here(values: dict[str, str], ids: list[tuple[str, JobId]], clusters: list[str]) -> int:
+    """What is for the clusters whose jobs run from here."""
+    number = _signal(values.get("signal"))
+    state = _state(values.get("state"))
+    uid = _uid(values.get("user"))
+    filtered = any(values.get(option) for option, _ in _FILTERS)
     if filtered or "interactive" in values:
         wishes = _selected(values, ids, state, uid, clusters)
         if wishes is None:

@@ -6,12 +6,13 @@ import os
 import sys
 
 from shim.commands import reading
+from shim.control import site
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options.query import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 PROGRAM = "scontrol"
 # Verbs with the fewest letters that are understood, in the order in which Slurm tries them.
@@ -79,7 +80,10 @@ _ACTIONS = (
 class Session:
     """One run of scontrol: the options, which verbs change too, and whether anything went wrong."""
 
-    def __init__(self, values: dict[str, str]) -> None:
+    def __init__(self, values: dict[str, str], argv: Sequence[str]) -> None:
+        self.argv = argv
+        self.interactive = False
+        self.beside = False  # other clusters are listed too: having nothing is not worth a word
         self.details = "details" in values
         self.oneliner = "oneliner" in values
         self.cluster = reading.one_cluster(values.get("clusters"))
@@ -98,7 +102,7 @@ def main(argv: list[str]) -> int:
     values, _ = read(PROGRAM, argv, os.environ)
     if reading.answered(PROGRAM, values):
         return 0
-    session = Session(values)
+    session = Session(values, argv)
     _, words = read(PROGRAM, argv, {})
     if not words:
         return _interactive(session)
@@ -107,6 +111,7 @@ def main(argv: list[str]) -> int:
 
 def _interactive(session: Session) -> int:
     """Reads commands until exit, quit or the end of the input; 1 if one of them failed."""
+    session.interactive = True
     code = 0
     last: list[str] = []
     while not session.over:
@@ -174,6 +179,13 @@ def _perform(session: Session, words: list[str]) -> int:
     if verb in ("exit", "quit"):
         session.over = True
         return 0
+    if any(place.real for place in site.places()):
+        from shim.commands import scontrol_elsewhere, scontrol_show
+
+        entity = scontrol_show.entity_of(words[1]) if verb == "show" and len(words) > 1 else None
+        code = scontrol_elsewhere.done(session, verb, words, entity)
+        if code is not None:
+            return code
     if verb == "show":
         from shim.commands import scontrol_show
 

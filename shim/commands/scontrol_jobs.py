@@ -26,7 +26,7 @@ def jobs(session: Session, wanted: str | None) -> int:
     if wanted is None:
         found = _visible(reader, session, None)
         if not found:
-            reading.put(["No jobs in the system"])
+            reading.put([] if session.beside else ["No jobs in the system"])
             return 0
     else:
         one = parse_job_id(wanted)
@@ -83,7 +83,7 @@ def steps(session: Session, wanted: str | None) -> int:
     ]
     if not items:
         if wanted is None:
-            reading.put(["No job steps in the system"])
+            reading.put([] if session.beside else ["No job steps in the system"])
             return 0
         return reading.not_found(f"Job step {wanted} not found")
     views = reading.Views()

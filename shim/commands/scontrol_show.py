@@ -78,11 +78,19 @@ def show(session: Session, words: list[str]) -> int:
         raise ShimError(plain("too many arguments for keyword:show"))
     tag, equals, value = words[0].partition("=")
     wanted = value if equals else words[1] if len(words) > 1 else None
-    lower = tag.lower()
+    entity = entity_of(tag)
+    if entity is None:
+        raise ShimError(plain(f"invalid entity:{words[0]} for keyword:show "))
+    return _shown(entity)(session, wanted)
+
+
+def entity_of(word: str) -> str | None:
+    """The entity that ``word``, or what stands before its ``=``, abbreviates; None for none."""
+    lower = word.partition("=")[0].lower()
     for entity, least in _ENTITIES:
         if len(lower) >= least and entity.startswith(lower):
-            return _shown(entity)(session, wanted)
-    raise ShimError(plain(f"invalid entity:{words[0]} for keyword:show "))
+            return entity
+    return None
 
 
 def _shown(entity: str) -> Shown:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands import reading, shapes
+from shim.commands import elsewhere, reading, shapes
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError
 from shim.core.model import states
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     if reading.answered(_PROGRAM, values):
         return 0
     reading.refuse(values, "json", "yaml")
-    if "reservation" in values:
+    if "reservation" in values and not elsewhere.real():
         reading.put(["No reservations in the system"])
         return 0
     given = read(_PROGRAM, argv, {})[0]
@@ -46,27 +46,36 @@ def main(argv: list[str]) -> int:
         if seconds is None:
             raise ShimError(f"error: Error: invalid entry for --iterate={values['iterate']}")
     while True:
-        _show(values)
+        code = _show(values, argv)
         if seconds is None:
-            return 0
+            return code
         sys.stdout.write("\n")
         sys.stdout.flush()
         time.sleep(seconds)
 
 
-def _show(values: dict[str, str]) -> None:
-    """One table of all clusters; with -M one for each."""
+def _show(values: dict[str, str], argv: list[str]) -> int:
+    """One table of all clusters, real Slurms last; with -M one for each. The exit code."""
     chosen = reading.chosen_clusters(values.get("clusters"))
     header = "noheader" not in values
     if header and ("long" in values or "iterate" in values):
         reading.put([reading.date_line(time.time())])
-    if not chosen:
-        _table(values, [shapes.current(cluster, _PROGRAM) for cluster in reading.site_clusters()])
-        return
-    for place, name in enumerate(chosen):
-        if header:
-            reading.put([*([""] if place else []), f"CLUSTER: {name}"])
-        _table(values, [shapes.current(reading.site_cluster(name), _PROGRAM)])
+    real = elsewhere.real(chosen)
+    ours = () if chosen else reading.site_clusters()
+    asked = None
+    if real:
+        asked = elsewhere.Asked(
+            _PROGRAM, argv, real, header=header and not ours, each=bool(chosen), dated="long" in values
+        )
+    if chosen:
+
+        def put(name: str) -> None:
+            _table(values, [shapes.current(reading.site_cluster(name), _PROGRAM)])
+
+        return elsewhere.titled(_PROGRAM, chosen, asked, put, header=header)
+    if ours:
+        _table(values, [shapes.current(cluster, _PROGRAM) for cluster in ours])
+    return elsewhere.told(asked, None, found=False) if asked is not None else 0
 
 
 def _table(values: dict[str, str], clusters: Sequence[Cluster]) -> None:

@@ -215,6 +215,14 @@ CLUSTER = (
     ),
     Word(name="conf", type="str", default="", text="SLURM_CONF for the real commands; unset: as it is", backends=_REAL),
     Word(
+        name="timeout",
+        type="int",
+        default=10,
+        text="seconds that its answer is waited for where several clusters are asked",
+        backends=_REAL,
+        least=1,
+    ),
+    Word(
         name="skypilot_env",
         type="bool",
         default=False,

@@ -186,6 +186,7 @@ def _real(name: str, words: Mapping[str, Any]) -> Cluster:
         settings={
             **own,
             "real_name": programs.cluster_name(own["conf"]),
+            "timeout": str(_value(words, CLUSTER, "timeout")),
             "skypilot_env": "1" if _value(words, CLUSTER, "skypilot_env") else "",
         },
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
     from shim.core.options.grammar import Grammar
 
-_VERSION = 6  # of the kept form
+_VERSION = 7  # of the kept form
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
     "SHIM_GRAMMAR",
@@ -104,6 +104,7 @@ def _place(cluster: Cluster) -> tuple[Any, ...]:
         settings.get("conf", ""),
         settings.get("real_name", ""),
         bool(settings.get("skypilot_env")),
+        float(settings.get("timeout") or 10),
     )
 
 

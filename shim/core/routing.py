@@ -22,7 +22,7 @@ OF_THE_JOB = ("srun", "sattach", "sbcast", "sstat")
 class Place:
     """A cluster as far as routing looks at it. ``real_name``: what a real Slurm calls itself ("" = not known)."""
 
-    __slots__ = ("backend", "conf", "folder", "name", "partitions", "real_name", "skypilot")
+    __slots__ = ("backend", "conf", "folder", "name", "partitions", "real_name", "skypilot", "timeout")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Place:
         conf: str = "",
         real_name: str = "",
         skypilot: bool = False,
+        timeout: float = 10,
     ) -> None:
         self.name = name
         self.backend = backend
@@ -41,6 +42,7 @@ class Place:
         self.conf = conf  # SLURM_CONF for them; "" = as it is
         self.real_name = real_name
         self.skypilot = skypilot
+        self.timeout = timeout  # seconds that its answer is waited for where several clusters are asked
 
     @property
     def real(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError
+from shim.core.routing import Place
 
 from .run import spec
 
@@ -25,6 +26,11 @@ def cluster(name: str | None = None) -> Cluster:
     # Agents are given no lists of nodes by partition; in here the partition of the job has the job's.
     nodes = tuple([node.name for node in found.nodes])
     return found.replace(partitions=tuple([one.replace(nodes=nodes) for one in found.partitions]))
+
+
+def places() -> tuple[Place, ...]:
+    """The cluster as commands see it that look through all clusters."""
+    return (Place(spec().cluster.name, "kubernetes"),)
 
 
 def backends() -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from shim.commands import funnel
 from shim.control import alive, client, paths, site
 from shim.core.model.job import Job, Step
+from shim.core.routing import Place
 from tests import reference
 
 
@@ -79,6 +80,7 @@ def world(greenwich: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     known = reference.cluster()
     monkeypatch.setattr(time, "time", lambda: reference.NOW)
     monkeypatch.setattr(site, "clusters", lambda: (known,))
+    monkeypatch.setattr(site, "places", lambda: tuple(Place(one.name, one.backend) for one in site.clusters()))
     monkeypatch.setattr(site, "backends", lambda: {cluster.name: cluster.backend for cluster in site.clusters()})
     monkeypatch.setattr(alive, "freshen", lambda reader, program="": None)
     monkeypatch.setattr(client, "call", found.call)

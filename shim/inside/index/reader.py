@@ -26,9 +26,9 @@ class Reader:
         """The job, if it fits."""
         return [self._job] if _fits(self._job, query) else []
 
-    def job(self, cluster: str, job_id: int) -> Job | None:
+    def job(self, cluster: str | None, job_id: int) -> Job | None:
         """The job, if that is its id."""
-        return self._job if (cluster, job_id) == (self._job.cluster, self._job.job_id) else None
+        return self._job if job_id == self._job.job_id and cluster in (None, self._job.cluster) else None
 
     def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:
         """The steps of this run."""
@@ -46,7 +46,11 @@ class Reader:
         """What became of the job before is not known here."""
         return {}
 
-    def last_job_id(self, first: int = 1, later: Sequence[int] = ()) -> int:
+    def passed_jobs(self, job_ids: Sequence[int] = (), since: float = 0) -> list[Job]:
+        """No job went from here to a real Slurm."""
+        return []
+
+    def last_job_id(self, first: int = 1, end: int = 1 << 62) -> int:
         """The job's own: no other was given out here."""
         return self._job.job_id
 

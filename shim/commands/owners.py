@@ -1,0 +1,98 @@
+"""Whose job an id is, where real Slurms are among the clusters, and running a real command for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.commands import elsewhere, reading
+from shim.core.options.again import again
+from shim.core.routing import Route
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Dict, NoReturn
+
+    from shim.control.backends.slurm.passing import Call
+    from shim.control.backends.slurm.questions import Question
+    from shim.control.index.reader import Reader
+    from shim.core.routing import Place
+
+_HIGHEST = 67108863  # no real Slurm gives out a higher id
+
+
+def owners(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[int, Place | None]:
+    """The real Slurm whose job each id is; None for ours, and for one that nobody knows where several could have had it.
+
+    By the index, in which our jobs stay for good and those that were submitted through us to a real Slurm are noted; an id
+    that it does not know is asked for where there are several real Slurms.
+    """
+    by_name = {place.name: place for place in places}
+    reader = reading.open_index(program)
+    found: Dict[int, Place | None] = {}
+    unknown = []
+    for job_id in dict.fromkeys(ids):
+        if job_id > _HIGHEST or (reader is not None and reader.job(None, job_id) is not None):
+            found[job_id] = None
+            continue
+        place = by_name.get(_noted(reader, job_id)) or (places[0] if len(places) == 1 else None)
+        found[job_id] = place
+        if place is None:
+            unknown.append(job_id)
+    for job_id in unknown:
+        found[job_id] = _who_knows(job_id, places)
+    return found
+
+
+def _noted(reader: Reader | None, job_id: int) -> str:
+    """The cluster of the newest job with this id that was submitted through us to a real Slurm; "" for none."""
+    rows = reader.passed_jobs((job_id,)) if reader is not None else []
+    return rows[-1].cluster if rows else ""
+
+
+def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
+    from shim.control.backends.slurm.questions import Question, answered
+
+    questions = [
+        Question(place, "squeue", ["--noheader", "--states=all", f"--jobs={job_id}", "--format=%A"]) for place in places
+    ]
+    answered(questions)
+    return next((question.place for question in questions if question.code == 0 and question.out.strip()), None)
+
+
+def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
+    """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
+    from shim.control.backends.slurm import passing
+
+    sys.stdout.flush()
+    passing.become(_call(program, place, argv))
+
+
+def run(program: str, place: Place, argv: Sequence[str]) -> int:
+    """Runs the real command with our terminal and streams, however long it takes; its exit code."""
+    call = _call(program, place, argv)
+    sys.stdout.flush()
+    pid = os.posix_spawn(call.path, call.argv, call.environment)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code
+
+
+def _call(program: str, place: Place, argv: Sequence[str]) -> Call:
+    from shim.control.backends.slurm import passing
+
+    options, words = again(program, argv, ("clusters",))
+    dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
+    return passing.made(program, Route(place, [*options, *words], dropped))
+
+
+def put_answers(program: str, questions: Sequence[Question]) -> int:
+    """Prints what several real commands have said, errors with their cluster's name; the exit code."""
+    asked = elsewhere.Asked(program, [], [], header=False)
+    asked.questions = list(questions)
+    asked.wait()
+    code = 0
+    for question in asked.questions:
+        failed = asked.put(question)
+        code = code or (question.code or failed)
+    return code

@@ -1,0 +1,210 @@
+"""scontrol where real Slurms are among the clusters: what is theirs goes to them, listings show everything."""
+
+from __future__ import annotations
+
+from shim.commands import elsewhere, owners, reading
+from shim.commands.job_ids import parse_job_id, split_ids
+from shim.control import site
+from shim.core.errors import ShimError
+from shim.core.options.again import again
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Dict, List, Optional
+
+    from shim.commands.scontrol import Session
+    from shim.core.routing import Place
+
+_PROGRAM = "scontrol"
+_BY_ID = (
+    "hold",
+    "holdu",
+    "uhold",
+    "release",
+    "requeue",
+    "requeuehold",
+    "resume",
+    "suspend",
+    "top",
+    "wait_job",
+    "notify",
+)
+_LOCAL = (
+    "version",
+    "help",
+    "errnumstr",
+    "all",
+    "hide",
+    "details",
+    "oneliner",
+    "quiet",
+    "verbose",
+)  # no cluster is asked
+_OUR_NAMES = ("hostnames", "hostlist", "hostlistsorted", "aliases")
+_LISTS = ("jobs", "jobid", "steps", "nodes", "nodename", "partitions", "partitionname")
+_NOTHING = ("No jobs in the system", "No job steps in the system", "No nodes in the system")
+
+
+def done(session: Session, verb: str, words: Sequence[str], entity: Optional[str]) -> Optional[int]:
+    """The exit code if a real Slurm had a part in the command, which is done then; None if all of it is for us.
+
+    ``words`` begin with the verb; ``entity``: what ``show`` shows.
+    """
+    places = elsewhere.real()
+    if not places or verb in _LOCAL or entity in _OUR_NAMES:
+        return None
+    if session.cluster is not None:
+        place = next((place for place in places if place.name == session.cluster), None)
+        return None if place is None else _run(session, place, words)
+    if verb == "show" and entity in _LISTS:
+        return _show(session, places, words, str(entity))
+    ids = _ids(verb, words[1:])
+    if ids:
+        return _act(session, places, verb, words, ids)
+    first = site.places()[0]
+    return _run(session, first, words) if first.real and verb not in _BY_ID else None
+
+
+def _ids(verb: str, words: Sequence[str]) -> List[str]:
+    """The job ids that the words name; [] where they name jobs otherwise, or something else."""
+    if verb == "update":
+        return _updated(words)
+    if verb == "write":
+        return [word.partition("=")[2] or word for word in words[-2:] if parse_job_id(word.partition("=")[2] or word)][
+            :1
+        ]
+    if verb == "notify":
+        words = words[:1]
+    found: List[str] = []
+    for word in words if verb in _BY_ID else ():
+        key, equals, value = word.partition("=")
+        found += split_ids(value if equals and key.lower() in ("job", "jobid") else word)
+    return found if all(parse_job_id(word) for word in found) else []
+
+
+def _updated(words: Sequence[str]) -> List[str]:
+    for place, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        if key.lower() in ("job", "jobid"):
+            return split_ids(value if equals else words[place + 1] if place + 1 < len(words) else "")
+    return []
+
+
+def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[str], ids: List[str]) -> Optional[int]:
+    """Each cluster does it to its own jobs."""
+    numbers = {word: one.job_id for word in ids for one in [parse_job_id(word)] if one is not None}
+    found = owners.owners(numbers.values(), places, _PROGRAM)
+    theirs: Dict[str, List[str]] = {}
+    for word, number in numbers.items():
+        place = found[number]
+        theirs.setdefault(place.name if place is not None else "", []).append(word)
+    if list(theirs) == [""]:
+        return None
+    if len(theirs) == 1:
+        return _run(session, next(place for place in places if place.name in theirs), words)
+    if verb not in _BY_ID or verb == "notify":
+        raise ShimError("error: these jobs are on several clusters: one command for each of them, or -M")
+    code = 0
+    for name, own in theirs.items():
+        if name:
+            place = next(place for place in places if place.name == name)
+            code = owners.run(_PROGRAM, place, [*_options(session), verb, ",".join(own)]) or code
+        else:
+            from shim.commands import scontrol_act
+
+            code = scontrol_act.act(session, verb, own) or code
+    return code
+
+
+def _show(session: Session, places: Sequence[Place], words: Sequence[str], entity: str) -> Optional[int]:
+    """A listing of everything, or what somebody has of that name."""
+    from shim.control.backends.slurm.questions import Question
+
+    tag, equals, value = words[1].partition("=")
+    wanted = value if equals else words[2] if len(words) > 2 else None
+    if wanted is not None and entity in ("jobs", "jobid", "steps"):
+        one = parse_job_id(wanted)
+        place = owners.owners([one.job_id], places, _PROGRAM)[one.job_id] if one is not None else None
+        return None if place is None else _run(session, place, words)
+    if wanted is not None and _ours(entity, wanted):
+        return None
+    asked = elsewhere.Asked(_PROGRAM, [], [], header=False)
+    asked.questions = [Question(place, _PROGRAM, [*_options(session), *words]) for place in places]
+    if wanted is None:
+        session.beside = True
+        code = _OURS[entity](session, None) if len(places) < len(site.places()) else 0
+        asked.wait()
+        for question in asked.questions:
+            if question.out.strip().decode(errors="replace") in _NOTHING:
+                question.out = b""
+            code = asked.put(question) or code
+        return code
+    asked.wait()
+    known = [question for question in asked.questions if question.code == 0] or asked.questions
+    codes = [asked.put(question) for question in known]
+    return max(codes)
+
+
+def _ours(entity: str, wanted: str) -> bool:
+    """Whether a cluster of ours has a node or partition of that name."""
+    if entity.startswith("partition"):
+        return any(cluster.partition(wanted) is not None for cluster in reading.site_clusters())
+    from shim.commands import shapes
+    from shim.core import hostlist
+
+    try:
+        names = hostlist.expand(wanted)
+    except hostlist.HostlistError:
+        names = [wanted]
+    known = [shapes.recorded(cluster) for cluster in reading.site_clusters()]
+    return any(cluster.node(name) is not None for name in names for cluster in known)
+
+
+def _jobs(session: Session, wanted: Optional[str]) -> int:
+    from shim.commands import scontrol_jobs
+
+    return scontrol_jobs.jobs(session, wanted)
+
+
+def _steps(session: Session, wanted: Optional[str]) -> int:
+    from shim.commands import scontrol_jobs
+
+    return scontrol_jobs.steps(session, wanted)
+
+
+def _nodes(session: Session, wanted: Optional[str]) -> int:
+    from shim.commands import scontrol_site
+
+    return scontrol_site.nodes(session, wanted)
+
+
+def _partitions(session: Session, wanted: Optional[str]) -> int:
+    from shim.commands import scontrol_site
+
+    return scontrol_site.partitions(session, wanted)
+
+
+_OURS: Dict[str, Callable[[Session, Optional[str]], int]] = {
+    "jobs": _jobs,
+    "jobid": _jobs,
+    "steps": _steps,
+    "nodes": _nodes,
+    "nodename": _nodes,
+    "partitions": _partitions,
+    "partitionname": _partitions,
+}
+
+
+def _options(session: Session) -> List[str]:
+    """The options, and the flags that verbs have set since, as options."""
+    found = again(_PROGRAM, session.argv, ("clusters",))[0]
+    flags = (("--details", session.details), ("--oneliner", session.oneliner))
+    return [*found, *(flag for flag, is_set in flags if is_set and flag not in found)]
+
+
+def _run(session: Session, place: Place, words: Sequence[str]) -> int:
+    argv = [*_options(session), *words]
+    if not session.interactive:
+        owners.become(_PROGRAM, place, argv)
+    return owners.run(_PROGRAM, place, argv)

@@ -1,0 +1,160 @@
+"""squeue's tables: of one cluster, or of all of them as one queue."""
+
+from __future__ import annotations
+
+import time
+
+from shim.commands import elsewhere, reading
+from shim.commands.job_ids import narrowed, task_by_task
+from shim.control import site
+from shim.core.errors import ShimError, plain
+from shim.core.model import states
+from shim.core.render import columns, job_order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from shim.commands.squeue import Ask
+    from shim.control.index.reader import Reader
+    from shim.core.model.job import Job
+    from shim.core.render.columns import Column
+
+DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
+_PROGRAM = "squeue"
+_UNCUT = "lLM"  # durations are printed in full, whatever the width
+
+
+class Table:
+    """One listing under way: the columns, and where jobs are looked up."""
+
+    def __init__(self, ask: Ask, *, names_clusters: bool) -> None:
+        self.ask = ask
+        self.header = "noheader" not in ask.values
+        self.views = reading.Views(noconvert="noconvert" in ask.values)
+        # Of several clusters without headers a column tells which, as in Slurm.
+        self.prefixed = names_clusters and not self.header and not {"format", "Format"} & set(ask.values)
+        self.columns = self._columns()
+        self._reader: Reader | None = None
+        self._opened = False
+
+    @property
+    def reader(self) -> Reader | None:
+        """The index, opened when it is first asked."""
+        if not self._opened:
+            self._opened = True
+            self._reader = reading.open_index(_PROGRAM)
+        return self._reader
+
+    def put(self, cluster: str) -> None:
+        """Prints the table of that cluster ("" for all whose jobs run from here)."""
+        rows = self._steps(cluster) if self.ask.steps else self._jobs(cluster)
+        prefix = self.prefix(cluster)
+        self.put_header()
+        reading.put([prefix + row for row in rows])
+
+    def put_header(self) -> None:
+        """Prints the line of headers, unless they are not wanted."""
+        if self.header:
+            reading.put([columns.header(self.columns)])
+
+    def prefix(self, cluster: str) -> str:
+        """What stands in front of each line of this cluster."""
+        return f"{cluster[:10]:<10} " if self.prefixed else ""
+
+    def _jobs(self, cluster: str) -> list[str]:
+        ask = self.ask
+        jobs = _found(ask, self.reader, cluster)
+        if "array" in ask.values:
+            jobs = [task for job in jobs for task in task_by_task(job)]
+        if "priority" in ask.values:
+            jobs = [one for job in jobs for one in _by_partition(job)]
+        order = ask.values.get("sort") or (job_order.DEFAULT_START if "start" in ask.values else job_order.DEFAULT)
+        found = job_order.ordered(jobs, order, lambda job: self.views.of(job.cluster))
+        return columns.rows_by(self.columns, found, lambda job: self.views.of(job.cluster))
+
+    def _steps(self, cluster: str) -> list[str]:
+        from shim.core.render.step_fields import step_order
+
+        reader = self.reader
+        items = reader.steps_of(_found(self.ask, reader, cluster), running=True) if reader is not None else []
+        wanted = {one.step for one in self.ask.step_ids}
+        if self.ask.step_ids and None not in wanted:
+            items = [item for item in items if item[1].step_id in wanted]
+        found = sorted(items, key=step_order)
+        return columns.rows_by(self.columns, found, lambda item: self.views.of(item[0].cluster))
+
+    def _columns(self) -> list[Column]:
+        """The columns asked for; what is no field is named on stderr, and the listing goes on."""
+        values = self.ask.values
+        default, letters, names = self._fields()
+        if "Format" in values:
+            found, unknown = columns.parse_names(values["Format"], names())
+        else:
+            found, unknown = columns.parse_letters(values.get("format", default), letters, _UNCUT)
+        reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
+        return found
+
+    def _fields(self) -> tuple[str, Any, Callable[[], Any]]:
+        """The format that is not asked for, the letters of -o, and a way to the names of -O."""
+        values = self.ask.values
+        if self.ask.steps:
+            from shim.core.render.step_fields import LETTERS, NAMES
+
+            return STEPS, LETTERS, lambda: NAMES
+        from shim.core.render import job_fields
+
+        default = START if "start" in values else LONG if "long" in values else DEFAULT
+        return default, job_fields.LETTERS, job_fields.names
+
+
+def show(ask: Ask, argv: list[str]) -> int:
+    """One listing; with -M one for each cluster, and a mistake in one of them does not hide the others. The exit code."""
+    clusters = reading.chosen_clusters(ask.values.get("clusters"))
+    if "noheader" not in ask.values and ("iterate" in ask.values or "long" in ask.values):
+        reading.put([reading.date_line(time.time())])
+    table = Table(ask, names_clusters=len(clusters) > 1)
+    real = elsewhere.real(clusters)
+    ours = bool(clusters) or len(real) < len(site.places())
+    asked = None
+    if real:
+        own_header = table.header and (bool(clusters) or not ours)
+        asked = elsewhere.Asked(
+            _PROGRAM, argv, real, header=own_header, each=bool(clusters), dated="long" in ask.values
+        )
+    if clusters:
+        return elsewhere.titled(_PROGRAM, clusters, asked, table.put, header=table.header, prefix=table.prefix)
+    problem = None
+    try:
+        if ours:
+            table.put("")
+    except ShimError as error:
+        if asked is None:
+            raise
+        problem = error
+        table.put_header()
+    return elsewhere.told(asked, problem, found=bool(ask.ids) and problem is None) if asked is not None else 0
+
+
+def _found(ask: Ask, reader: Reader | None, cluster: str) -> list[Job]:
+    """The jobs asked for. ShimError with Slurm's text when the only id asked for is unknown or forgotten."""
+    if ask.users == ():
+        return []  # only users that do not exist were named
+    found = reader.jobs(ask.query(cluster)) if reader is not None else []
+    named = ask.ids or ask.step_ids
+    if len(ask.ids) == 1 and not found and not any(ask.values.get(name) for name in ("name", "partitions", "users")):
+        raise ShimError(plain("slurm_load_jobs error: Invalid job id specified"))
+    if named:
+        found = [part for part in (narrowed(job, named) for job in found) if part is not None]
+    return [job for job in found if ask.fits(job)]
+
+
+def _by_partition(job: Job) -> list[Job]:
+    """A waiting job once for each partition that it may start in."""
+    if job.state != states.PENDING or "," not in job.partition:
+        return [job]
+    return [job.replace(partition=name) for name in job.partition.split(",")]
