@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
+from shim.admin import judge_slurm
 from shim.control import site
 from shim.core import check, script
 from shim.core.errors import ShimError, Unsupported
@@ -58,6 +59,14 @@ def read_script(name: str) -> str:
 def judge(words: Sequence[str], cluster: Cluster, found: Found = ()) -> Verdict:
     """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``."""
     verdict = Verdict()
+    if cluster.backend == "slurm":
+        options = [f"--{option.long}" + ("" if value is None else f"={value}") for option, value in found]
+        code, said = judge_slurm.ask([*options, *words], cluster)
+        if code:
+            verdict.refused, verdict.code = tuple(said), code
+        else:
+            verdict.warnings = said
+        return verdict
     now = time.time()
     try:
         settings = settle(

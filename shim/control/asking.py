@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
     """Two comma lists, of clusters and of partitions, from options, variables and the script's directives.
 
+    A step in a job that is known (``srun --jobid``) asks for that job's cluster.
     A command line with options that are not known here (a real Slurm may be newer) is searched for these two.
     """
     try:
@@ -30,7 +31,10 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
 
             return query.read(program, argv, os.environ)[0].get("clusters", ""), ""
         settings, _, _ = read(program, argv)
-        return settings.get("clusters") or "", settings.get("partition") or ""
+        clusters = settings.get("clusters") or ""
+        if program == "srun" and not clusters and settings.get("jobid"):
+            clusters = _cluster_of(settings.get("jobid"))
+        return clusters, settings.get("partition") or ""
     except (ShimError, values.Shown, KeyError):
         return _found(argv, "--clusters", "-M"), _found(argv, "--partition", "-p")
 
@@ -57,6 +61,19 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
         data = bytes_of(path) if path else standard_input() if stdin and not words else None
         text = script.text_of(data) if data is not None else None
     return settle(context, found, os.environ, text, words[0] if words else "stdin"), words, path
+
+
+def _cluster_of(job_id: int) -> str:
+    """The cluster of the job with this id, ours or a real Slurm's; "" for one that is not known."""
+    from shim.control import paths
+    from shim.control.index.reader import open_reader
+
+    reader = open_reader(paths.index_path())
+    if reader is None:
+        return ""
+    own = reader.job(None, job_id)
+    found = [own] if own is not None else reader.passed_jobs([job_id])
+    return found[-1].cluster if found else ""
 
 
 def _found(argv: Sequence[str], long: str, short: str) -> str:

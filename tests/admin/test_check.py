@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from shim.admin import check
 from shim.commands import funnel
 from shim.control import site
 from shim.core.model.cluster import Cluster, Node, Partition
+from tests.control.backends.slurm.fake import Site
 
 CLUSTER = Cluster(
     name="site",
@@ -121,3 +124,18 @@ def test_explain_ends_with_the_same_verdict(write: Script, capsys: pytest.Captur
     )
     code, lines = run(capsys, "explain", "-n1", write("c.sh", "-p nosuch"))
     assert (code, lines[-1]) == (1, "    error: Batch job submission failed: Invalid partition name specified")
+
+
+def test_a_real_slurm_is_asked_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Site(tmp_path)
+    real.configure('[clusters.hpc]\nbackend = "slurm"\n')
+    monkeypatch.setenv("PATH", real.environ["PATH"])
+    tells = 'printf "sbatch: Job 7 to start"; for word; do printf " [%s]" "$word"; done; echo'
+    real.script(real.real / "sbatch", f"#!/bin/sh\n{{ {tells}; }} >&2\n")
+    out = io.StringIO()
+    assert check.report(["a.sh"], out)
+    assert out.getvalue() == "a.sh: accepted\n    sbatch: Job 7 to start [--test-only] [a.sh]\n"
+    real.script(real.real / "sbatch", "#!/bin/sh\necho sbatch: error: no >&2\necho more >&2\nexit 3\n")
+    out = io.StringIO()
+    assert not check.report(["a.sh"], out)
+    assert out.getvalue() == "a.sh: Slurm would refuse it (exit code 3)\n    sbatch: error: no\n    more\n"

@@ -82,6 +82,16 @@ def test_with_several_clusters_a_script_on_standard_input_is_read_twice(there: S
     assert [row.cluster for row in there.rows()] == ["hpc"]
 
 
+def test_a_step_goes_to_the_cluster_of_its_job(there: Site) -> None:
+    there.configure(
+        'default = "local"\n[clusters.local]\n[clusters.hpc]\nbackend = "slurm"\n[clusters.hpc.partitions.big]\n'
+    )
+    there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job 66\n")
+    assert there.run("sbatch", "-p", "big", "x.sh").returncode == 0
+    assert there.run("srun", "--jobid=66", "true").stdout == b"real srun [--jobid=66] [true]\n"
+    assert there.run("srun", "--jobid=67", "true").returncode == 1
+
+
 def test_without_a_place_for_the_index_it_works_as_ever(there: Site) -> None:
     blocked = there.folder / "blocked"
     blocked.write_text("")
