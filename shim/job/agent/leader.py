@@ -25,7 +25,7 @@ from shim.job.agent.leader_record import Record
 from shim.job.agent.stepman import StepManager
 from shim.job.link import SessionLink
 from shim.job.session import Listener
-from shim.job.wire import BATCH
+from shim.job.wire import BATCH, STAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.pod.output import BatchOutput as Output
+    from shim.job.pod.staging import LeaderStage as Stage
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
@@ -43,7 +44,8 @@ class Leader:
     """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost(index)``:
     a node's connection is lost; before anything follows from that. ``before_start(then)``: all nodes have checked in
     (``checked_in``: with what), ``then()`` starts the run if they still are there. ``on_ended``: the end is on disk, and told to
-    those who watch. ``output``: who passes the batch script's output on, where somebody needs that.
+    those who watch. ``output``: who passes the batch script's output on, ``stage``: who brings the working directory to
+    the nodes, where somebody needs that.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
     """
@@ -62,6 +64,7 @@ class Leader:
         self.on_node_lost: Callable[[int], None] = _nothing
         self.on_ended: Callable[[], None] = _nothing
         self.output: Output | None = None
+        self.stage: Stage | None = None
         self.before_start: Callable[[Callable[[], None]], None] = _at_once
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
@@ -150,6 +153,9 @@ class Leader:
             link.on_close = lambda _reason: self._links.discard(link)
         else:
             link.on_message = self._guarded(link, lambda message: self._controller_message(link, message))
+            stage = self.stage
+            if stage is not None:
+                link.on_data = lambda step, _rank, _stream, data: stage.data(link, data) if step == STAGE else None
             link.on_close = lambda _reason: self._controller_gone(link)
 
     def _guarded(self, link: Link, handle: Callable[[Message], None]) -> Callable[[Message], None]:
@@ -191,6 +197,8 @@ class Leader:
                 self.on_done()
         elif do in ("output", "credit") and self.output is not None:
             self.output.message(link, message)
+        elif do == "stage" and self.stage is not None:
+            self.stage.message(link, message)
         else:
             raise ValueError(f"no such message of a controller: {do}")
 
@@ -266,6 +274,8 @@ class Leader:
         do = message["do"]
         if do == "stopped":
             self._node_stopped(index)
+        elif self.stage is not None and self.stage.node_message(index, message):
+            return
         elif message.get("step") == BATCH:
             if do == "exit":
                 self._batch_ended(message)

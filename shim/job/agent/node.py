@@ -12,7 +12,7 @@ from shim.job.agent.cleaning import send
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.memory import MemoryWatch
 from shim.job.agent.nodestep import NodeStep
-from shim.job.wire import BATCH, STDIN
+from shim.job.wire import BATCH, STAGE, STDIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ _LAST_OUTPUT = 5.0  # seconds that the end of a job waits for a leader (a stoppe
 class Node:
     """Node ``index`` of a run at its end of ``link``. ``on_lost(reason)``: the leader is gone; everything has been sent KILL, and
     ``on_clear()`` follows when nothing is left. ``on_clear`` also comes after an ordered stop. ``before_stopped()``: what else to clean.
-    ``returns``: before the start a lost leader is looked for again, so that nothing is stopped then. ``on_refused(why)``: the leader
-    does not take this node. ``on_start()``: before the barrier opens here. ``adapt``: makes tasks' environments fit this node. ``on_peers(hosts)``: address, full name and name of each node, told before the start.
+    ``returns``: before the start a lost leader is looked for again, so that nothing is stopped then. ``obeys``: what is done for each
+    message of the leader. ``on_start()``: before the barrier opens here. ``adapt``: makes tasks' environments fit this node.
+    ``on_stage_data(bytes)``: a piece of the working directory.
     """
 
     def __init__(self, spec: RunSpec, index: int, run_dir: str, loop: Loop, link: Link, belongings: Belongings) -> None:
         self.on_lost: Callable[[str], None] = _ignore
         self.on_clear: Callable[[], None] = _ignore
-        self.on_refused: Callable[[str], None] = _ignore
-        self.on_peers: Callable[[list[list[str]]], None] = _ignore
+        self.on_stage_data: Callable[[bytes], None] = _ignore
         self.returns = False
         self.adapt: Callable[[dict[str, str]], dict[str, str]] | None = None
         self.on_start: Callable[[], None] = _ignore
@@ -61,7 +61,7 @@ class Node:
         memory = spec.memory[index] if index < len(spec.memory) else 0
         self._memory = MemoryWatch(memory, belongings, loop, self._over_memory)
         self._beats = Heartbeat(loop, spec.heartbeat if index else 0, spec.grace, self._leader_silent, _ignore, _ignore)
-        self._obeys: dict[str, Callable[[dict[str, Any]], None]] = {
+        self.obeys: dict[str, Callable[[dict[str, Any]], None]] = {
             "start": self._start,
             "launch": self._launch,
             "signal": self._signal,
@@ -69,8 +69,7 @@ class Node:
             "credit": self._credit,
             "stop": lambda message: self.stop(message["grace"]),
             "beat": _ignore,
-            "refused": lambda message: self.on_refused(message["why"]),
-            "peers": lambda message: self.on_peers(message["hosts"]),
+            "refused": _ignore,  # the end of the link follows
         }
         link.on_message = self._message
         link.on_data = self._data
@@ -96,10 +95,13 @@ class Node:
 
     def _message(self, message: dict[str, Any]) -> None:
         self._beats.heard(0)
-        self._obeys[message["do"]](message)
+        self.obeys[message["do"]](message)
 
     def _data(self, step: int, rank: int, stream: int, data: bytes) -> None:
         if stream != STDIN:
+            return
+        if step == STAGE:
+            self.on_stage_data(data)
             return
         if step in self._steps:
             self._steps[step].feed.data(rank, data)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.core.model.states import COMPLETED, NODE_FAIL
+from shim.core.model.states import COMPLETED, FAILED, NODE_FAIL
 from shim.job.address import write_address
-from shim.job.agent.leader_outcome import ended_by
+from shim.job.agent.leader_outcome import Outcome, ended_by
 from shim.job.agent.main import TERMINATED, Agent, LeadingAgent, log
 from shim.job.agent.processes import environment
 from shim.job.pod import places as pod
@@ -20,12 +20,12 @@ from shim.job.pod.folder import mark_started
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
 from shim.job.pod.output import BatchOutput
 from shim.job.pod.resolver import Lookup, servers_of
+from shim.job.pod.staging import ARCHIVE, LeaderStage, NodeStage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from shim.job.agent.leader_outcome import Outcome
     from shim.job.agent.node import Node
     from shim.job.link import Link
     from shim.job.pod.places import Places
@@ -52,12 +52,13 @@ class PodPart:
     _places: Places
     _node: Node | None
     _index: int
+    unstaged = ""  # why the working directory in the ticket could not be unpacked
 
     def _fit_out(self, node: Node) -> None:
         """Makes a node one in a pod."""
         given = [os.fsdecode(item).partition("=") for item in environment(os.getpid()) if item]
         node.adapt = Adapter({name: value for name, _, value in given}, self._places.home).adapt
-        node.on_peers = self._meet_peers
+        node.obeys["peers"] = lambda message: self._meet_peers(message["hosts"])
         node.on_start = lambda: mark_started(self._run_dir)
 
     def _check_in(self) -> None:
@@ -68,6 +69,7 @@ class PodPart:
             ip=os.environ.get(pod.POD_IP, ""),
             node=os.environ.get(pod.NODE_NAME, ""),
             hosts=os.access(self._places.hosts, os.W_OK),
+            staged=self.unstaged,
         )
 
     def _meet_peers(self, hosts: list[list[str]]) -> None:
@@ -89,6 +91,7 @@ class PodAgent(PodPart, Agent):
         self._places = places
         self._servers = servers_of(places.resolv_conf)
         self._where: dict[str, Any] = {}
+        self._stage = NodeStage(self._loop, run_dir, spec.job.request.work_dir)
         self.why = ""  # it ended without a part in the run
 
     def _begin(self) -> None:
@@ -120,7 +123,9 @@ class PodAgent(PodPart, Agent):
     def _make_node(self, link: Link) -> Node:
         node = super()._make_node(link)
         node.returns = True
-        node.on_refused = self._refused
+        node.obeys["refused"] = lambda message: self._refused(message["why"])
+        node.obeys["stage"] = lambda message: self._stage.message(link, message)
+        node.on_stage_data = lambda data: self._stage.data(link, data)
         self._fit_out(node)
         return node
 
@@ -162,6 +167,9 @@ class PodLeader(PodPart, LeadingAgent):
         self._leader.on_node_lost = _leave
         if self._spec.script:
             self._leader.output = BatchOutput(self._loop, self._spec, (1, 2) if self._spec.echo_output else None)
+        if self._spec.staged:
+            given = os.path.exists(f"{self._places.ticket}/{ARCHIVE}")
+            self._leader.stage = LeaderStage(self._loop, self._run_dir, self._spec.job.request.work_dir, given)
         departure = Departure(self._loop, self._leader, self._loop.stop)
         self._leader.on_done = departure.forgotten
         self._leader.on_ended = lambda: self._ended(departure)
@@ -169,7 +177,7 @@ class PodLeader(PodPart, LeadingAgent):
         write_address(self._run_dir, {"tcp": ["127.0.0.1", port]})
 
     def _ended(self, departure: Departure) -> None:
-        tell_end(self._places, termination_record(self._leader.journal.lines))
+        tell_end(self._places, termination_record(self._leader.journal.lines, self.why))
         departure.ended()
 
     def _make_node(self, link: Link) -> Node:
@@ -190,16 +198,41 @@ class PodLeader(PodPart, LeadingAgent):
         def met(missing: list[str]) -> None:
             if missing:
                 self._say(f"these names do not resolve: {', '.join(missing)}")
-            if not alone:
-                hosts = hosts_of(self._spec, known)
-                for link in self._leader.node_links().values():
-                    link.send({"do": "peers", "hosts": hosts})
-            then()
+            self._bring_files(lambda: self._tell_peers(then))
 
         if names:
             self._meeting = Meeting(self._loop, servers_of(self._places.resolv_conf), names, met)
         else:
             met([])
+
+    def _bring_files(self, then: Callable[[], None]) -> None:
+        def brought(wrong: str) -> None:
+            if wrong:
+                self._fail(wrong)
+            else:
+                then()
+
+        if self._leader.stage is None:
+            then()
+        else:
+            errors = [str(one["staged"]) for one in self._leader.checked_in.values() if one.get("staged")]
+            if errors:
+                brought(errors[0])
+            else:
+                self._leader.stage.start(self._leader.node_links(), brought)
+
+    def _tell_peers(self, then: Callable[[], None]) -> None:
+        links = self._leader.node_links()
+        hosts = hosts_of(self._spec, self._leader.checked_in)
+        for link in links.values() if len(links) > 1 else ():
+            link.send({"do": "peers", "hosts": hosts})
+        then()
+
+    def _fail(self, why: str) -> None:
+        """The run cannot be started here."""
+        self.why = why
+        self._say(why)
+        self._leader.end(Outcome(FAILED, 1 << 8, "JobLaunchFailure"), said=False)
 
     def _say(self, text: str) -> None:
         log(self._run_dir, self._index, text)

@@ -25,16 +25,16 @@ _LOOK = 0.1  # seconds between looks whether it has come
 PATIENCE = 10.0  # seconds that an attached controller has for its "forget" after it was told everything
 
 
-def termination_record(lines: Sequence[Line]) -> str:
+def termination_record(lines: Sequence[Line], why: str = "") -> str:
     """JSON of a journal for the termination message: ``{"started": epoch or null, "ended": line, "steps": [line, …],
-    "left_out": number}``; the last steps' ends, as many as fit. ASCII, at most MOST bytes.
+    "left_out": number, "why": text}``; the last steps' ends, as many as fit. ASCII, at most MOST bytes.
     """
     started = next((line["at"] for line in lines if line["kind"] == "started"), None)
     ended = next((line for line in lines if line["kind"] == "ended"), None)
     steps = [line for line in lines if line["kind"] == "step-end"]
     names = {line["step"]: line.get("name", "") for line in lines if line["kind"] == "step"}
     kept: list[Line] = []
-    record = {"started": started, "ended": ended, "steps": kept, "left_out": len(steps)}
+    record = {"started": started, "ended": ended, "steps": kept, "left_out": len(steps), "why": why[:500]}
     text = dumps(record)
     for line in reversed(steps):
         kept.insert(0, {"name": names.get(line["step"], ""), **line})

@@ -12,6 +12,7 @@ from shim.job.pod.agent import PodAgent, PodLeader
 from shim.job.pod.ending import tell_end
 from shim.job.pod.folder import StartedBefore, prepare
 from shim.job.pod.places import INDEX, places
+from shim.job.pod.staging import ARCHIVE, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ def _run(here: Places) -> int:
     subreaper = os.getpid() == 1 or become_subreaper()
     kind = PodAgent if index else PodLeader
     one = kind(spec, index, run_dir, key, subreaper, here)
+    archive = f"{here.ticket}/{ARCHIVE}"
+    if spec.staged and os.path.exists(archive):
+        one.unstaged = unpacked(archive, spec.job.request.work_dir)
     code = one.run()
-    if one.why:
+    if index and one.why:
         tell_end(here, one.why)
     return code
 

@@ -56,6 +56,7 @@ class Pods:
             barrier=60,
         ).replace(**fields)
         self.script = script
+        self.archive: bytes | None = None  # the working directory in the ticket
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "7"}
         self.dns = NameServer()
         self.dns.names[self.spec.leader] = "127.0.0.1"
@@ -76,11 +77,16 @@ class Pods:
         for name in ("agent", "ticket", "run"):
             (root / name).mkdir(parents=True)
         (root / "agent/agent.zip").write_bytes(bundle().archive)
-        (ticket / "spec.json").write_text(json.dumps(self.spec.to_dict()))
+        spec = self.spec
+        if spec.staged and index:  # pods have a file system each; here they must not unpack in the same place
+            spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(work_dir=f"{root}/work")))
+        (ticket / "spec.json").write_text(json.dumps(spec.to_dict()))
         (ticket / "key").write_text(KEY.hex())
         (ticket / "environment.json").write_text(json.dumps(self.environment))
         if self.script is not None:
             (ticket / SCRIPT).write_text(self.script)
+        if self.archive is not None:
+            (ticket / "stage.tar.gz").write_bytes(self.archive)
         (root / "resolv.conf").write_text(f"search {DOMAIN}\nnameserver 127.0.0.1#{self.dns.port}\n")
         (root / "hosts").write_text("127.0.0.1\tlocalhost\n")
         return {
