@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from compat.cluster.kubernetes.settings import IMAGE_PYTHON
 from shim.control.backends.kubernetes.access import Access, ApiError
@@ -29,6 +34,56 @@ POD = {
         ],
     },
 }
+
+
+class Road:
+    """A way to the API server that can be blocked: connections break and new ones are refused."""
+
+    def __init__(self, kubeconfig: str, path: Path) -> None:
+        config = yaml.safe_load(Path(kubeconfig).read_text())
+        cluster = config["clusters"][0]["cluster"]
+        self._goal = urlsplit(cluster["server"])
+        self._open: list[socket.socket] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._address = self._listening.getsockname()
+        cluster["server"] = f"https://127.0.0.1:{self._address[1]}"
+        cluster["tls-server-name"] = self._goal.hostname
+        path.write_text(json.dumps(config))
+        self.kubeconfig = str(path)
+        threading.Thread(target=self._serve, args=(self._listening,), daemon=True).start()
+
+    def _serve(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+                there = socket.create_connection((str(self._goal.hostname), self._goal.port or 443))
+            except OSError:
+                return
+            self._open += [connection, there]
+            for one, other in ((connection, there), (there, connection)):
+                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _carry(one: socket.socket, other: socket.socket) -> None:
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def block(self) -> None:
+        for one in [self._listening, *self._open]:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            one.close()
+        self._open.clear()
+
+    def open(self) -> None:
+        self._listening = socket.create_server(self._address)
+        threading.Thread(target=self._serve, args=(self._listening,), daemon=True).start()
 
 
 class Followed:
@@ -171,3 +226,60 @@ def test_64_mebibytes_each_way(kubeconfig: str, namespace: str, capsys: pytest.C
                 print(f"\nexec: down {downwards}, up {upwards}")
 
     asyncio.run(go())
+
+
+def test_nothing_is_missed_by_connections_that_break(kubeconfig: str, namespace: str, tmp_path: Path) -> None:
+    road = Road(kubeconfig, tmp_path / "by-the-road")
+
+    async def go() -> None:
+        direct, access = await Access.load(kubeconfig), await Access.load(road.kubeconfig)
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        seen: dict[str, str] = {}
+        trouble: list[bool] = []
+        changed = asyncio.Event()
+
+        def on_event(kind: str, one: dict[str, Any]) -> None:
+            name = one["metadata"]["name"]
+            if kind == "DELETED":
+                del seen[name]
+            else:
+                assert (kind == "ADDED") == (name not in seen)
+                seen[name] = one["data"]["round"]
+            changed.set()
+
+        def told(text: str | None) -> None:
+            trouble.append(text is not None)
+            changed.set()
+
+        async def until(condition: Callable[[], bool]) -> None:
+            async with asyncio.timeout(LIMIT):
+                while not condition():
+                    changed.clear()
+                    await changed.wait()
+
+        reflector = Reflector(access, path, "app=x", on_event=on_event, on_trouble=told)
+        reflector.start()
+        for number in range(1, 6):
+            made = {"metadata": {"name": f"m{number}", "labels": {"app": "x"}}, "data": {"round": str(number)}}
+            await direct.post(path, made)
+            await until(lambda: f"m{number}" in seen)  # noqa: B023
+            road.block()
+            for other in range(1, number):
+                await direct.patch(f"{path}/m{other}", {"data": {"round": str(number)}})
+            await until(lambda: trouble[-1:] == [True])
+            road.open()
+            assert (await access.get(path, {"labelSelector": "app=x"}))["items"]
+            await until(lambda: trouble[-1:] == [False] and all(one == str(number) for one in seen.values()))  # noqa: B023
+        road.block()
+        await direct.delete(f"{path}/m1")
+        road.open()
+        await until(lambda: "m1" not in seen)
+        assert set(seen) == {"m2", "m3", "m4", "m5"} == set(reflector.objects)
+        await reflector.close()
+        await access.close()
+        await direct.close()
+
+    try:
+        asyncio.run(go())
+    finally:
+        road.block()
