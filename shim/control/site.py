@@ -90,8 +90,11 @@ _IMPLIED = Place("slurm", "slurm", real_name="slurm")  # so that no -M is taken 
 
 
 def implied(environ: Mapping[str, str]) -> str:
-    """The folder of a real Slurm that is the default where nothing is configured; "" for none."""
-    return programs.implied(environ, routing.own_job(environ))
+    """The folder of a real Slurm that is the default where nothing is configured; "" for none.
+
+    Not in a job of ours: where nothing is configured that is this machine's, and its SLURM_CONF is of our making.
+    """
+    return "" if routing.own_job(environ) else programs.implied(environ)
 
 
 def _place(cluster: Cluster) -> tuple[Any, ...]:

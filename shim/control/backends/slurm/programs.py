@@ -104,17 +104,17 @@ def cluster_name(conf: str) -> str:
     return ""
 
 
-def implied(environ: Mapping[str, str], in_own_job: bool) -> str:
+def implied(environ: Mapping[str, str]) -> str:
     """The folder of a real Slurm that this machine is set up to use although nothing is configured here; "" for none.
 
     A real sbatch on PATH is not enough, some machines have the clients and no cluster: there must be a slurm.conf too, or a
-    variable that says where to get it. In a job of ours SLURM_CONF is ours. SHIM_NO_SYSTEM_CONFIG: files do not count.
+    variable that says where to get it. SHIM_NO_SYSTEM_CONFIG: files do not count.
     """
     found = on_path("sbatch", environ.get("PATH", ""))
     if found is None:
         return ""
     folder = os.path.dirname(found[0])
-    if not in_own_job and (environ.get("SLURM_CONF") or environ.get("SLURM_CONF_SERVER")):
+    if environ.get("SLURM_CONF") or environ.get("SLURM_CONF_SERVER"):
         return folder
     if environ.get("SHIM_NO_SYSTEM_CONFIG"):
         return ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from shim.control import site
 from shim.control.backends.slurm import programs
 from shim.core.errors import ShimError
 from tests.control.backends.slurm.fake import OURS, Site
@@ -39,22 +40,23 @@ def test_what_was_tried_is_not_taken_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "in_own_job", "found"),
+    ("environ", "found"),
     [
-        ({}, False, False),
-        ({"SLURM_CONF": "/not/mounted/yet"}, False, True),
-        ({"SLURM_CONF_SERVER": "login1"}, False, True),
-        ({"SLURM_CONF": "/etc/slurm/slurm.conf"}, True, False),  # which our own jobs have
-        ({"SLURM_CONF": ""}, False, False),
+        ({}, False),
+        ({"SLURM_CONF": "/not/mounted/yet"}, True),
+        ({"SLURM_CONF_SERVER": "login1"}, True),
+        (
+            {"SLURM_CONF": "/etc/slurm/slurm.conf", "SHIM_RUN_DIR": "/run/5.0", "SLURM_JOB_ID": "5"},
+            False,
+        ),  # a job of ours
+        ({"SLURM_CONF": ""}, False),
     ],
 )
-def test_a_real_slurm_is_implied_by_its_configuration(
-    environ: dict[str, str], in_own_job: bool, found: bool, tmp_path: Path
-) -> None:
+def test_a_real_slurm_is_implied_by_its_configuration(environ: dict[str, str], found: bool, tmp_path: Path) -> None:
     Site.script(tmp_path / "sbatch", "#!/bin/sh\n")
     environ = {"PATH": f"{OURS}:{tmp_path}", "SHIM_NO_SYSTEM_CONFIG": "1", **environ}
-    assert programs.implied(environ, in_own_job) == (str(tmp_path) if found else "")
-    assert programs.implied({**environ, "PATH": str(OURS)}, in_own_job) == ""
+    assert site.implied(environ) == (str(tmp_path) if found else "")
+    assert site.implied({**environ, "PATH": str(OURS)}) == ""
 
 
 def test_a_slurm_conf_beside_the_programs_counts(tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ def test_a_slurm_conf_beside_the_programs_counts(tmp_path: Path) -> None:
     Site.script(tmp_path / "bin" / "sbatch", "#!/bin/sh\n")
     (tmp_path / "etc" / "slurm.conf").write_text("")
     environ = {"PATH": f"{tmp_path}/bin"}
-    assert programs.implied(environ, False) == f"{tmp_path}/bin"
-    assert programs.implied({**environ, "SHIM_NO_SYSTEM_CONFIG": "1"}, False) == ""
+    assert programs.implied(environ) == f"{tmp_path}/bin"
+    assert programs.implied({**environ, "SHIM_NO_SYSTEM_CONFIG": "1"}) == ""
 
 
 def test_the_name_of_a_real_cluster(tmp_path: Path) -> None:
