@@ -21,7 +21,8 @@ _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _MOST_WAITING = 65535
 _LONGEST_UNIX = 107  # bytes that fit sockaddr_un with the final NUL
 _NO_IPV6 = (97, 99)  # EAFNOSUPPORT, EADDRNOTAVAIL
-FILE = "leader"  # of the run folder
+FILE = "leader"  # of the run folder, where the leader does not listen in it
+SOCKET = "leader.sock"  # of the run folder
 
 
 def write_address(run_dir: str, address: dict[str, Any]) -> None:
@@ -36,8 +37,12 @@ def write_address(run_dir: str, address: dict[str, Any]) -> None:
 
 
 def read_address(run_dir: str) -> dict[str, Any]:
-    """Where the leader listens. OSError: it does not (yet)."""
-    address = loads(rawfile.read(os.path.join(run_dir, FILE)))
+    """Where the leader listens: as the file says, else in the run folder. OSError: it does not (yet)."""
+    try:
+        address = loads(rawfile.read(os.path.join(run_dir, FILE)))
+    except FileNotFoundError:
+        address = {"unix": os.path.join(run_dir, SOCKET)}
+        os.stat(address["unix"])
     if not isinstance(address, dict):
         raise OSError(f"no address in {run_dir}/{FILE}")
     return address

@@ -4,7 +4,8 @@ A **run** is one start of one job: (cluster, job id, restart count). Its folder,
 
     spec.json   this value                     key       the run's secret, 32 bytes as hex (0600)
     slurm_script  the batch script's copy      journal   what happened (leader only), JSON lines
-    lock.<i>    held (flock) by agent i        leader    where the leader listens: a JSON address
+    lock.<i>    held (flock) by agent i; the leader holds the journal
+    leader.sock   the leader's socket, or ``leader``: where it listens, a JSON address
     environment.json   the batch environment, complete
 
 Tasks find the folder by ``SHIM_RUN_DIR`` in their environment.

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 NAME = "journal"
 
 
+def lock_name(index: int) -> str:
+    """The file of the run folder that agent ``index`` holds locked (flock) as long as it lives: the leader its journal."""
+    return f"lock.{index}" if index else NAME
+
+
 def read_journal(path: str) -> list[Line]:
     """The complete lines of the journal at ``path``, in order; none when there is no file."""
     try:

@@ -13,7 +13,7 @@ from time import time
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL, TIMEOUT
 from shim.job import rawfile
-from shim.job.address import listen, write_address
+from shim.job.address import SOCKET, listen, write_address
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.leader_batch import BatchScript
@@ -111,7 +111,7 @@ class Leader:
             return
         word, _, port = self.spec.listen.partition(":")
         if word == "unix":
-            address: Message = {"unix": os.path.join(self._run_dir, "leader.sock")}
+            address: Message = {"unix": os.path.join(self._run_dir, SOCKET)}
         else:
             address = {"tcp": ["::", int(port)]}
         self._loop.call_later(self.spec.barrier, self._barrier_late)
@@ -121,7 +121,8 @@ class Leader:
         )
         if line is not None:
             self._listener.take(line)
-        write_address(self._run_dir, address)
+        if "tcp" in address:
+            write_address(self._run_dir, address)
 
     def close(self) -> None:
         """Ends the connections, after what was sent to them, and the journal."""
@@ -250,7 +251,7 @@ class Leader:
         if self._all_there() and not self._starting:
             self._starting = True
             hosts = [node.host for node in self.spec.nodes]
-            self.record.write("started", hosts=hosts, then=self._open_barrier)
+            self.record.write("started", hosts=hosts, pid=os.getpid(), then=self._open_barrier)
 
     def _barrier_late(self) -> None:
         if not self.started and self.outcome is None:

@@ -15,6 +15,7 @@ from shim.core.model.states import NODE_FAIL
 from shim.job import rawfile
 from shim.job.address import read_address
 from shim.job.agent.cleaning import Belongings, kill_marked, send
+from shim.job.agent.journal import lock_name
 from shim.job.agent.leader import Leader
 from shim.job.agent.leader_herald import Herald, begin
 from shim.job.agent.leader_outcome import ended_by
@@ -71,11 +72,11 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
 
 
 def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
-    """The descriptor that holds agent ``index``'s lock, with the agent's pid in the file; None: somebody else holds it.
+    """The descriptor that holds agent ``index``'s lock; None: somebody else holds it.
 
     Trying the lock is also how others see whether the agent lives, so one that is taken is tried again for ``patience`` seconds.
     """
-    fd = os.open(os.path.join(run_dir, f"lock.{index}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(os.path.join(run_dir, lock_name(index)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + patience
     while True:
         try:
@@ -86,8 +87,6 @@ def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
                 os.close(fd)
                 return None
             time.sleep(0.01)
-    os.ftruncate(fd, 0)
-    os.write(fd, f"{os.getpid()}\n".encode("ascii"))
     return fd
 
 

@@ -29,7 +29,7 @@ def test_what_a_killed_leader_left_is_ended(tmp_path: Path) -> None:
             backend, observer, cluster = await subject.backend()
             run = await start(backend, cluster, SCRIPT.format(pid=pid))
             await asyncio.to_thread(wait_until, pid.exists, "the script runs")
-            agent = int((Path(runs.folder(run)) / "lock.0").read_text())
+            agent = runs.journal(run)[0]["pid"]
             os.kill(agent, signal.SIGKILL)
             assert await observer.until(lambda: observer.gone) == [run]
             await asyncio.to_thread(wait_until, lambda: not lives(int(pid.read_text())), "the script's end")

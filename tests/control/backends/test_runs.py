@@ -59,7 +59,7 @@ def test_a_line_that_a_kill_cut_off_is_none() -> None:
 def test_an_agent_lives_as_long_as_its_lock() -> None:
     runs.create(RUN, SPEC, {}, None)
     assert not runs.alive(RUN)
-    lock = os.open(f"{runs.folder(RUN)}/lock.0", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(f"{runs.folder(RUN)}/journal", os.O_RDWR | os.O_CREAT, 0o600)
     assert not runs.alive(RUN)
     fcntl.flock(lock, fcntl.LOCK_EX)
     assert runs.alive(RUN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_nothing_starts_before_all_nodes_are_there(scene: Maker) -> None:
     assert run.nodes[0].got == []
     run.nodes[1].say("check-in", index=1, pid=2, boot="b")
     run.turn()
-    assert run.line("started") == {"hosts": ["n1", "n2"]}
+    assert run.line("started") == {"hosts": ["n1", "n2"], "pid": os.getpid()}
     assert [message["do"] for message in run.nodes[0].got] == ["start", "launch"]
     assert [message["do"] for message in run.nodes[1].got] == ["start"]
 

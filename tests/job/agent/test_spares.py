@@ -149,7 +149,9 @@ def test_an_agent_whose_namespaces_were_changed_ends(scene: Runs, change: str) -
     private = str(scene.folder / "private")
     isolation.prepare(private, {"n1": "127.0.0.71"}, "/our/commands")
     where = {"isolate": isolation.NAMESPACES, "private": private}
-    assert scene.done("true", **where) == scene.start(f"{change}; uname -n", **where)
+    # Whether it is a new one or had a run before: mounts that come from outside end an agent too.
+    scene.done("true", **where)
+    scene.start(f"{change}; uname -n", **where)
     scene.end()
     wait_until(lambda: not any(lives(pid) for pid in scene.pids), "the agent's end")
     scene.done("uname -n; findmnt -n /mnt", **where)

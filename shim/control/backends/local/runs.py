@@ -16,7 +16,7 @@ from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
-from shim.job.agent.journal import read_journal
+from shim.job.agent.journal import lock_name, read_journal
 from shim.job.spec import SCRIPT, RunSpec
 
 
@@ -41,7 +41,6 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
     _write(f"{draft}/spec.json", json.dumps(spec.to_dict()).encode())
     _write(f"{draft}/environment.json", json.dumps(dict(environment)).encode())
     _write(f"{draft}/key", secrets.token_hex(32).encode())
-    _write(f"{draft}/cluster", run.cluster.encode())
     if script is not None:
         _write(f"{draft}/{SCRIPT}", script, 0o700)
     os.rename(draft, path)
@@ -61,8 +60,9 @@ def existing() -> list[Run]:
             shutil.rmtree(f"{paths.run_dir()}/{name}", ignore_errors=True)
         elif job.isdigit() and restart.isdigit():
             try:
-                with open(f"{paths.run_dir()}/{name}/cluster") as file:
-                    found.append(Run(cluster=file.read(), job_id=int(job), restart=int(restart)))
+                with open(f"{paths.run_dir()}/{name}/spec.json") as file:
+                    cluster = json.load(file)["cluster"]["name"]
+                found.append(Run(cluster=cluster, job_id=int(job), restart=int(restart)))
             except OSError:
                 continue  # it is being removed
     return found
@@ -71,7 +71,7 @@ def existing() -> list[Run]:
 def alive(run: Run, index: int = 0) -> bool:
     """Whether agent ``index`` holds its lock. Where that cannot be told (no descriptor is left), it is taken to."""
     try:
-        lock = os.open(f"{folder(run)}/lock.{index}", os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(f"{folder(run)}/{lock_name(index)}", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:

@@ -7,13 +7,13 @@ has no end is lost.
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from typing import Any
 
 from shim.control.backends.base import Observer, Order, Run
 from shim.control.backends.leader_link import LeaderLink, LinkError, dial, take
 from shim.control.backends.local import runs
+from shim.job.address import read_address
 from shim.job.agent.cleaning import kill_marked
 
 FIRST_PAUSE = 0.002  # seconds between tries to reach a leader that is just starting; doubles up to LONGEST_PAUSE
@@ -121,9 +121,7 @@ class Watch:
         if self._line is not None:
             line, self._line = self._line, None
             return await take(line, key)
-        with open(f"{runs.folder(self._run)}/leader") as file:
-            address = json.load(file)
-        return await dial(address, key)
+        return await dial(read_address(runs.folder(self._run)), key)
 
     def _read_file(self) -> None:
         for line in runs.journal(self._run, self._seen):
