@@ -9,6 +9,7 @@ from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, 
 from shim.commands.settled import settled
 from shim.core.errors import ShimError
 from shim.core.options import values
+from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
 from shim.job.loop import Loop
 
@@ -39,6 +40,8 @@ def main(argv: List[str]) -> int:
 def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], directory: str) -> int:
     from shim.control import client
 
+    if "get-user-env" in settings and os.getuid():
+        raise ShimError("error: SlurmdUser must be root to use --get-user-env")
     mask = os.umask(0)
     os.umask(mask)
     request = job_request(
@@ -52,6 +55,7 @@ def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], dir
     chdir = settings.get("chdir")
     if chdir:
         try:
+            chdir = full_path(chdir, directory)
             os.chdir(chdir)
         except OSError as error:
             raise ShimError(f"error: chdir({chdir}): {error.strerror}") from None

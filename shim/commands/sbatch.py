@@ -12,7 +12,7 @@ from shim.core import script
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import values
 from shim.core.options.batch import settle
-from shim.core.options.merge import first_pass
+from shim.core.options.merge import first_pass, full_path
 from shim.core.options.request import job_request
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
@@ -73,9 +73,9 @@ def _main(argv: List[str]) -> int:
     except values.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
+    _say(*(note for note in notes if note.startswith("error: ") or not settings.get("quiet")))
     _tell(settings, directory)
     refuse_unsupported(settings, backend(settings.get("clusters")))
-    _say(*notes)
     return _submit(argv, settings, source, directory)
 
 
@@ -89,7 +89,8 @@ def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str],
     if words and words[0] == ":":
         raise refuse_het()
     if words:
-        source = _file(words, directory)
+        folders = [text for option, text in found if option.field == "chdir" and text]
+        source = _file(words, full_path(folders[-1], directory) if folders else directory)
     else:
         source = Source(sys.stdin.buffer.read() if sys.stdin is not None else b"", "stdin")
     script.check(source.data)
@@ -97,13 +98,12 @@ def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str],
 
 
 def _file(words: Sequence[str], directory: str) -> Source:
-    """The script file that the first word names, with the rest as its arguments."""
-    name = words[0]
-    for path in script.candidates(name, directory, os.environ.get("PATH", "")):
-        if os.path.exists(path):
+    """The script file that the first word names, with the rest as its arguments. ``directory``: --chdir's or the present one."""
+    name = path = words[0]
+    for place in script.candidates(name, directory, os.environ.get("PATH", "")):
+        if os.path.exists(place) and not os.path.isdir(place):
+            path = place
             break
-    else:
-        raise ShimError(f"error: Unable to open file {name}")
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -111,6 +111,8 @@ def _file(words: Sequence[str], directory: str) -> Source:
         data = b""
     except OSError:
         raise ShimError(f"error: Unable to open file {path}") from None
+    except ValueError:  # a NUL in the name
+        raise ShimError(f"error: Unable to open file {name}") from None
     return Source(data, name, path, words[1:], os.path.basename(path))
 
 
@@ -121,7 +123,7 @@ def _settle(
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
 
     def component(part: Settings) -> None:
-        verify(part)
+        _say(*verify(part))
         _tell(part, directory)
 
     settings = settle(context, found, os.environ, text, source.name, component)

@@ -24,6 +24,8 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[Settings, List[str], str
     """
     context = values.Context(time(), os.getuid(), read_text, grammar())
     settings, words, notes = direct.settle(program, argv, os.environ, context)
+    if notes:
+        say(program, *notes)
     where = backend(settings.get("clusters"))
     directory = os.getcwd()
     if settings.get("verbose"):
@@ -31,8 +33,6 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[Settings, List[str], str
 
         say(program, *defined_options(settings, directory), *approximations(settings, where))
     refuse_unsupported(settings, where)
-    if notes:
-        say(program, *notes)
     return settings, words, directory
 
 

@@ -135,11 +135,12 @@ def _word(text: str) -> Tuple[str, str, str]:
 
 
 def candidates(name: str, directory: str, path: str) -> Iterator[str]:
-    """Where a script of that name may be: as given, seen from ``directory``; a bare name then along ``path`` ($PATH)."""
-    if name.startswith("/"):
-        yield name
-        return
-    yield f"{directory}/{name}"
-    if "/" not in name:
-        for folder in path.split(":"):
-            yield f"{folder or directory}/{name}"
+    """Where a script of that name may be, other than in the working directory, where it is looked for last.
+
+    ``directory`` is --chdir's or the working directory. A name that begins with a dot or a slash is what it says; any other
+    is looked for there and along ``path`` ($PATH), even if there are slashes in it.
+    """
+    if name[:1] not in (".", "/"):
+        for folder in (directory, *path.split(":")):
+            if folder.startswith("/"):
+                yield f"{folder}/{name}"

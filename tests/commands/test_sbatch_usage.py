@@ -359,3 +359,48 @@ def test_any_command_line_and_script(
     log = os.environ["SHIM_STATE_DIR"]
     assert run(*argv) in (0, 1, 255)
     assert not os.path.exists(log), "an internal error was logged"
+
+
+@pytest.mark.parametrize(
+    "words, name, command",
+    [
+        ("job.sh", "here", "{work}/job.sh"),
+        ("./job.sh", "here", "./job.sh"),
+        ("sub/job.sh", "below", "{work}/sub/job.sh"),
+        ("--chdir=sub job.sh", "below", "{work}/sub/job.sh"),
+        ("--chdir=sub ./job.sh", "here", "./job.sh"),
+        ("--chdir=/ job.sh", "here", "job.sh"),
+        ("--chdir=/ sub/job.sh", "below", "sub/job.sh"),
+        ("deep/job.sh", "on-path", "{work}/bin/deep/job.sh"),
+        ("folder", "on-path", "{work}/bin/folder"),
+    ],
+)
+def test_where_the_script_is_found(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, words: str, name: str, command: str
+) -> None:
+    """Measured: --chdir of the command line is looked in instead of the working directory, $PATH also for names with slashes."""
+    for path, said in (
+        ("job.sh", "here"),
+        ("sub/job.sh", "below"),
+        ("bin/deep/job.sh", "on-path"),
+        ("bin/folder", "on-path"),
+    ):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write(path, f"#!/bin/sh\n#SBATCH -J {said}\n")
+    Path("folder").mkdir()
+    monkeypatch.setenv("PATH", f"/usr/bin:{os.getcwd()}/bin")
+    assert run(*words.split()) == 0
+    assert (controller.request.name, controller.request.command) == (name, command.format(work=os.getcwd()))
+
+
+def test_warnings_come_before_the_options(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
+    script = write("job.sh")
+    assert run("-v", "-N4", "-n2", "-S1", script) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "sbatch: error: Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)",
+        "sbatch: Warning: can't run 2 processes on 4 nodes, setting nnodes to 2",
+        "sbatch: defined options",
+    ]
+    assert run("-Q", "-N4", "-n2", "-S1", script) == 0
+    assert capsys.readouterr().err.splitlines() == lines[:1]

@@ -115,13 +115,15 @@ def test_wrap() -> None:
 @pytest.mark.parametrize(
     "name, expected",
     [
-        ("/a/b.sh", ["/a/b.sh"]),
-        ("sub/b.sh", ["/w/sub/b.sh"]),
-        ("b.sh", ["/w/b.sh", "/usr/bin/b.sh", "/w/b.sh", "/bin/b.sh"]),
+        ("/a/b.sh", []),
+        ("./b.sh", []),
+        (".b.sh", []),
+        ("sub/b.sh", ["/w/sub/b.sh", "/usr/bin/sub/b.sh", "/bin/sub/b.sh"]),
+        ("b.sh", ["/w/b.sh", "/usr/bin/b.sh", "/bin/b.sh"]),
     ],
 )
 def test_where_a_script_is_looked_for(name: str, expected: list[str]) -> None:
-    assert list(script.candidates(name, "/w", "/usr/bin::/bin")) == expected
+    assert list(script.candidates(name, "/w", "/usr/bin::.:/bin")) == expected
 
 
 @given(st.binary(max_size=60))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError
 from shim.core.limits import GOVERNORS
-from shim.core.options.values import bad, leading_int
+from shim.core.options.values import Shown, bad, leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,28 +95,21 @@ def _acctg_freq(option: Option, text: Optional[str]) -> str:
 
 
 def _accel_bind(option: Option, text: Optional[str]) -> str:
-    """Letters: g (GPUs), m (MICs), n (networks), v (say what is done)."""
-    if not text or text.lower().strip("gmnv"):
+    """Letters in Slurm's order: v (say what is done), g (GPUs), n (networks); m (MICs) is read and means nothing."""
+    given = (text or "").lower()
+    letters = "".join(letter for letter in "vgn" if letter in given)
+    if not letters or given.strip("gmnv"):
         raise bad(option)
-    return text
+    return letters
 
 
 def _cpu_bind(option: Option, text: Optional[str]) -> str:
     """A list of one way of binding and ``quiet``/``verbose``. The lists of map and mask contain commas themselves."""
     word = text or ""
-    ways = ("none", "no", "n", "rank", "sockets", "cores", "threads", "ldoms", "rank_ldom", "boards", "autobind")
-    others = (
-        "quiet",
-        "q",
-        "verbose",
-        "v",
-        "help",
-        "yes",
-        "y",
-        "autobind=threads",
-        "autobind=cores",
-        "autobind=sockets",
-    )
+    ways = ("none", "no", "rank", "sockets", "cores", "threads", "ldoms", "rank_ldom")
+    others = ("quiet", "q", "verbose", "v")
+    if word.lower() == "help":
+        raise Shown("CPU bind options not supported with current configuration\n", code=1)
     for part in word.lower().split(","):
         if part.startswith(("map_cpu:", "mask_cpu:", "map_ldom:", "mask_ldom:")):
             first = part.partition(":")[2]

@@ -39,7 +39,9 @@ def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
         return "requeue" if settings.get("requeues") else "no-requeue"
     if kind == "path":
         return full_path(value, directory)
-    if kind == "file":
+    if name in _OWN_WAYS:
+        return _OWN_WAYS[name](value, settings.texts[name])
+    if kind == "file" and settings.command != "srun":
         chdir = settings.get("chdir")
         return full_path(value, full_path(chdir, directory) if chdir else directory)
     show = _SHOW.get(kind)
@@ -135,7 +137,49 @@ _SHOW: Dict[str, Callable[[Any], str]] = {
     "geometry": _geometry,
     "power": _power,
     "priority": _priority,
+    "set": _flag,
     "signal": _signal,
+    "step-signal": _signal,
     "yes-no": _yes_no,
 }
 _AS_WRITTEN = ("hint",)
+_LEVELS = ("quiet", "fatal", "error", "info", "verbose")
+
+
+def _cpu_bind(value: str, text: str) -> str:
+    """The lists alone of what has one, nothing for ways that are not bound to anything."""
+    parts = value.split(",")
+    for at, part in enumerate(parts):
+        way, colon, first = part.lower().partition(":")
+        if colon:
+            return ",".join([first.replace("0x", ""), *(more.lower().replace("0x", "") for more in parts[at + 1 :])])
+        if way in ("none", "no", "rank", "rank_ldom"):
+            return "(null)"
+    return value
+
+
+def _level(value: str, text: str) -> str:
+    """A level of messages by number or name; verbose is the highest that there is."""
+    if text.isascii() and text.isdigit():
+        return _LEVELS[min(int(text[:9]), 4)]
+    return text.lower() if text.lower() in _LEVELS else _LEVELS[-1]
+
+
+def _kill_signal(value: int, text: str) -> str:
+    from shim.core.signals import name_of
+
+    return name_of(value)
+
+
+# Options that are shown otherwise than others of their kind: by value and text.
+_OWN_WAYS: Dict[str, Callable[[Any, str], str]] = {
+    "bcast": lambda value, text: text or "set",
+    "bell": lambda value, text: "bell-always",
+    "cpu-bind": _cpu_bind,
+    "immediate": lambda value, text: text or "1",
+    "kill-command": _kill_signal,
+    "no-bell": lambda value, text: "bell-never",
+    "resv-ports": lambda value, text: text or "0",
+    "send-libs": lambda value, text: "set" if value else "(null)",
+    "slurmd-debug": _level,
+}

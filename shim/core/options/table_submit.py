@@ -39,7 +39,7 @@ chdir D = bra path r:REMOTE_CWD r:WORKING_DIR
 cluster - = bra text
 clusters M = bra text ba:!SLURM_CLUSTERS bra:CLUSTERS
 comment - = bra text
-compress - ? r text r:COMPRESS
+compress - ? r compress r:COMPRESS
 +consolidate-segments - - bra flag bra:CONSOLIDATE_SEGMENTS
 container - = bra text ba:CONTAINER r:!SRUN_CONTAINER
 +container-id - = bra text ba:CONTAINER_ID r:!SRUN_CONTAINER_ID
@@ -102,6 +102,7 @@ label l - r flag r:LABELIO
 licenses L = bra text
 mail-type - = bra mail
 mail-user - = bra text
+threads T = r count r:THREADS
 mcs-label - = bra text
 mem - = bra memory bra:MEM_PER_NODE
 mem-bind - = bra mem-bind bra:MEM_BIND
@@ -110,7 +111,7 @@ mem-per-gpu - = bra memory bra:MEM_PER_GPU
 +mem-update - = bra text
 mincpus - = bra count
 mpi - = r mpi r:MPI_TYPE
-msg-timeout - = r natural
+msg-timeout - = r count
 multi-prog - - r flag r:SRUN_MULTI
 network - = bra text bra:NETWORK
 nice - ? bra nice
@@ -132,7 +133,7 @@ ntasks-per-tres - = bra count r:NTASKS_PER_TRES
 open-mode - = br open-mode br:OPEN_MODE
 output o = br file b:OUTPUT r:STDOUTMODE +r:!SRUN_OUTPUT
 overcommit O - bra flag bra:OVERCOMMIT
-overlap - ? r flag r:OVERLAP
+overlap - ? r set r:OVERLAP
 oversubscribe s - bra flag
 het-group|pack-group - = r text
 -parsable - - b flag
@@ -159,15 +160,15 @@ reservation - = bra text bra:RESERVATION
 -resv-ports - ? r text r:RESV_PORTS
 +resv-ports - ? bra text r:RESV_PORTS
 +segment - = bra count ba:SEGMENT_SIZE r:!SRUN_SEGMENT_SIZE
-send-libs - ? r text r:SEND_LIBS
-signal - = bra signal bra:SIGNAL
+send-libs - ? r yes-no r:SEND_LIBS
+signal - = b signal b:SIGNAL
+signal - = ra step-signal ra:SIGNAL
 slurmd-debug - = r text r:!SLURMD_DEBUG
 sockets-per-node - = bra count r:NSOCKETS_PER_NODE
 spread-job - - bra flag bra:SPREAD_JOB
 +spread-segments - - bra flag bra:SPREAD_SEGMENTS
 +stepmgr - - bra flag
 switches - = bra switches bra:REQ_SWITCH
-threads T = r count r:THREADS
 task-epilog - = r text r:TASK_EPILOG
 task-prolog - = r text r:TASK_PROLOG
 ntasks-per-node|tasks-per-node - = bra count

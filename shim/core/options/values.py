@@ -166,6 +166,23 @@ def _signal(option: Option, text: Optional[str], context: Context) -> str:
     return text or ""
 
 
+def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
+    """The signal of srun and salloc, which have no batch shell (``B:``)."""
+    if "B" in (text or "").partition(":")[0].upper() and ":" in (text or ""):
+        raise bad(option)
+    return _signal(option, text, context)
+
+
+def _set(option: Option, text: Optional[str], context: Context) -> bool:
+    """A flag that any value sets."""
+    return True
+
+
+def _compress(option: Option, text: Optional[str], context: Context) -> str:
+    """A type of compression; Slurm goes on without any where it does not know it."""
+    return text.lower() if text and text.lower() == "lz4" else "none" if text else "lz4"
+
+
 def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
     """salloc --kill-command: a signal, TERM when none is named."""
     from shim.core.signals import parse_signal
@@ -326,6 +343,9 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "memory": _memory,
     "when": _when,
     "signal": _signal,
+    "step-signal": _step_signal,
+    "set": _set,
+    "compress": _compress,
     "signal-name": _signal_name,
     "nodes": _nodes,
     "geometry": _geometry,

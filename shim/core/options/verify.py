@@ -49,7 +49,10 @@ def verify(settings: Settings) -> List[str]:
         ]
     if settings.get("verbose") and "threads-per-core" in settings:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
-    if "hint" in settings and any(name in settings for name in _NOT_WITH_HINT):
+    if settings.command == "srun" and ("cpu-bind" in settings or "threads-per-core" in settings):
+        notes.append("cluster configuration lacks support for cpu binding")
+    bound = settings.get("cpu-bind", "verbose").lower() not in ("verbose", "v")
+    if "hint" in settings and (bound or any(name in settings for name in _NOT_WITH_HINT)):
         settings.drop("hint")
         if settings.get("verbose"):
             notes.append(_HINT_DROPPED)
@@ -148,13 +151,16 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
     geometry = settings.get("extra-node-info")
     if not geometry and nodes and any(name in settings for name in _GEOMETRY):
         geometry = tuple(settings.get(name) for name in _GEOMETRY)
+    if settings.command == "srun" and geometry and None in geometry:
+        geometry = None
     if tasks is None and geometry and (not nodes or nodes[1] in (0, nodes[0])):
         tasks = max(nodes[0], 1) if nodes else 1
         for number in geometry:
             tasks *= number or 1
         settings.values["ntasks"] = tasks
         if settings.get("verbose"):
-            notes.append(f"Number of tasks implicitly set to {tasks}.")
+            end = "." if settings.command == "sbatch" else ""
+            notes.append(f"Number of tasks implicitly set to {tasks}{end}")
     if tasks is not None and not nodes:
         _fewer_names(settings, tasks, notes)
     if not nodes or tasks is None:

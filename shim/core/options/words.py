@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError, Unsupported, UsageError
+from shim.core.options.option import OPTIONAL
 from shim.core.options.values import Shown, bad, leading_int
 
 TYPE_CHECKING = False
@@ -111,6 +112,8 @@ def _open_mode(option: Option, text: Optional[str]) -> str:
 
 def _yes_no(option: Option, text: Optional[str]) -> bool:
     word = (text or "").lower()
+    if option.arity == OPTIONAL:  # --send-libs, where letters will do
+        word = {"": "yes", "y": "yes", "n": "no"}.get(word, word)
     if word not in ("yes", "no"):
         raise bad(option)
     return word == "yes"

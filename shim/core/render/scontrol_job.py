@@ -131,13 +131,17 @@ def _gres_of(share: NodeShare, kind: str) -> str:
     return f"gpu:{kind + ':' if kind else ''}{len(held)}(IDX:{fold_ranks(sorted(held))})"
 
 
+def _delay_boot(request: JobRequest) -> str:
+    return show_clock(60 * max(parse_minutes(request.extra.get("delay-boot", "0")), 0))
+
+
 def _requirements(job: Job, view: View) -> list[str]:
     request = job.request
     amount, per_cpu = facts.min_memory(job, view)
     return [
         f"MinCPUsNode={facts.min_cpus_per_node(job)} MinMemory{'CPU' if per_cpu else 'Node'}={show_memory(amount)}"
         f" MinTmpDiskNode={show_memory(request.tmp_disk or 0)}",
-        f"Features={facts.or_null((request.constraint or '').replace(',', '&'))} DelayBoot=00:00:00",
+        f"Features={facts.or_null((request.constraint or '').replace(',', '&'))} DelayBoot={_delay_boot(request)}",
         *([f"ClusterFeatures={request.extra['cluster-constraint']}"] if "cluster-constraint" in request.extra else []),
         *([f"Prefer={request.prefer.replace(',', '&')}"] if request.prefer else []),
         f"OverSubscribe={facts.over_subscribe(job)} Contiguous={int(request.contiguous)}"
