@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from compat.cluster import packages, slurm
 from compat.cluster.controller import controller, write_conf
 from compat.header_case import GIVEN, differences, measured, read_cases, words, write_cases
-from compat.targets import local_session, person
+from compat.targets import local_session, person, usable_account
 
 Case = dict[str, Any]
 CONFIG = """\
@@ -92,26 +92,22 @@ def _job_id(out: str) -> str:
     return found.group() if found else ""
 
 
-def _account() -> pwd.struct_passwd | None:
-    return pwd.getpwnam(slurm.USER) if os.geteuid() == 0 else None
-
-
-def _person() -> dict[str, str]:
-    account = _account() or pwd.getpwuid(os.geteuid())
+def _person(account: pwd.struct_passwd) -> dict[str, str]:
     return {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name, "LANG": "C.UTF-8"}
 
 
 @contextmanager
 def real() -> Iterator[Caller]:
     """A real controller."""
+    account = pwd.getpwnam(slurm.USER)
     with controller() as conf:
-        yield Caller({**_person(), "PATH": "/usr/bin:/bin", "SLURM_CONF": str(conf)}, _account())
+        yield Caller({**_person(account), "PATH": "/usr/bin:/bin", "SLURM_CONF": str(conf)}, account)
 
 
 @contextmanager
 def ours() -> Iterator[Caller]:
     """The commands of this checkout, with the same slurm.conf."""
-    account = _account()
+    account = usable_account()
     with tempfile.TemporaryDirectory(prefix="shim-compat-") as name:
         folder = Path(name)
         if account is not None:

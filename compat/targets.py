@@ -20,7 +20,7 @@ from compat.case import Case
 from compat.cluster import slurm, slurm_conf
 from compat.cluster.kubernetes import programs, settings
 from compat.cluster.processes import end_process, processes_with, wait_for
-from compat.normalise import Places, addresses_for_names
+from compat.normalise import JOB_ID, Places, addresses_for_names
 from compat.record import Outcome, read_files, read_steps
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,44 +77,69 @@ class Target(Protocol):
 
 
 class RealSlurm:
-    """The real Slurm. One case at a time, with the whole cluster for itself; as the cluster's test user."""
+    """The real Slurm. One case at a time, with the whole cluster for itself; as the cluster's test user.
+
+    ``only_own``: as ``account`` (None: the caller), and only the jobs that the case named are ended, not all of the user's.
+    """
 
     name = "slurm"
     workers = 1
 
-    def __init__(self) -> None:
-        self.account = pwd.getpwnam(slurm.USER)
+    def __init__(self, account: pwd.struct_passwd | None = None, only_own: bool = False) -> None:
+        test_user = pwd.getpwnam(slurm.USER)
+        self.account = (account or pwd.getpwuid(os.geteuid())) if only_own else test_user
+        self.only_own = only_own
 
     def run(self, case: Case) -> tuple[Outcome, Places]:
         environ = {**_person(self.account), "SLURM_CONF": str(slurm.CONF), "PATH": "/usr/local/bin:/usr/bin:/bin"}
         with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
             os.chmod(outer, 0o755)
             outcome, work = _run(case, Path(outer), environ, self.account if os.geteuid() == 0 else None)
-            slurm.ask("scancel", "-u", slurm.USER)
-            wait_for(lambda: not slurm.ask("squeue", "-h").stdout.strip(), 30, 0.1)
-        return outcome, Places(work, slurm.USER, self.account.pw_dir, _host())
+            jobs = ["-u", slurm.USER]
+            if self.only_own:
+                jobs = sorted(
+                    {found.group(2) for step in outcome.steps for found in JOB_ID.finditer(step.out + step.err)}
+                )
+            if jobs:
+                slurm.ask("scancel", *jobs)
+            mine = () if not self.only_own else ("-j", ",".join([*jobs, "1"]))
+            wait_for(lambda: not slurm.ask("squeue", "-h", *mine).stdout.strip(), 30, 0.1)
+        return outcome, Places(work, self.account.pw_name, self.account.pw_dir, _host())
 
 
 class Local:
-    """The commands of this checkout on its local backend: a state folder and a configuration for each case."""
+    """The commands of this checkout on its local backend: a state folder and a configuration for each case.
 
-    def __init__(self, workers: int = 2, shape: str = SHAPE) -> None:
+    ``account``: who calls them, if not the caller. ``config``: instead of the usual one with that ``shape``.
+    """
+
+    def __init__(
+        self, workers: int = 2, shape: str = SHAPE, account: pwd.struct_passwd | None = None, config: str = ""
+    ) -> None:
         self.workers = workers
-        self._config = CONFIG.replace(SHAPE, shape)
-        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer), shape) as environ:
+        self.account = account
+        self._config = config or CONFIG.replace(SHAPE, shape)
+        with (
+            tempfile.TemporaryDirectory(prefix="shim-compat-") as outer,
+            local_session(Path(outer), config or shape) as environ,
+        ):
             # Nodes are called by their addresses where the machine allows no private names.
             self._addresses = _command(environ, "sinfo", "-h", "-N", "-o", "%N").startswith("127.")
         self.name = "local-addresses" if self._addresses else "local"
 
     def run(self, case: Case) -> tuple[Outcome, Places]:
-        account = pwd.getpwuid(os.geteuid())
+        account = self.account or pwd.getpwuid(os.geteuid())
         config = self._config
         if self._addresses:
             config = addresses_for_names(config)
             files = {name: addresses_for_names(text) for name, text in case.files.items()}
             case = replace(case, script=addresses_for_names(case.script), files=files)
-        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer, local_session(Path(outer), config) as environ:
-            outcome, work = _run(case, Path(outer), environ, None)
+        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
+            if self.account is not None:
+                os.chmod(outer, 0o755)
+                os.chown(outer, self.account.pw_uid, self.account.pw_gid)
+            with local_session(Path(outer), config, self.account) as environ:
+                outcome, work = _run(case, Path(outer), environ, self.account)
         return outcome, Places(work, account.pw_name, account.pw_dir, _host(), self._addresses)
 
 
@@ -202,6 +227,24 @@ def _command(environ: dict[str, str], *command: str, account: pwd.struct_passwd 
     except subprocess.TimeoutExpired:
         return ""
     return str(done.stdout)
+
+
+def usable_account() -> pwd.struct_passwd | None:
+    """Who acts on both sides: the cluster's test user, or None (the caller) if that user cannot run this interpreter."""
+    if os.geteuid() != 0:
+        return None
+    account = pwd.getpwnam(slurm.USER)
+    try:
+        tried = subprocess.run(  # type: ignore[call-overload]
+            [sys.executable, "-c", "import shim"],
+            env={"PYTHONPATH": str(ROOT)},
+            cwd="/",
+            capture_output=True,
+            **person(account),
+        )
+    except OSError:
+        return None
+    return account if tried.returncode == 0 else None
 
 
 def person(account: pwd.struct_passwd | None) -> dict[str, object]:

@@ -129,7 +129,7 @@ def queue() -> list[Job]:
         ),
         job(
             5,
-            request=request(name="held", cpus_per_task=2, mem_per_cpu=500, work_dir="/home/bob/w"),
+            request=request(name="held", ntasks=3, cpus_per_task=2, mem_per_cpu=500, work_dir="/home/bob/w"),
             reason="JobHeldUser",
             held="user",
             nodes=2,

@@ -173,7 +173,7 @@ def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: 
     if settings.get("test-only"):
         from shim.commands import trial
 
-        return trial.tell(PROGRAM, fields, "error: Batch job submission failed: ")
+        return trial.tell(PROGRAM, fields, "error: Batch job submission failed: ", bool(settings.get("quiet")))
     reply = client.call("submit", fields)
     _say(*reply.get("notes", ()))
     if not settings.get("quiet"):

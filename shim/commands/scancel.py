@@ -151,7 +151,10 @@ def _selected(
         reading.complain(_PROGRAM, [f"error: Kill job error on job id {word}: {_HARMLESS[0]}" for word, _ in ids])
         return None
     if not found and "verbose" in values:
-        words = "".join(f"{word}={values[option]} " for option, word in _FILTERS if values.get(option))
+        said = dict(values)
+        if "me" in values:
+            said["user"] = str(os.getuid())  # Slurm names who asks by number
+        words = "".join(f"{word}={said[option]} " for option, word in _FILTERS if said.get(option))
         reading.complain(_PROGRAM, [f"error: No active jobs match ALL job filters, including: {words}"])
     if "interactive" in values:
         found = [job for job in found if _confirmed(job)]

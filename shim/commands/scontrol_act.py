@@ -173,7 +173,7 @@ def _check_instant(value: str) -> None:
         parse_when(value, time.time())
     except WhenError as error:
         raise ShimError(
-            plain(f"Invalid time specification (pos={error.position}): {value}"), "error: Invalid StartTime value"
+            plain(f"Invalid time specification (pos={error.position}): {value}"), plain("No changes specified")
         ) from None
 
 

@@ -32,7 +32,7 @@ def hostnames(session: Session, wanted: str | None) -> int:
 
 
 def hostlist_of(session: Session, wanted: str | None, in_order: bool = False) -> int:
-    """The names in folded form, in their order or sorted (then once each)."""
+    """The names in folded form, in their order or sorted."""
     from shim.core import hostlist
 
     if wanted is None:
@@ -42,12 +42,12 @@ def hostlist_of(session: Session, wanted: str | None, in_order: bool = False) ->
         names = hostlist.expand(_from_file(wanted))
     except hostlist.HostlistError as error:
         raise ShimError(*error.lines) from None
-    reading.put([hostlist.fold_sorted(names) if in_order else hostlist.fold(names)])
+    reading.put([hostlist.fold(hostlist.natural_sorted(names)) if in_order else hostlist.fold(names)])
     return 0
 
 
 def hostlistsorted(session: Session, wanted: str | None) -> int:
-    """The names once each in natural order, folded."""
+    """The names in natural order, folded; Slurm keeps those that come twice."""
     return hostlist_of(session, wanted, in_order=True)
 
 

@@ -85,7 +85,7 @@ def steps(session: Session, wanted: str | None) -> int:
         if wanted is None:
             reading.put([] if session.beside else ["No job steps in the system"])
             return 0
-        return reading.not_found(f"Job step {wanted} not found")
+        return reading.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
     views = reading.Views()
     ordered = sorted(items, key=step_order)
     reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])

@@ -26,6 +26,7 @@ class Ask:
     def __init__(self, values: dict[str, str], words: list[str]) -> None:
         self.values = values
         self.steps = "steps" in values
+        self.no_job = False  # -j names none: nothing is shown
         self.ids = self._ids("jobs", words)
         self.step_ids = self._ids("steps", words)
         if words:
@@ -43,8 +44,10 @@ class Ask:
         """The ids of ``-j`` or ``-s``. Their value is optional, so ``-j 5`` leaves the 5 among the words."""
         if name not in self.values:
             return []
-        text = self.values[name] or (words.pop(0) if words else "")
+        said = self.values[name] or (words.pop(0) if words else None)
+        text = said or ""
         found = []
+        self.no_job = self.no_job or (name == "jobs" and said is not None and not split_ids(text))
         for word in split_ids(text):
             one = parse_job_id(word)
             if one is None:
@@ -69,6 +72,8 @@ class Ask:
 
     def fits(self, job: Job) -> bool:
         """The conditions that the index does not know."""
+        if self.no_job:
+            return False
         if self.states == ("all",):
             pass
         elif self.states:

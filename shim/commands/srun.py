@@ -178,7 +178,7 @@ def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], dir
     if settings.get("test-only"):
         from shim.commands import trial
 
-        return trial.tell(PROGRAM, fields, "error: Unable to allocate resources: ")
+        return trial.tell(PROGRAM, fields, "error: Unable to allocate resources: ", bool(settings.get("quiet")))
     allocation = client.open_allocation(fields)
     quiet = bool(settings.get("quiet"))
     try:

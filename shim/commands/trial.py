@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from typing import Any, Dict
 
 
-def tell(program: str, fields: Dict[str, Any], failed: str) -> int:
-    """Asks the controller and says its answer on stderr. ``failed`` is what a refusal of the program begins with.
+def tell(program: str, fields: Dict[str, Any], failed: str, quiet: bool = False) -> int:
+    """Asks the controller and says its answer on stderr. ``failed`` is what a refusal of the program begins with; ``quiet``:
+    only a refusal is told.
 
     Raises ShimError with Slurm's text: ``allocation failure: …`` for what the cluster can never run.
     """
@@ -25,7 +26,10 @@ def tell(program: str, fields: Dict[str, Any], failed: str) -> int:
         *before, last = error.lines
         if not last.startswith(failed):
             raise
+        before = [line for line in before if not line.endswith("can not be satisfied")]  # told of real submissions only
         raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
+    if quiet:
+        return 0
     from shim.core.times import stamp
 
     say(

@@ -43,7 +43,6 @@ BAD_RESERVATION = "Requested reservation is invalid"
 BAD_TIME = "Requested time limit is invalid (missing or exceeds some limit)"
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
 DENIED = "Access/permission denied"
-NODES_ELSEWHERE = "Requested nodes not in this partition"
 NO_PARTITION = "No partition specified or system default partition"
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 
@@ -133,8 +132,9 @@ class _Check:
         excluded = self.nodes(self.request.exclude)
         if not wanted.isdisjoint(excluded):
             raise self.error(BAD_NODE_NAME)
-        if wanted and not any(wanted.issubset(partition.nodes) for partition in partitions):
-            raise self.error(NODES_ELSEWHERE)
+        elsewhere = wanted and not any(wanted.issubset(partition.nodes) for partition in partitions)
+        if elsewhere and not self.request.hold:  # slurmctld looks for nodes when a job may start
+            raise self.error(BAD_CONFIGURATION)
         try:
             named = features.parse(self.request.constraint).names
         except features.FeatureError:

@@ -25,7 +25,8 @@ class HostlistError(ValueError):
 
     def __init__(self, text: str, cause: str) -> None:
         super().__init__(f"Invalid hostlist: {text}")
-        self.lines = (f"error: {cause}", plain(f"Invalid hostlist: {text}"))
+        invalid = plain(f"Invalid hostlist: {text}")
+        self.lines = (f"error: {cause}", invalid) if cause else (invalid,)
 
 
 def expand(text: str) -> list[str]:
@@ -125,6 +126,8 @@ def _parts(text: str, word: str) -> list[Part]:
             if not closing or "[" in inside:
                 raise HostlistError(text, f"Unmatched brackets: `{word}'")
             parts.append([_range(text, piece) for piece in inside.split(",")])
+    if len(parts) > 1 and isinstance(parts[-1], str):
+        raise HostlistError(text, "")  # Slurm's lists end with a bracket if they have one
     return parts
 
 

@@ -109,7 +109,7 @@ CONFIGURATION = FAILED + "Requested node configuration is not available"
         ({"node_list": "n[3-1]"}, (FAILED + "Invalid node name specified",)),
         ({"exclude": "nosuch"}, (FAILED + "Invalid node name specified",)),
         ({"node_list": "n1", "exclude": "n1"}, (FAILED + "Invalid node name specified",)),
-        ({"node_list": "n1", "partition": "gpu"}, (FAILED + "Requested nodes not in this partition",)),
+        ({"node_list": "n1", "partition": "gpu"}, (FAILED + "Requested node configuration is not available",)),
         ({"reservation": "nosuch"}, (FAILED + "Requested reservation is invalid",)),
         ({"licenses": "foo"}, (FAILED + "Invalid license specification",)),
         ({"licenses": "matlab:3"}, (FAILED + "Invalid license specification",)),

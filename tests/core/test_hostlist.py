@@ -18,7 +18,7 @@ from shim.core.hostlist import HostlistError
         ("n[1-3],x[08-11],y", ["n1", "n2", "n3", "x08", "x09", "x10", "x11", "y"]),
         ("n[1,3],n1", ["n1", "n3", "n1"]),
         ("n[9-11]", ["n9", "n10", "n11"]),
-        ("r[1-2]n[1-2]-ib", ["r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
         ("127.0.0.[1-2]", ["127.0.0.1", "127.0.0.2"]),
         ("[1-2]", ["1", "2"]),
         ("a, b\tc\nd,,", ["a", "b", "c", "d"]),
@@ -71,6 +71,13 @@ def test_bad_lists_say_what_slurm_says(text: str, cause: str) -> None:
     with pytest.raises(HostlistError) as caught:
         hostlist.expand(text)
     assert caught.value.lines == (f"error: {cause}", f"\0Invalid hostlist: {text}")
+
+
+def test_letters_after_a_bracket_are_refused() -> None:
+    for text in ("a[1-2]b", "a,r[1-2]n[1-2]-ib"):
+        with pytest.raises(HostlistError) as caught:
+            hostlist.expand(text)
+        assert caught.value.lines == (f"\0Invalid hostlist: {text}",)
 
 
 NAME = st.from_regex(r"[a-z]{1,3}[0-9]{0,4}(-[a-z][0-9]{1,2})?", fullmatch=True) | st.from_regex(

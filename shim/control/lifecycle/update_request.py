@@ -5,6 +5,8 @@ from __future__ import annotations
 from shim.control.lifecycle.update_field import Asked, Handler, UpdateRefused, number
 from shim.core import hostlist, sizes, tres, when
 from shim.core.dependency import Dependency
+from shim.core.kinds import kinds
+from shim.core.layout import features
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -50,6 +52,16 @@ def nodes_of(field: str) -> Handler:
         return job.replace(request=job.request.replace(**{field: asked.text or None}))
 
     return change
+
+
+def features_of(job: Job, asked: Asked) -> Job:
+    try:
+        known = kinds(asked.cluster).features.issuperset(features.parse(asked.text).names)
+    except features.FeatureError:
+        known = False
+    if not known:
+        raise UpdateRefused("Invalid feature specification")
+    return text("constraint")(job, asked)
 
 
 def start_time(job: Job, asked: Asked) -> Job:

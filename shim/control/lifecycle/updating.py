@@ -128,7 +128,7 @@ _HANDLERS: dict[str, Handler] = {
     "reqnodelist": asks.nodes_of("node_list"),
     "nodelist": asks.nodes_of("node_list"),
     "excnodelist": asks.nodes_of("exclude"),
-    "features": asks.text("constraint"),
+    "features": asks.features_of,
     "gres": asks.gres,
     "trespernode": asks.gres,
     "starttime": asks.start_time,

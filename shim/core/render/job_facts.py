@@ -85,6 +85,10 @@ def eligible_time(job: Job) -> float:
     return job.eligible_time or float(job.request.begin)
 
 
+# Reasons that come before a look at the nodes.
+_UNTRIED = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser")
+
+
 def partition_of(job: Job, cluster: Cluster | None) -> Partition | None:
     """The job's partition; of several that it may wait for, the first."""
     if cluster is None:
@@ -218,19 +222,36 @@ def _path(job: Job, pattern: str) -> str:
 
 
 def num_nodes(job: Job, view: View) -> str:
-    """scontrol's NumNodes. Of a job that waits it is slurmctld's guess, which differs from squeue's where -c has a say."""
+    """scontrol's NumNodes: ``2-4`` or ``2-2`` of a job that waits and was given limits, else a number."""
     request = job.request
+    nodes = nodes_counted(job, view)
     if job.state != states.PENDING or job.shares:
-        return str(job.nodes)
-    derived = request.cpus_per_task or request.ntasks_per_node or request.gpus
-    if view.cluster is not None and (derived or request.node_list):
-        from shim.core.layout.needs import needs
-
-        return needs(request, view.cluster, partition_of(job, view.cluster)).num_nodes
-    if request.min_nodes is None:
-        return str(job.nodes)
+        return str(nodes)
     most = request.max_nodes if request.max_nodes is not None else request.min_nodes
-    return f"{min(job.nodes, most or job.nodes)}-{most}" if most else str(job.nodes)
+    if not most and (request.node_list or request.gpus):
+        most = _most_nodes(job, view)
+    return f"{min(nodes, most)}-{most}" if most else str(nodes)
+
+
+def nodes_counted(job: Job, view: View) -> int:
+    """Nodes of the job. Of one that waits and that the scheduler has not tried to place (it is held, say) it is slurmctld's
+    guess, in which -c and --ntasks-per-node have an odd say."""
+    request = job.request
+    if job.state != states.PENDING or job.shares or job.reason not in _UNTRIED or view.cluster is None:
+        return job.nodes
+    if not (request.cpus_per_task or request.ntasks_per_node or request.gpus or request.node_list):
+        return job.nodes
+    from shim.core.layout.needs import needs
+
+    return needs(request, view.cluster, partition_of(job, view.cluster)).guessed_nodes
+
+
+def _most_nodes(job: Job, view: View) -> int | None:
+    if view.cluster is None:
+        return None
+    from shim.core.layout.needs import needs
+
+    return needs(job.request, view.cluster, partition_of(job, view.cluster)).max_nodes
 
 
 def exit_code(status: int) -> str:

@@ -120,7 +120,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "A": ("JOBID", lambda job, view: str(job.job_id)),
     "B": ("EXEC_HOST", lambda job, view: job.shares[0].name if job.shares else "n/a"),
     "C": ("CPUS", lambda job, view: str(job.cpus)),
-    "D": ("NODES", lambda job, view: str(job.nodes)),
+    "D": ("NODES", lambda job, view: str(facts.nodes_counted(job, view))),
     "E": ("DEPENDENCY", lambda job, view: facts.or_null(job.dependency)),
     "F": ("ARRAY_JOB_ID", lambda job, view: str(job.array_job_id or job.job_id)),
     "G": ("GROUP", lambda job, view: str(job.gid)),

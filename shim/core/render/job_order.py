@@ -92,7 +92,7 @@ def _keys(view_of: Callable[[Job], View]) -> dict[str, Key]:
 def ordered(jobs: list[Job], text: str, view_of: Callable[[Job], View]) -> list[Job]:
     """``jobs`` by the letters of ``text``, the first one counting most; letters that mean nothing are left out."""
     if text == DEFAULT:
-        return sorted(jobs, key=lambda job: (job.partition, _state(job), -job.priority))
+        return sorted(jobs, key=_usual)
     keys = _keys(view_of)
     found = list(jobs)
     for letter, reverse in reversed(letters(text)):
@@ -100,6 +100,12 @@ def ordered(jobs: list[Job], text: str, view_of: Callable[[Job], View]) -> list[
         if key is not None:
             found.sort(key=key, reverse=reverse)
     return found
+
+
+def _usual(job: Job) -> tuple[str, int, int, int]:
+    """The default order. Of held jobs, which all have priority 0, the newest comes first, as it does on Slurm."""
+    held = not job.priority and job.state == states.PENDING and job.array_task_id is None
+    return job.partition, _state(job), -job.priority, -job.job_id if held else 0
 
 
 def letters(text: str, extra: str = "") -> list[tuple[str, bool]]:

@@ -43,7 +43,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         f"NodeList={facts.nodelist(job)}",
         *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
         *_sizes(job, view),
-        *(_layout(job, oneliner) if details else []),
+        *(_layout(job, oneliner) if details and job.shares else []),
         *_requirements(job, view),
         *_files(job),
         *_extras(job),

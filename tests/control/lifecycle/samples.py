@@ -13,7 +13,7 @@ NOW = 1_700_000_000.0
 
 CLUSTER = Cluster(
     name="local",
-    nodes=tuple(Node(name=f"node{number}", cpus=8, memory=16000) for number in range(1, 5)),
+    nodes=tuple(Node(name=f"node{number}", cpus=8, memory=16000, features=("fast",)) for number in range(1, 5)),
     partitions=(
         Partition(name="debug", nodes=("node1", "node2", "node3", "node4"), default=True),
         Partition(name="gpu", nodes=("node3", "node4"), default_time=30, max_time=120),

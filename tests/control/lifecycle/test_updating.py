@@ -36,6 +36,7 @@ def test_time_limit(text: str, minutes: int) -> None:
         ({"Shared": "1"}, "Access/permission denied"),
         ({"Partition": "nosuch"}, "Invalid partition name specified"),
         ({"ReqNodeList": "nosuch"}, "Invalid node name specified"),
+        ({"Features": "nosuch"}, "Invalid feature specification"),
         ({"NumNodes": "4-2"}, "Node count specification invalid"),
         ({"Dependency": "foo:1"}, "Job dependency problem"),
         ({"EndTime": "now"}, "Job is not running"),

@@ -16,7 +16,7 @@ from shim.core.errors import RequestError, ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
-from shim.core.model.request import JobRequest
+from shim.core.model.request import INFINITE, JobRequest
 
 _FAILED = {
     "batch": "error: Batch job submission failed: ",
@@ -99,7 +99,7 @@ def trial(world: World, request: JobRequest, cluster: Cluster, who: Submitter, j
     """When and where the job would start if it were submitted now. Raises ShimError for one that never could."""
     now = world.clock()
     check.refusals(request, cluster, who.uid, int(now))
-    job = pending_job(world, request.replace(array=None), cluster, who, job_id, now)
+    job = pending_job(world, _within_limits(request, cluster).replace(array=None), cluster, who, job_id, now)
     job = job.replace(dependency="", held="", request=job.request.replace(begin=0))
     others = world.book.active(cluster.name)
     pending = [other for other in others if other.state == states.PENDING]
@@ -116,6 +116,16 @@ def trial(world: World, request: JobRequest, cluster: Cluster, who: Submitter, j
         start, expected = made.expected[job.key]
         return _answer(job, max(start, begin), job.cpus, list(expected))
     raise refusal(request, "Requested node configuration is not available")
+
+
+def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:
+    """The request with no more time than its partitions allow at most: Slurm's trial does not ask for it."""
+    longest = [partition.max_time for partition in check.partitions_of(request, cluster)]
+    limits = [limit for limit in longest if limit is not None]
+    if not limits or len(limits) < len(longest) or request.time_limit is None or cluster.enforce_part_limits:
+        return request
+    too_long = request.time_limit == INFINITE or request.time_limit > max(limits)
+    return request.replace(time_limit=max(limits)) if too_long else request
 
 
 def _answer(job: Job, start: float, processors: int, nodes: list[str]) -> dict[str, Any]:
