@@ -36,7 +36,7 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
             clusters = _cluster_of(settings.get("jobid"))
         return clusters, settings.get("partition") or ""
     except (ShimError, values.Shown, KeyError):
-        return _found(argv, "--clusters", "-M"), _found(argv, "--partition", "-p")
+        return found_in(argv, "--clusters", "-M"), found_in(argv, "--partition", "-p")
 
 
 def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Settings, list[str], str | None]:
@@ -76,8 +76,8 @@ def _cluster_of(job_id: int) -> str:
     return found[-1].cluster if found else ""
 
 
-def _found(argv: Sequence[str], long: str, short: str) -> str:
-    """The last value of an option among words that could not be read as a whole."""
+def found_in(argv: Sequence[str], long: str, short: str) -> str:
+    """The last value of an option among words that cannot be read as a whole; "" for none."""
     value = ""
     for number, word in enumerate(argv):
         if word in (long, short):

@@ -36,17 +36,21 @@ class Submission:
         self.silent = False  # it says no job id
         self.makes_job = True
         self.request = JobRequest(kind=_KINDS[program], work_dir=self.directory)
-        from shim.control.asking import read
+        from shim.control import asking
 
         try:
-            settings, words, path = read(program, argv, stdin=False)
+            settings, words, path = asking.read(program, argv, stdin=False)
             self.silent = bool(settings.get("quiet"))
             self.makes_job = not settings.get("test-only")
             self.request = _request(program, settings, words, path, self.directory)
         except values.Shown:
             self.makes_job = False  # --help
         except (ShimError, OSError):
-            pass  # options of a newer Slurm, plugins: it is recorded without what they say
+            # Options of a newer Slurm, of plugins: what can be seen among them must do.
+            self.request = self.request.replace(
+                name=asking.found_in(argv, "--job-name", "-J") or None,
+                partition=asking.found_in(argv, "--partition", "-p") or None,
+            )
 
     def record(self, cluster: str, job_id: int, *, state: str, start: bool = True) -> bool:
         """Tells the controller that this became a job; whether it could be told. ``start``: a controller may be started for it."""

@@ -146,10 +146,10 @@ sbatch -N nonsense --wrap true
 sbatch no-such-script.sh
 sbatch --wrap true extra
 sbatch -p nosuch --wrap true
-sbatch -n 5000 --wrap true
+sbatch -J $NAME -n 5000 --wrap true
 sbatch -t nonsense --wrap true
 sbatch --test-only --wrap true | wc -c
-sbatch -d afterok:1 --wrap true
+sbatch -J $NAME -d afterok:1 --wrap true
 srun --nosuch
 srun
 srun -p nosuch true

@@ -55,10 +55,10 @@ def test_a_job_gets_a_row(there: Site) -> None:
 
 def test_options_that_are_not_known_here_are_no_hindrance(there: Site) -> None:
     there.script(there.real / "sbatch", "#!/bin/sh\necho 8\n")
-    done = there.run("sbatch", "--parsable", "--new-in-slurm-99", str(script(there)))
+    done = there.run("sbatch", "--parsable", "--new-in-slurm-99", "-Jmine", str(script(there)))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"8\n", b"")
     (row,) = there.rows()
-    assert (row.job_id, row.request.work_dir) == (8, str(there.folder))
+    assert (row.job_id, row.name, row.request.work_dir) == (8, "mine", str(there.folder))
 
 
 def test_a_script_on_standard_input_is_the_real_commands(there: Site) -> None:
