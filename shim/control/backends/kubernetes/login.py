@@ -65,7 +65,9 @@ class Login:
             settings["ssl_context"] = self.tls
         if self.tls_name:
             settings["server_hostname"] = self.tls_name
-        return urllib3.ProxyManager(self.proxy, **settings) if self.proxy else urllib3.PoolManager(**settings)
+        pool = urllib3.ProxyManager(self.proxy, **settings) if self.proxy else urllib3.PoolManager(**settings)
+        pool.pool_classes_by_scheme = {**pool.pool_classes_by_scheme, "https": _pool_class()}
+        return pool
 
     def credential(self) -> str | None:
         """The Authorization header, refreshed when it has expired; None: by certificate, or anonymous. Raises AccessError."""
@@ -90,6 +92,25 @@ class Login:
     def close(self) -> None:
         """Closes the idle connections."""
         self.pool.clear()
+
+
+def _pool_class() -> type[urllib3.HTTPSConnectionPool]:
+    """A pool that tells a connection that was not made from one that broke: before a dead server there may be a live forwarder."""
+    import urllib3
+
+    class Connection(urllib3.connection.HTTPSConnection):
+        def connect(self) -> None:
+            try:
+                super().connect()
+            except ssl.SSLCertVerificationError:
+                raise
+            except OSError as problem:
+                raise urllib3.exceptions.NewConnectionError(self, str(problem)) from problem
+
+    class Pool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = Connection
+
+    return Pool
 
 
 def load(kubeconfig: str | None, context: str | None) -> Login:

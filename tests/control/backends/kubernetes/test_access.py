@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -135,6 +137,41 @@ def test_no_server(server: FakeServer, ask: Any) -> None:
     assert (error.status, error.reason, error.transient) == (0, "Refused", True)
     assert str(error).startswith("no connection to the API server: ")
     assert "object at" not in str(error)
+
+
+def test_a_forwarder_without_a_server(server: FakeServer, tmp_path: Path) -> None:
+    """It accepts and closes: TLS is never begun, so nothing was sent and a POST may be repeated."""
+    accepted = 0
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        nonlocal accepted
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            accepted += 1
+            connection.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    file = server.kubeconfig(tmp_path / "config", server=f"https://127.0.0.1:{listening.getsockname()[1]}")
+
+    async def go() -> ApiError:
+        access = await Access.load(file)
+        with pytest.raises(ApiError) as caught:
+            await access.post("/x", {})
+        await access.close()
+        return caught.value
+
+    try:
+        assert asyncio.run(go()).reason == "Refused"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+    assert accepted == 5
 
 
 def test_a_server_that_comes_back_is_waited_for(server: FakeServer, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
