@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Found, judge, read_script
+from shim.admin.judge import Found, Options, judge, open_text, read_script
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
+from shim.core.options import values
+from shim.core.options.batch import command_line
 from shim.core.options.grammar import Grammar
 from shim.core.options.merge import read_line
 from shim.core.options.support import fate
@@ -17,7 +21,7 @@ from shim.core.options.support import fate
 def report(argv: Sequence[str], out: TextIO) -> bool:
     """Writes the explanation of ``argv`` (sbatch's options, the script, its arguments); False if it would be refused."""
     grammar = site.grammar()
-    found, words = read_line("sbatch", argv, grammar)
+    found, words = command_line(argv, values.Context(time.time(), os.getuid(), open_text, grammar))
     if not words:
         raise ShimError("error: no script given")
     text = read_script(words[0])
@@ -40,13 +44,14 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     return False
 
 
-def _sources(text: str, name: str, found: Found, grammar: Grammar | None) -> Iterator[tuple[str, str, Found]]:
+def _sources(text: str, name: str, found: Found, grammar: Grammar | None) -> Iterator[tuple[str, str, Options]]:
     """Each directive, variable and the command line: where it stands, its text, its options."""
     for number, words in script.directives(text, name):
         try:
             options, _rest = read_line("sbatch", words, grammar)
         except ShimError:
             options = []  # told at the end, in sbatch's words
-        yield f"line {number}", "#SBATCH " + " ".join(words), options
-    if found:
-        yield "command line", " ".join(f"--{option.long}" for option, _ in found), found
+        yield f"line {number}", "#SBATCH " + ("hetjob" if words == [":"] else " ".join(words)), options
+    for part in found:
+        if part:
+            yield "command line", " ".join(f"--{option.long}" for option, _ in part), part

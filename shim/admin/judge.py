@@ -17,10 +17,11 @@ from shim.core.options.batch import settle
 from shim.core.options.merge import Settings
 from shim.core.options.option import Option
 from shim.core.options.request import job_request
-from shim.core.options.support import approximations, refuse_unsupported
+from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
 
-Found = Sequence[tuple[Option, str | None]]
+Options = Sequence[tuple[Option, str | None]]
+Found = Sequence[Options]  # of the command line, for each component
 
 
 class Verdict:
@@ -56,12 +57,14 @@ def read_script(name: str) -> str:
     return script.text_of(data)
 
 
-def judge(words: Sequence[str], cluster: Cluster, found: Found = ()) -> Verdict:
-    """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``."""
+def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdict:
+    """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``.
+
+    Of a heterogeneous job the first component that is refused decides; so does the first that would wait for ever.
+    """
     verdict = Verdict()
     if cluster.backend == "slurm":
-        options = [f"--{option.long}" + ("" if value is None else f"={value}") for option, value in found]
-        code, said = judge_slurm.ask([*options, *words], cluster)
+        code, said = judge_slurm.ask([*_written(found), *words], cluster)
         if code:
             verdict.refused, verdict.code = tuple(said), code
         else:
@@ -69,19 +72,23 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ()) -> Verdict:
         return verdict
     now = time.time()
     try:
-        settings = settle(
-            values.Context(now, os.getuid(), _read, site.grammar()),
+        components = settle(
+            values.Context(now, os.getuid(), open_text, site.grammar()),
             found,
             os.environ,
             read_script(words[0]),
             os.path.basename(words[0]),
+            lambda settings: verdict.warnings.extend(verify(settings)),
         )
-        verdict.warnings = verify(settings)
-        verdict.approximated = approximations(settings, cluster.backend)
-        verdict.unsupported = _unsupported(settings, cluster)
-        request = _request(settings, words)
-        check.refusals(request, cluster, os.getuid(), int(now))
-        verdict.reason = check.pending_reason(request, cluster)
+        for settings in components:
+            verdict.approximated += approximations(settings, cluster.backend)
+            verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
+        verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
+        requests = [_request(settings, words) for settings in components]
+        check.het_refusals(requests)
+        for request in requests:
+            check.refusals(request, cluster, os.getuid(), int(now))
+            verdict.reason = verdict.reason or check.pending_reason(request, cluster)
     except values.Shown:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:
@@ -89,6 +96,15 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ()) -> Verdict:
     except ShimError as problem:
         verdict.refused, verdict.code = problem.lines, problem.code
     return verdict
+
+
+def _written(found: Found) -> list[str]:
+    """The options as a command line has them, with a colon between components."""
+    line: list[str] = []
+    for part in found:
+        line += [":"] if part is not found[0] else []
+        line += [f"--{option.long}" + ("" if value is None else f"={value}") for option, value in part]
+    return line
 
 
 def _request(settings: Settings, words: Sequence[str]) -> JobRequest:
@@ -110,6 +126,15 @@ def _unsupported(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
     return ()
 
 
-def _read(path: str) -> str:
+def _unsupported_together(components: Sequence[Settings], cluster: Cluster) -> tuple[str, ...]:
+    try:
+        refuse_het(len(components), cluster.backend)
+    except Unsupported as problem:
+        return problem.lines
+    return ()
+
+
+def open_text(path: str) -> str:
+    """A file that an option names; bytes that are no text survive."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read()

@@ -36,10 +36,11 @@ class Interrupted(Exception):
         self.job_id = job_id
 
 
-def fields_of(program: str, argv: Sequence[str], settings: Settings, request: JobRequest) -> Dict[str, Any]:
-    """What the controller is asked for."""
+def fields_of(program: str, argv: Sequence[str], settings: Settings, requests: Sequence[JobRequest]) -> Dict[str, Any]:
+    """What the controller is asked for: a job with these components, usually one; ``settings`` are the first one's."""
     return {
-        "request": request.to_dict(),
+        "request": requests[0].to_dict(),
+        "components": [request.to_dict() for request in requests[1:]],
         "environment": dict(os.environ),
         "script": None,
         "token": os.urandom(16).hex(),

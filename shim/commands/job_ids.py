@@ -14,10 +14,14 @@ _MOST_TASKS = 4_000_001  # MaxArraySize cannot be larger
 
 
 class JobId(Value):
-    """One id. ``tasks``: indexes of an array (a text such as ``3`` or ``3-5``), None = not said. ``step``: likewise."""
+    """One id. ``tasks``: indexes of an array (a text such as ``3`` or ``3-5``), None = not said. ``step``: likewise.
+
+    ``het``: the number of a component of a heterogeneous job (``12+1``), None = not said.
+    """
 
     job_id: int
     tasks: str | None = None
+    het: int | None = None
     step: str | None = None
 
     def indexes(self) -> frozenset[int] | None:
@@ -35,10 +39,13 @@ def parse_job_id(text: str) -> JobId | None:
     if dot and not (step in ("batch", "extern", "interactive") or _is_number(step)):
         return None
     number, underscore, tasks = base.partition("_")
+    number, plus, component = number.partition("+")
+    if plus and (underscore or not _is_number(component)):
+        return None
     if not _is_number(number) or int(number) == 0:
         return None
     if not underscore:
-        return JobId(job_id=int(number), step=step or None)
+        return JobId(job_id=int(number), het=int(component) if plus else None, step=step or None)
     if tasks.startswith("[") and tasks.endswith("]"):
         tasks = tasks[1:-1]
     elif not _is_number(tasks):
@@ -68,10 +75,13 @@ def split_ids(text: str) -> list[str]:
 
 
 def narrowed(job: Job, wanted: Iterable[JobId]) -> Job | None:
-    """What these ids mean of the record: all of it, the named tasks of an array's rest, or nothing (None)."""
+    """What these ids mean of the record: all of it, the named tasks of an array's rest, or nothing (None).
+
+    The id of a heterogeneous job means all its components, whichever of them it names.
+    """
     tasks: set[int] = set()
     for one in wanted:
-        own, master = one.job_id == job.job_id, one.job_id == job.array_job_id
+        own, master = one.job_id in (job.job_id, job.het_job_id), one.job_id == job.array_job_id
         if one.tasks is None:
             if own or master:
                 return job
@@ -90,6 +100,11 @@ def narrowed(job: Job, wanted: Iterable[JobId]) -> Job | None:
     if len(left) == 1:
         return job.replace(array_task_id=left[0], array_tasks=None)
     return job.replace(array_tasks=str(ArraySpec.of(left)))
+
+
+def exactly(job: Job, wanted: Iterable[JobId]) -> bool:
+    """Whether the record is no component of a heterogeneous job, or one that these ids name by its own id."""
+    return job.het_offset == 0 or any(one.job_id == job.job_id for one in wanted)
 
 
 def task_by_task(job: Job) -> list[Job]:

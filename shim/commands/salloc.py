@@ -6,11 +6,13 @@ import os
 import sys
 
 from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
+from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import ShimError
 from shim.core.options import values
 from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
+from shim.core.options.support import refuse_het
 from shim.job.loop import Loop
 
 TYPE_CHECKING = False
@@ -30,28 +32,35 @@ _NAME = "interactive"  # the name of every salloc job that has none
 def main(argv: List[str]) -> int:
     """Runs salloc with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
     try:
-        settings, words, directory = settled(PROGRAM, argv)
+        components, directory = settled(PROGRAM, argv)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
-    return _allocate(argv, settings, words, directory)
+    words = components[-1].words
+    return _allocate(argv, [one.settings for one in components], words, directory)
 
 
-def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], directory: str) -> int:
+def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequence[str], directory: str) -> int:
+    """Asks for the components, usually one, and runs the command in them. What is no component's counts as the first has it."""
     from shim.control import client
 
+    settings = components[0]
     if "get-user-env" in settings and os.getuid():
         raise ShimError("error: SlurmdUser must be root to use --get-user-env")
     mask = os.umask(0)
     os.umask(mask)
-    request = job_request(
-        settings,
-        directory=directory,
-        umask=mask,
-        name=_NAME,
-        command=words[0] if words else None,
-        arguments=words[1:],
-    )
+    refuse_het(len(components), backend(settings.get("clusters")))
+    requests = [
+        job_request(
+            one,
+            directory=directory,
+            umask=mask,
+            name=_NAME,
+            command=words[0] if words else None,
+            arguments=words[1:],
+        )
+        for one in components
+    ]
     chdir = settings.get("chdir")
     if chdir:
         try:
@@ -61,8 +70,8 @@ def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], dir
             raise ShimError(f"error: chdir({chdir}): {error.strerror}") from None
     quiet = bool(settings.get("quiet"))
     try:
-        allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, request))
-        granted = Waiter(PROGRAM, allocation, quiet, request.immediate).wait()
+        allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
+        granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
     except Interrupted as interrupted:
         _say(f"Job allocation {interrupted.job_id} has been revoked.", "Job aborted due to signal")
         return 1

@@ -11,8 +11,8 @@ from shim.commands.options_here import backend, grammar
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import values
-from shim.core.options.batch import settle
-from shim.core.options.merge import first_pass, full_path
+from shim.core.options.batch import PACKJOB, command_line, packed, settle
+from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
@@ -67,16 +67,17 @@ def _main(argv: List[str]) -> int:
     context = values.Context(time.time(), os.getuid(), _read, grammar())
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.
-        found, words = first_pass(PROGRAM, argv, context)
-        source = _source(found, words, directory)
-        settings, notes = _settle(context, found, source, directory)
+        found, words = command_line(argv, context)
+        source = _source([one for part in found for one in part], words, directory)
+        components = _settle(context, found, source, directory)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
-    _say(*(note for note in notes if note.startswith("error: ") or not settings.get("quiet")))
-    _tell(settings, directory)
-    refuse_unsupported(settings, backend(settings.get("clusters")))
-    return _submit(argv, settings, source, directory)
+    where = backend(components[0].get("clusters"))
+    for settings in components:
+        refuse_unsupported(settings, where)
+    refuse_het(len(components), where)
+    return _submit(argv, components, source, directory)
 
 
 def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str], directory: str) -> Source:
@@ -86,8 +87,6 @@ def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str],
         if words:
             raise ShimError("error: Script arguments not permitted with --wrap option")
         return Source(script.bytes_of(script.wrapped(wraps[-1] or "")), "wrap", job_name="wrap")
-    if words and words[0] == ":":
-        raise refuse_het()
     if words:
         folders = [text for option, text in found if option.field == "chdir" and text]
         source = _file(words, full_path(folders[-1], directory) if folders else directory)
@@ -117,17 +116,23 @@ def _file(words: Sequence[str], directory: str) -> Source:
 
 
 def _settle(
-    context: values.Context, found: Sequence[Tuple[Option, Optional[str]]], source: Source, directory: str
-) -> Tuple[Settings, List[str]]:
-    """The verified options and the warnings about them."""
+    context: values.Context, found: Sequence[Sequence[Tuple[Option, Optional[str]]]], source: Source, directory: str
+) -> List[Settings]:
+    """The verified options of each component. Warnings are said as they come up."""
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
+    seen: List[Settings] = []
+    old_word = [PACKJOB] if text is not None and packed(text) else []
 
-    def component(part: Settings) -> None:
-        _say(*verify(part))
-        _tell(part, directory)
+    def component(settings: Settings) -> None:
+        notes = verify(settings)
+        if seen:
+            notes[:0] = old_word
+            old_word.clear()  # it is warned of once
+        seen.append(settings)
+        _say(*(note for note in notes if note.startswith("error: ") or not settings.get("quiet")))
+        _tell(settings, directory)
 
-    settings = settle(context, found, os.environ, text, source.name, component)
-    return settings, verify(settings)
+    return settle(context, found, os.environ, text, source.name, component)
 
 
 def _tell(settings: Settings, directory: str) -> None:
@@ -143,20 +148,25 @@ def _read(path: str) -> str:
         return file.read()
 
 
-def _submit(argv: Sequence[str], settings: Settings, source: Source, directory: str) -> int:
-    """Hands the job over and tells what became of it; the exit code."""
+def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source, directory: str) -> int:
+    """Hands the job over and tells what became of it; the exit code. What is no component's counts as the first one has it."""
     mask = os.umask(0)
     os.umask(mask)
-    request = job_request(
-        settings,
-        directory=directory,
-        umask=mask,
-        name=source.job_name,
-        command=source.path,
-        arguments=source.arguments,
-    )
+    requests = [
+        job_request(
+            one,
+            directory=directory,
+            umask=mask,
+            name=source.job_name,
+            command=source.path,
+            arguments=source.arguments,
+        ).to_dict()
+        for one in components
+    ]
+    settings = components[0]
     fields: Dict[str, Any] = {
-        "request": request.to_dict(),
+        "request": requests[0],
+        "components": requests[1:],
         "environment": _environment(settings),
         "script": script.text_of(source.data),
         "token": os.urandom(16).hex(),

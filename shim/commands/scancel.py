@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from shim.core.routing import Place
 
 _PROGRAM = "scancel"
-_PERMISSION = 210  # what is left of Slurm's error number in an exit code
+# What is left of Slurm's error numbers in an exit code, by how their texts begin.
+_CODES = {"Access/permission": 210, "Operation not permitted on individual component": 60}
 # What happened already, or was never there, is no failure; only -v tells.
 _HARMLESS = ("Invalid job id specified", "Job/step already completing or completed")
 # Filters in the order in which Slurm lists them, with its words for them.
@@ -41,8 +42,10 @@ _FILTERS = (
 class Wish(dict):  # type: ignore[type-arg]
     """One target of the call, with the name that messages use for it."""
 
-    def __init__(self, label: str, job_id: int, task: int | None = None, step: str | None = None) -> None:
-        super().__init__(job_id=job_id, task=task, step=step)
+    def __init__(
+        self, label: str, job_id: int, task: int | None = None, step: str | None = None, het: int | None = None
+    ) -> None:
+        super().__init__(job_id=job_id, task=task, step=step, het=het)
         self.label = label
 
     def on(self, cluster: str) -> Wish:
@@ -124,7 +127,7 @@ def _ids(words: list[str]) -> list[tuple[str, JobId]]:
 def _wishes(label: str, one: JobId) -> list[Wish]:
     indexes = one.indexes()
     if indexes is None:
-        return [Wish(label, one.job_id, step=one.step)]
+        return [Wish(label, one.job_id, step=one.step, het=one.het)]
     return [Wish(label, one.job_id, index, one.step) for index in sorted(indexes)]
 
 
@@ -170,7 +173,10 @@ def _targets(found: list[Job], whole: dict[int, Job], steps: set[str | None]) ->
     ``whole``: every record there is, as far as that is known, by key.
     """
     wishes: list[Wish] = []
+    leaders = {job.het_job_id for job in found if not job.het_offset}
     for job in found:
+        if job.het_offset and job.het_job_id in leaders:
+            continue  # meant with its leader
         chosen: list[str | None] = [*steps] or [None]
         if job.array_task_id is not None:
             wishes += [Wish(job.array_label, job.array_job_id, job.array_task_id, step) for step in chosen]
@@ -242,7 +248,7 @@ def _cancel(wishes: list[Wish], values: dict[str, str], number: int | None) -> i
             continue
         harmless = error in _HARMLESS
         if not harmless:
-            code = _PERMISSION if error.startswith("Access/permission") else 1
+            code = next((known for words, known in _CODES.items() if error.startswith(words)), 1)
         if "quiet" not in values and (verbose or not harmless):
             what = "job id" if wish["step"] is None else "job step id"
             reading.complain(_PROGRAM, [f"error: Kill job error on {what} {_name(wish)}: {error}"])
@@ -251,6 +257,7 @@ def _cancel(wishes: list[Wish], values: dict[str, str], number: int | None) -> i
 
 def _name(wish: Wish) -> str:
     name = f"{wish['job_id']}" if wish["task"] is None else f"{wish['job_id']}_{wish['task']}"
+    name += "" if wish["het"] is None else f"+{wish['het']}"
     return name if wish["step"] is None else f"{name}.{wish['step']}"
 
 

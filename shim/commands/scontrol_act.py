@@ -67,7 +67,7 @@ def _jobs_named(names: list[str], cluster: str | None) -> list[str]:
     if reader is None:
         return []
     jobs = reader.jobs(JobQuery(cluster=cluster or "", names=tuple(names), states=("PENDING",), users=(os.getuid(),)))
-    return list(dict.fromkeys(str(job.array_job_id or job.job_id) for job in jobs))
+    return list(dict.fromkeys(str(job.array_job_id or job.het_job_id or job.job_id) for job in jobs))
 
 
 def _call(
@@ -90,7 +90,9 @@ def _targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
     """An id as the protocol words it: the tasks of ``5_[1-3]`` one by one."""
     indexes = one.indexes()
     tasks: list[int | None] = [None] if indexes is None else [*sorted(indexes)]
-    own = {} if cluster is None else {"cluster": cluster}
+    own: dict[str, Any] = {} if cluster is None else {"cluster": cluster}
+    if one.het is not None:
+        own["het"] = one.het
     return [{"job_id": one.job_id, "task": task, "step": one.step, **own} for task in tasks]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from shim.commands import reading
-from shim.commands.job_ids import JobId, narrowed, parse_job_id
+from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError, plain
 
@@ -35,6 +35,8 @@ def jobs(session: Session, wanted: str | None) -> int:
         known = _visible(reader, session, one)
         if not known:
             raise ShimError(plain(f"slurm_load_jobs error: {_NO_JOB}"))
+        if one.het is not None:
+            known = [job for job in known if job.het_job_id and job.het_offset == one.het]
         found = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
         if not found:
             return reading.not_found(f"Job {wanted} not found")
@@ -71,7 +73,7 @@ def steps(session: Session, wanted: str | None) -> int:
         raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
     jobs = _visible(reader, session, one)
     if one is not None:
-        jobs = [part for part in (narrowed(job, [one]) for job in jobs) if part is not None]
+        jobs = [part for part in (narrowed(job, [one]) for job in jobs) if part is not None and exactly(part, [one])]
         if not jobs:
             if one.step is not None:
                 return reading.not_found(f"Job step {wanted} not found")

@@ -14,26 +14,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Sequence, Tuple
 
-    from shim.core.options.merge import Settings
+    from shim.core.options.direct import Component
 
 
-def settled(program: str, argv: Sequence[str]) -> Tuple[Settings, List[str], str]:
-    """The options of ``program``, the words of the command to run, and the working directory.
+def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
+    """The components that ``program`` is asked for, each with its options and its command, and the working directory.
 
     Raises ShimError with Slurm's text and code, and Shown for ``--help`` and the like.
     """
     context = values.Context(time(), os.getuid(), read_text, grammar())
-    settings, words, notes = direct.settle(program, argv, os.environ, context)
-    if notes:
-        say(program, *notes)
-    where = backend(settings.get("clusters"))
+    components = direct.settle(program, argv, os.environ, context)
+    where = backend(components[0].settings.get("clusters"))
     directory = os.getcwd()
-    if settings.get("verbose"):
-        from shim.core.options.dump import defined_options
+    for one in components:
+        if one.notes:
+            say(program, *one.notes)
+        if one.settings.get("verbose"):
+            from shim.core.options.dump import defined_options
 
-        say(program, *defined_options(settings, directory), *approximations(settings, where))
-    refuse_unsupported(settings, where)
-    return settings, words, directory
+            say(program, *defined_options(one.settings, directory), *approximations(one.settings, where))
+        refuse_unsupported(one.settings, where)
+    return components, directory
 
 
 def read_text(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from shim.commands import elsewhere, reading
-from shim.commands.job_ids import narrowed, task_by_task
+from shim.commands.job_ids import exactly, narrowed, task_by_task
 from shim.control import site
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
@@ -80,8 +80,9 @@ class Table:
     def _steps(self, cluster: str) -> list[str]:
         from shim.core.render.step_fields import step_order
 
-        reader = self.reader
-        items = reader.steps_of(_found(self.ask, reader, cluster), running=True) if reader is not None else []
+        reader, named = self.reader, self.ask.ids or self.ask.step_ids
+        jobs = [job for job in _found(self.ask, reader, cluster) if not named or exactly(job, named)]
+        items = reader.steps_of(jobs, running=True) if reader is not None else []
         wanted = {one.step for one in self.ask.step_ids}
         if self.ask.step_ids and None not in wanted:
             items = [item for item in items if item[1].step_id in wanted]

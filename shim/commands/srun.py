@@ -8,19 +8,24 @@ from __future__ import annotations
 import os
 import sys
 
+from shim.commands.options_here import backend
 from shim.commands.settled import read_text, settled
 from shim.core.errors import ShimError
 from shim.core.options import values
+from shim.core.options.direct import for_step
 from shim.core.options.request import step_request
+from shim.core.options.support import refuse_het
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-    from shim.core.model.request import StepRequest
+    from shim.core.model.request import JobRequest, StepRequest
+    from shim.core.options.direct import Component
     from shim.core.options.merge import Settings
     from shim.job.loop import Loop
     from shim.job.steps.client import StepClient
+    from shim.job.steps.parts import Asked
 
 PROGRAM = "srun"
 
@@ -38,20 +43,22 @@ def main(argv: List[str]) -> int:
 
 def _main(argv: List[str]) -> int:
     try:
-        settings, words, directory = settled(PROGRAM, argv)
+        components, directory = settled(PROGRAM, argv)
     except values.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
-    if not words and not settings.get("test-only"):
-        raise ShimError("fatal: No command given to execute.")
+    components = for_step(components)
+    if len(components) > 1 and any(one.settings.get("multi-prog") for one in components):
+        raise ShimError("fatal: --multi-prog option not supported with multiple het groups")
+    settings = components[0].settings
     jobid = settings.get("jobid")
     run_dir = os.environ.get("SHIM_RUN_DIR", "")
     if jobid and not settings.get("test-only"):
-        step = _step(settings, words, directory)
+        asked = _parts(components, directory)
         if not (run_dir and _job_of(run_dir) == jobid):
             run_dir = _reached(jobid)
-        return _client(settings, run_dir, jobid, step, _exported(settings)).run()
-    return _allocate(argv, settings, words, directory)
+        return _client(settings, run_dir, jobid, asked).run()
+    return _allocate(argv, components, directory)
 
 
 def _job_of(run_dir: str) -> int:
@@ -61,6 +68,17 @@ def _job_of(run_dir: str) -> int:
 
 
 # The step
+
+
+def _parts(components: Sequence[Component], directory: str, plain: bool = False) -> List[Asked]:
+    """The parts of the step, each with the environment that its tasks get from here. ``plain``: see ``_plain``."""
+    from shim.job.steps.parts import Asked
+
+    parts = []
+    for one in components:
+        step = _step(one.settings, one.words, directory)
+        parts.append(Asked(_plain(step) if plain else step, _exported(one.settings), one.group, one.named))
+    return parts
 
 
 def _step(settings: Settings, words: Sequence[str], directory: str) -> StepRequest:
@@ -121,8 +139,7 @@ def _client(
     settings: Settings,
     run_dir: str,
     job_id: int,
-    step: StepRequest,
-    environment: Dict[str, str],
+    asked: Sequence[Asked],
     attend: Optional[Callable[[Loop], None]] = None,
 ) -> StepClient:
     from shim.job.steps.client import StepClient
@@ -130,8 +147,7 @@ def _client(
     return StepClient(
         run_dir,
         job_id,
-        step,
-        environment,
+        asked,
         disable_status=bool(settings.get("disable-status")),
         quit_on_interrupt=bool(settings.get("quit-on-interrupt")),
         attend=attend,
@@ -156,48 +172,66 @@ def _reached(jobid: int) -> str:
     return str(reply["run_dir"])
 
 
-def _allocate(argv: Sequence[str], settings: Settings, words: Sequence[str], directory: str) -> int:
+def _allocate(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
     """srun outside of a job: an allocation of its own, one step in it, release."""
     from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
     from shim.control import client
-    from shim.core.options.request import job_request
 
-    if settings.get("relative") is not None:
+    settings = components[0].settings
+    if any(one.settings.get("relative") is not None for one in components):
         raise ShimError("fatal: --relative option invalid for job allocation request")
-    step = _step(settings, words, directory)
-    name = os.path.basename(words[0]) if words else None
-    request = job_request(
-        settings,
-        directory=directory,
-        umask=step.umask or 0,
-        name=name,
-        command=words[0] if words else None,
-        arguments=words[1:],
-    )
-    fields = fields_of(PROGRAM, argv, settings, request)
+    refuse_het(len(components), backend(settings.get("clusters")))
+    asked = _parts(components, directory, plain=True)
+    requests = [_request(one, directory, part.request.umask or 0) for one, part in zip(components, asked)]
     if settings.get("test-only"):
-        from shim.commands import trial
-
-        return trial.tell(PROGRAM, fields, "error: Unable to allocate resources: ", bool(settings.get("quiet")))
-    allocation = client.open_allocation(fields)
+        return _tested(argv, settings, requests)
+    allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
     quiet = bool(settings.get("quiet"))
     try:
-        granted = Waiter(PROGRAM, allocation, quiet, request.immediate).wait()
+        granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
     except Interrupted as interrupted:
         _say(f"Job allocation {interrupted.job_id} has been revoked", f"Force Terminated JobId={interrupted.job_id}")
         return 1
     job_id = int(granted["job"]["job_id"])
+    for place, part in enumerate(asked):
+        part.group, part.named = place, False  # the components are those of this srun
     attending = Attending(allocation, lambda _event: None)
     code = 1
     try:
         flush_output()
-        runner = _client(settings, granted["run_dir"], job_id, _plain(step), _exported(settings), attending.watch)
+        runner = _client(settings, granted["run_dir"], job_id, asked, attending.watch)
         code = runner.run()
     finally:
         if not attending.over:
             release(job_id, code << 8)
         allocation.close()
     return code
+
+
+def _request(one: Component, directory: str, umask: int) -> JobRequest:
+    """The job, or the component, that is asked for to run the command in."""
+    from shim.core.options.request import job_request
+
+    words = one.words
+    return job_request(
+        one.settings,
+        directory=directory,
+        umask=umask,
+        name=os.path.basename(words[0]) if words else None,
+        command=words[0] if words else None,
+        arguments=words[1:],
+    )
+
+
+def _tested(argv: Sequence[str], settings: Settings, requests: Sequence[JobRequest]) -> int:
+    """--test-only: each component as if it were a job of its own, as srun has it."""
+    from shim.commands import trial
+    from shim.commands.allocating import fields_of
+
+    for request in requests:
+        fields = fields_of(PROGRAM, argv, settings, [request])
+        trial.tell(PROGRAM, fields, "error: Unable to allocate resources: ", bool(settings.get("quiet")))
+    return 0
 
 
 def _plain(step: StepRequest) -> StepRequest:

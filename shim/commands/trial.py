@@ -32,9 +32,11 @@ def tell(program: str, fields: Dict[str, Any], failed: str, quiet: bool = False)
         return 0
     from shim.core.times import stamp
 
+    where = f"nodes {reply['nodes']} in partition {reply['partition']}"
+    if fields.get("components"):
+        where = reply["nodes"]  # of a heterogeneous job Slurm says less
     say(
         program,
-        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors"
-        f" on nodes {reply['nodes']} in partition {reply['partition']}",
+        f"Job {reply.get('job_id', 0)} to start at {stamp(reply['start'])} using {reply['processors']} processors on {where}",
     )
     return 0

@@ -40,27 +40,30 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
 
 
 def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Settings, list[str], str | None]:
-    """A submission's options from all their sources, the words that are none, and the path of the batch script, if it has one.
+    """A submission's options from all their sources, the words that are none, and the path of the batch script, if it has one. Of a
+    heterogeneous job these are the first component's: all of it goes to one cluster.
 
     ``stdin``: a script on standard input may be read, and is put back. ShimError for what Slurm 22.05 would refuse.
     """
     from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment
 
     context = values.Context(time(), os.getuid(), _read, site.grammar())
-    found, words = first_pass(program, argv, context)
     if program != "sbatch":
+        found, words = first_pass(program, argv, context)
         settings = Settings(program, context)
         put_environment(settings, os.environ)
         settings.put_all(found, COMMAND_LINE)
         return settings, words, None
-    from shim.core.options.batch import settle
+    from shim.core.options.batch import command_line, settle
 
+    parts, words = command_line(argv, context)
     text, path = None, None
-    if not any(option.field == "wrap" for option, _ in found):
+    if not any(option.field == "wrap" for part in parts for option, _ in part):
         path = _path(words[0]) if words else None
         data = bytes_of(path) if path else standard_input() if stdin and not words else None
         text = script.text_of(data) if data is not None else None
-    return settle(context, found, os.environ, text, words[0] if words else "stdin"), words, path
+    name = words[0] if words else "stdin"
+    return settle(context, parts, os.environ, text, name, lambda _settings: None)[0], words, path
 
 
 def _cluster_of(job_id: int) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
 
-__all__ = ["partitions_of", "pending_reason", "refusals", "standing_reason", "unavailable_nodes"]
+__all__ = ["het_refusals", "partitions_of", "pending_reason", "refusals", "standing_reason", "unavailable_nodes"]
 
 _FAILED = {
     "batch": "Batch job submission failed",
@@ -58,6 +58,25 @@ def refusals(request: JobRequest, cluster: Cluster, uid: int, now: float) -> Non
     if not request.hold:  # slurmctld looks for nodes when a job may start
         check.shapes(partitions)
     check.limits(partitions)
+
+
+def het_refusals(requests: Sequence[JobRequest]) -> None:
+    """Raises RequestError for what the components of a heterogeneous job may not ask for together; each alone: ``refusals``."""
+    if len(requests) < 2:
+        return
+    kind = requests[0].kind
+    if any(request.array for request in requests):
+        raise RequestError(f"error: {_FAILED[kind]}: {BAD_ARRAY}")
+    required = [set(_names(request.node_list)) for request in requests]
+    if len(set().union(*required)) < sum(map(len, required)):
+        raise RequestError(f"error: {_FAILED[kind]}: {BAD_NODE_NAME}")
+
+
+def _names(text: str | None) -> list[str]:
+    try:
+        return hostlist.expand(text or "")
+    except hostlist.HostlistError:
+        return []  # told with the component's own refusals
 
 
 def partitions_of(request: JobRequest, cluster: Cluster) -> list[Partition]:

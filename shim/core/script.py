@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SPACE = " \t\n\v\f\r"
 MAGIC = "#SBATCH"
 _MARKS = ('"', "'", "\\", "#", " :")  # what makes a directive more than words between blanks
+HET_WORDS = ("hetjob", "packjob")  # in any case; what a line says behind one of them is not read
 
 
 def check(data: bytes) -> None:
@@ -75,17 +76,23 @@ def header(text: str) -> Iterator[Tuple[int, str]]:
 
 
 def directives(text: str, name: str) -> Iterator[Tuple[int, List[str]]]:
-    """The words of each ``#SBATCH`` line with its number. ``name`` is the file's, for the error about a missing quote."""
+    """The words of each ``#SBATCH`` line with its number. ``name`` is the file's, for the error about a missing quote.
+
+    For a line that begins a component (``het_word``) there is one word, a colon, which no other line can have.
+    """
     for number, line in header(text):
         if line.startswith(MAGIC):
-            yield number, split(line[len(MAGIC) :], name, number)
+            rest = line[len(MAGIC) :]
+            word = het_word(rest) if "job" in rest.lower() else ""
+            yield number, [":"] if word else split(rest, name, number)
 
 
 def split(line: str, name: str, number: int) -> List[str]:
     """The words of a directive, quotes and comments taken away.
 
     Quotes group, a backslash takes the next character as it is (but cannot join words), an unquoted ``#`` ends the line
-    wherever it stands, and so does a word that is empty after the quotes are gone. Raises ShimError (``fatal``).
+    wherever it stands, and so do a word that is empty after the quotes are gone and the words that separate components.
+    Raises ShimError (``fatal``).
     """
     words: List[str] = []
     rest = line.lstrip(SPACE)
@@ -93,7 +100,7 @@ def split(line: str, name: str, number: int) -> List[str]:
         return rest.split()  # most lines: the rest of this would come to the same
     while True:
         start = rest.lstrip(SPACE)
-        if not start or start[0] == "#":
+        if not start or start[0] == "#" or (start[0] in "hHpP" and het_word(start)):
             return words
         if start[0] == ":":
             raise ShimError(f"fatal: {name}: line {number}: Unexpected `:` in [{rest}]")
@@ -104,6 +111,15 @@ def split(line: str, name: str, number: int) -> List[str]:
             return words
         words.append(word)
         rest = after
+
+
+def het_word(text: str) -> str:
+    """The word with which ``text`` begins, if it is one that separates components; else ""."""
+    start = text.lstrip(SPACE)
+    for word in HET_WORDS:
+        if start[: len(word)].lower() == word and start[len(word) : len(word) + 1] in ("", *SPACE):
+            return word
+    return ""
 
 
 def _word(text: str) -> Tuple[str, str, str]:

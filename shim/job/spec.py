@@ -32,7 +32,8 @@ class RunSpec(Value):
     """Everything the agents of a run need; no secret is in it.
 
     ``job`` carries the request, the shares and the ids; ``cluster`` the limits (kill_wait). ``limit`` is the time limit in
-    seconds from the start (None: unlimited); the leader keeps it. ``isolate``: node names resolve by a mount and UTS
+    seconds from the start (None: unlimited); the leader keeps it. Of a heterogeneous job ``components`` has every component, the
+    first one being ``job``, ``limits`` their time limits, and ``nodes`` those of all components, in that order. ``isolate``: node names resolve by a mount and UTS
     namespace per node ("namespaces") or are addresses ("addresses"); "none" in pods. ``private`` is the folder with the files
     that the namespaces mount (hosts, profile). ``commands`` is our command folder. ``news`` is the argv that starts a
     controller, run by a leader that has news and sees no controller.
@@ -42,7 +43,9 @@ class RunSpec(Value):
     cluster: Cluster
     nodes: tuple[RunNode, ...] = ()
     script: bool = False  # a batch script is there (file SCRIPT)
+    components: tuple[Job, ...] = ()
     limit: int | None = None  # seconds
+    limits: tuple[int | None, ...] = ()
     isolate: str = "none"
     private: str = ""
     commands: str = ""
@@ -56,7 +59,25 @@ class RunSpec(Value):
     grace: int = 300  # seconds of silence after which a node is lost (SlurmdTimeout)
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
     echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
-    _nested = {"job": Job, "cluster": Cluster, "nodes": RunNode}
+    _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode}
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """The components; a plain job is its own only one."""
+        return self.components or (self.job,)
+
+    def component_of(self, index: int) -> int:
+        """The number of the component that node ``index`` belongs to."""
+        for number, job in enumerate(self.parts):
+            if index < len(job.shares):
+                return number
+            index -= len(job.shares)
+        raise IndexError("no such node")
+
+    def nodes_of(self, component: int) -> range:
+        """The indexes of a component's nodes."""
+        first = sum(len(job.shares) for job in self.parts[:component])
+        return range(first, first + len(self.parts[component].shares))
 
     @property
     def apart(self) -> bool:

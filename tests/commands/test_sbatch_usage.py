@@ -223,7 +223,7 @@ def test_a_refusal_of_the_controller(controller: Controller, capsys: pytest.Capt
             "Invalid time specification (pos=0): abc\nsbatch: error: Invalid --begin specification\n",
         ),
         (["--bb=x", "--wrap=true"], 1, "sbatch: error: --bb is not supported here: there are no burst buffers\n"),
-        (["-n1", ":", "-n2", "x"], 1, "sbatch: error: heterogeneous jobs are not supported yet\n"),
+        (["-n1", ":", "-n2", "x"], 1, "sbatch: error: Unable to open file x\n"),
         (
             ["--export-file=/nosuch", "--wrap=true"],
             1,

@@ -29,6 +29,7 @@ class Order(Value):
     kinds: ``signal`` (signal, scope, step), ``end`` (state, uid, why), ``limit`` (seconds from the start), ``suspend``, ``resume``,
     ``release`` (an allocation's own end: status). Scopes: "steps", "batch" (the batch shell), "all"; a step id in ``step``.
     ``end`` without step ends the run: TERM, KillWait, KILL, and its state is ``state`` (CANCELLED, TIMEOUT, REQUEUED …).
+    ``component`` above 0: only that component of a heterogeneous job is meant (signal, end, limit).
     """
 
     number: int
@@ -41,6 +42,7 @@ class Order(Value):
     why: str = ""
     seconds: int | None = None
     status: int = 0
+    component: int = 0
 
 
 class BackendError(Exception):

@@ -84,7 +84,9 @@ class Change:
         self._store.save_step(job.key, step)
 
     def order(self, job: Job, order: Order) -> Order:
-        """Keeps an order until it is obeyed; the order with its number."""
+        """Keeps an order until it is obeyed; the order with its number. One for a component is its leader's to obey."""
+        if job.het_offset:
+            order, job = order.replace(component=job.het_offset), self._book.leader(job)
         record = order.replace(number=0).to_dict()  # the row has the number
         numbered = order.replace(number=self._store.add_order(job, record))
         self.orders.append((numbered.number, job.key, job.restarts, numbered))
@@ -193,6 +195,17 @@ class Book:
             return []
         return sorted(self._records(job.cluster, job_id), key=attrgetter("key"))
 
+    def components(self, job: Job) -> list[Job]:
+        """All components of the heterogeneous job that this one is of; a plain job is alone."""
+        if not job.het_job_id:
+            return [job]
+        found = [self.find(job.het_job_id + offset, job.cluster) for offset in range(job.het_size)]
+        return [one for one in found if one is not None]
+
+    def leader(self, job: Job) -> Job:
+        """The job whose run this one is part of: its own, but for components of a heterogeneous job."""
+        return (self.find(job.het_job_id, job.cluster) or job) if job.het_offset else job
+
     def known(self, cluster: str, job_id: int, task: int | None) -> list[Job]:
         """What a dependency on this job looks at: its record, or those of the array or of the one task.
 
@@ -217,7 +230,9 @@ class Book:
         return [self.jobs[key] for key in self._arrays[cluster, job_id]]
 
     def spool_key(self, job: Job) -> int:
-        """The key under which the job's script and environment are kept: an array's tasks share those of the array."""
+        """The key under which the job's script and environment are kept: tasks share those of the array, components their leader's."""
+        if job.het_offset:
+            return self.leader(job).key
         if not job.array_job_id or job.job_id == job.array_job_id:
             return job.key
         master = self.find(job.array_job_id, job.cluster)

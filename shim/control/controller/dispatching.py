@@ -12,7 +12,7 @@ from shim.control.controller.judging import Judge, split
 from shim.control.controller.launching import Launcher
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
-from shim.control.lifecycle import running, waiting
+from shim.control.lifecycle import het, running, waiting
 from shim.control.scheduler import plan
 from shim.core.errors import ShimError
 from shim.core.model import states
@@ -91,7 +91,8 @@ class Dispatcher:
             self._passing = False
         crash.point("started")
         for job in started:
-            self.launcher.launch(job)
+            if not het.follows(job):
+                self.launcher.launch(job)
         self.alarm.set(self._next(now))
         if self._judge.wanted:
             self.kick()  # a start may be what another job waits for
@@ -102,7 +103,8 @@ class Dispatcher:
             if job.state != states.PENDING:
                 continue
             if job.request.deadline and job.request.deadline <= now:
-                change.put(waiting.missed(job, now), now)
+                for one in self._world.book.components(job):
+                    change.put(waiting.missed(change.get(one.key) or one, now), now)
             elif job.reason == "BeginTime" and job.request.begin <= now:
                 change.put(waiting.looked_at(job, now), now)
 

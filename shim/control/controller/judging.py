@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.control.controller.book import Book, Change
-from shim.control.lifecycle import tasks, waiting
+from shim.control.lifecycle import running, tasks, waiting
 from shim.core import dependency
 from shim.core.dependency import Dependency
 from shim.core.model import states
@@ -32,6 +32,7 @@ class Judge:
     def pass_over(self, change: Change, cluster: Cluster, now: float) -> None:
         """Judges every pending job of the cluster that has a dependency."""
         for job in self._book.active(cluster.name):
+            job = change.get(job.key) or job
             if job.state == states.PENDING and job.dependency:
                 self._judge(change, job, cluster, now)
 
@@ -47,12 +48,21 @@ class Judge:
         """The pass was not committed: all that it looked at is still news."""
         self._news = True
 
+    def _put(self, change: Change, job: Job, now: float) -> None:
+        """A component whose dependency can never be satisfied takes the others with it."""
+        change.put(job, now)
+        if job.het_job_id and job.state == states.CANCELLED:
+            for one in self._book.components(job):
+                current = change.get(one.key) or one
+                if current.state == states.PENDING:
+                    change.put(running.cancelled(current, job.uid, now).replace(cancelled_by=None), now)
+
     def _judge(self, change: Change, job: Job, cluster: Cluster, now: float) -> None:
         wish = Dependency.parse(job.dependency)
         spec = tasks.pending_tasks(job)
         if spec is None or not any(condition.type == "aftercorr" for condition in wish.conditions):
             verdict, left = self._verdict(wish, job, cluster, now, job.array_task_id)
-            change.put(waiting.judged(job, verdict, left, now), now)
+            self._put(change, waiting.judged(job, verdict, left, now), now)
             return
         verdicts = {task: self._verdict(wish, job, cluster, now, task) for task in spec}
         if len(set(verdicts.values())) == 1:
@@ -101,6 +111,7 @@ class Judge:
             and other.uid == job.uid
             and other.request.name == job.request.name
             and other.array_job_id != (job.array_job_id or -1)
+            and other.het_job_id != (job.het_job_id or -1)
             for other in self._book.active(job.cluster)
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from shim.control import paths, starter
 from shim.control.backends.base import Backend, BackendError
@@ -13,6 +13,7 @@ from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import running
 from shim.core.environ import export
+from shim.core.environ.het import het_batch_environment
 from shim.core.environ.job import batch_environment
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -57,7 +58,8 @@ class Launcher:
         submission = spool.read(key)
         script = spool.script(key) if submission.has_script else None
         backend = world.backends[job.cluster]
-        spec, environment = run_spec(job, world.cluster_of(job), backend, submission)
+        components = world.book.components(job) if job.het_job_id else []
+        spec, environment = run_spec(job, world.cluster_of(job), backend, submission, components)
         crash.point("start")
         await backend.start(spec, environment, script, paths.job_spool(key))
         crash.point("start-asked")
@@ -72,10 +74,13 @@ class Launcher:
         ended = [order.state for order in world.book.orders_of(job) if order.kind == "end" and order.step is None]
         try:
             with world.book.change() as change:
-                if ended:
-                    change.put(running.lost(current, ended[-1], cluster, now), now)
-                else:
-                    change.put(running.not_started(current, reason, transient, cluster, now), now)
+                for one in world.book.components(current):
+                    if one.state not in states.ALLOCATED:
+                        continue
+                    if ended:
+                        change.put(running.lost(one, ended[-1], cluster, now), now)
+                    else:
+                        change.put(running.not_started(one, reason, transient, cluster, now), now)
                 change.drop_orders(current)
         except IndexFault as fault:
             # The row still says CONFIGURING: the start is tried again, here or by the next controller.
@@ -85,6 +90,7 @@ class Launcher:
 
     def order(self, job: Job) -> None:
         """Passes on what is wanted of the job's run; while it is being started that happens right afterwards."""
+        job = self._world.book.leader(job)
         if job.key not in self._under_way:
             self._world.task(self._pass_on(job))
 
@@ -97,21 +103,24 @@ class Launcher:
 
 
 def run_spec(
-    job: Job, cluster: Cluster, backend: Backend, submission: spool.Submission
+    job: Job, cluster: Cluster, backend: Backend, submission: spool.Submission, components: Sequence[Job] = ()
 ) -> tuple[RunSpec, dict[str, str]]:
-    """The spec of a job's run, and the complete environment of its batch script."""
+    """The spec of a job's run, and the complete environment of its batch script. ``components``: of a heterogeneous job, all."""
     commands = backend.commands()
+    parts = components or (job,)
+    shares = [share for part in parts for share in part.shares]
     nodes = []
-    for share in job.shares:
+    for share in shares:
         node = cluster.node(share.name)
         nodes.append(
             RunNode(name=share.name, host=share.host or share.name, address=node.address if node is not None else "")
         )
     # What the agents need of it: thousands of other nodes would be read by each of them.
-    own = {share.name for share in job.shares}
+    own = {share.name for share in shares}
+    used = {part.partition for part in parts}
     cluster_of_run = cluster.replace(
         nodes=tuple(node for node in cluster.nodes if node.name in own),
-        partitions=tuple(one.replace(nodes=()) for one in cluster.partitions if one.name == job.partition),
+        partitions=tuple(one.replace(nodes=()) for one in cluster.partitions if one.name in used),
     )
     spec = RunSpec(
         job=job,
@@ -119,14 +128,16 @@ def run_spec(
         nodes=tuple(nodes),
         script=submission.has_script,
         limit=running.limit_seconds(job, cluster),
+        components=tuple(components),
+        limits=tuple(running.limit_seconds(one, cluster) for one in components),
         isolate=cluster.settings.get("isolation", "none"),
         commands=commands,
         news=tuple(starter.argv()),
-        memory=tuple(share.memory for share in job.shares),
+        memory=tuple(share.memory for share in shares),
         rlimits=submission.rlimits,
     )
     user = export.apply_export(
         submission.environment, job.request.export, login_environment(job), job.request.get_user_env
     )
-    variables = batch_environment(job, cluster)
+    variables = het_batch_environment(parts, cluster) if job.het_job_id else batch_environment(job, cluster)
     return spec, export.prepend_path(export.completed(user, variables), commands)

@@ -15,7 +15,7 @@ from shim.control.controller import crash
 from shim.control.controller.book import Change
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
-from shim.control.lifecycle import running
+from shim.control.lifecycle import het, running
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
@@ -124,14 +124,44 @@ class Observing:
         if number:
             job = job.replace(journal=number)
         now = float(event.get("at") or self._world.clock())
-        after = handler(self, change, job, event)
+        event = self._as_ended(job, event)
+        after = job if event.get("component") else handler(self, change, job, event)
         if after.restarts == job.restarts and after.journal != job.journal:
             after = after.replace(journal=job.journal)
         change.put(after, now)
+        if job.het_job_id:
+            self._to_components(change, after, event, handler, now)
         over = after.restarts != run.restart or after.state not in states.ALLOCATED
         if over:
             change.drop_orders(after)
         return over
+
+    def _as_ended(self, job: Job, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The loss of a run as the end that was ordered already, if one was."""
+        if event["kind"] not in ("lost", "withdrawn"):
+            return event
+        ends = [order for order in self._world.book.orders_of(job) if order.kind == "end" and order.step is None]
+        whole = [order.state for order in ends if not order.component]
+        return {**event, "ordered": whole[-1] if whole else ""}
+
+    def _to_components(
+        self, change: Change, leader: Job, event: Mapping[str, Any], handler: Handler, now: float
+    ) -> None:
+        """A line of a heterogeneous job's run for the other components: for one of them, or for all that are left.
+
+        A job that goes back into the queue goes with those that have ended before.
+        """
+        only = event.get("component")
+        if only is None and event["kind"] in ("step", "step-end"):
+            return  # the leader's own part of a step
+        again = leader.state == states.PENDING
+        for one in self._world.book.components(leader):
+            current = change.get(one.key) or one
+            if het.follows(current) and only in (None, current.het_offset):
+                if current.state in states.ALLOCATED:
+                    change.put(handler(self, change, current, event), now)
+                elif again and current.state in states.TERMINAL:
+                    change.put(running.requeued(current, self._world.cluster_of(current), now), now)
 
     def _started(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.started(job, float(event["at"]))
@@ -172,12 +202,13 @@ class Observing:
         return running.ending(job, str(event.get("state") or ""))
 
     def _ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return running.ended(job, het.end_of(job, event), self._world.cluster_of(job))
+
+    def _part_ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.ended(job, event, self._world.cluster_of(job))
 
     def _lost(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
-        ends = [order for order in self._world.book.orders_of(job) if order.kind == "end" and order.step is None]
-        ordered = ends[-1].state if ends else ""
-        return running.lost(job, ordered, self._world.cluster_of(job), float(event["at"]))
+        return running.lost(job, str(event["ordered"]), self._world.cluster_of(job), float(event["at"]))
 
     def _withdrawn(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         if any(order.kind == "end" and order.step is None for order in self._world.book.orders_of(job)):
@@ -191,12 +222,15 @@ class Observing:
         return job.replace(reason=str(event["reason"]), system_comment=str(event.get("detail") or ""))
 
 
-_HANDLERS: dict[str, Callable[[Observing, Change, Job, Mapping[str, Any]], Job]] = {
+Handler = Callable[[Observing, Change, Job, Mapping[str, Any]], Job]
+_HANDLERS: dict[str, Handler] = {
     "started": Observing._started,
     "step": Observing._step,
     "step-end": Observing._step_end,
     "ending": Observing._ending,
     "ended": Observing._ended,
+    "part-ending": Observing._ending,
+    "part-ended": Observing._part_ended,
     "lost": Observing._lost,
     "withdrawn": Observing._withdrawn,
     "placed": Observing._placed,
@@ -210,7 +244,8 @@ async def recover(world: World, launch: Callable[[Job], None], order: Callable[[
     A run of whose journal nothing was taken in may never have reached its backend: starting it again is harmless.
     """
     for name, backend in world.backends.items():
-        runs = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
+        allocated = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
+        runs = [job for job in allocated if not het.follows(job)]
         await backend.recover([(run_of(job), job.journal) for job in runs])
         for job in runs:
             if not job.journal:

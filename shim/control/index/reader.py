@@ -52,7 +52,17 @@ class Reader:
         return record
 
     def jobs(self, query: JobQuery) -> list[Job]:
-        """The jobs that fit, by key (the order of their submission)."""
+        """The jobs that fit, by key (the order of their submission). A heterogeneous job's id means all its components."""
+        found = self._fitting(query)
+        if not query.job_ids:
+            return found
+        named = [job for job in found if job.het_size and job.het_offset == 0]
+        others = {job.job_id + offset for job in named for offset in range(job.het_size)}.difference(query.job_ids)
+        if others:
+            found = sorted([*found, *self._fitting(query.replace(job_ids=tuple(others)))], key=lambda job: job.key)
+        return found
+
+    def _fitting(self, query: JobQuery) -> list[Job]:
         condition, values = where(query)
         rows = self._rows(f"SELECT key, record FROM jobs WHERE {condition} ORDER BY key", values)
         return [self._job(key, record) for key, record in rows]

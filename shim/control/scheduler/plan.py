@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shim.control.scheduler import together
 from shim.control.scheduler.profile import Profile
-from shim.control.scheduler.queue import YEAR, Want, in_order, seconds, shape_key, too_long
+from shim.control.scheduler.queue import YEAR, Want, in_order, seconds, shape_key
 from shim.core import tres
 from shim.core.arrays import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
@@ -43,13 +44,21 @@ def plan(
     """A pass over the ``pending`` jobs of ``cluster``; ``running`` are all that hold shares.
 
     ``beside``: jobs of other clusters on the same machine: they hold their part of it.
-    Held jobs, jobs whose begin time is to come and jobs with a dependency left only get their reason.
+    Held jobs, jobs whose begin time is to come and jobs with a dependency left only get their reason. A heterogeneous job has
+    its turn with the first of its components, and none while one of them is not to be looked at.
     """
-    one = _Pass(cluster, running, now)
+    one = Pass(cluster, running, now)
     for job in beside:
         one.hold(job)
+    components = together.groups(pending)
     for job in in_order(pending, cluster):
-        reason = _not_eligible(job, now) or one.consider(job)
+        reason = _not_eligible(job, now)
+        if job.het_job_id:
+            jobs = components.pop(job.het_job_id, [])
+            if len(jobs) == job.het_size and not any(_not_eligible(other, now) for other in jobs):
+                one.plan.reasons.update(together.consider(one, jobs))
+        elif reason is None:
+            reason = one.consider(job)
         if reason is not None:
             one.plan.reasons[job.key] = reason
     return one.plan
@@ -68,8 +77,8 @@ def _not_eligible(job: Job, now: float) -> str | None:
     return None
 
 
-class _Pass:
-    """What is known in the middle of a pass."""
+class Pass:
+    """One pass under way: what is taken, what was found out, and the plan so far."""
 
     def __init__(self, cluster: Cluster, running: Iterable[Job], now: float) -> None:
         self.cluster = cluster
@@ -121,14 +130,8 @@ class _Pass:
         """None if the job (of an array's rest: this task) starts."""
         if array_limit and self.tasks.get(job.array_job_id, 0) >= array_limit:
             return "JobArrayTaskLimit"
-        key = shape_key(job)
-        want = self.wants.get(key)
-        if want is None:
-            want = self.wants[key] = Want(job, self.cluster)
-        missing = [name for name, number in _licenses(job) if number > self.licenses.get(name, 0)]
-        if missing:
-            # Jobs behind get none of the licences that this one waits for.
-            self.licenses.update(dict.fromkeys(missing, 0))
+        want = self.want(job)
+        if self.licenses_missing([job]):
             return want.standing(job) or "Licenses"
         found = self.fit(job, want, self.now)
         if found is None:
@@ -136,11 +139,28 @@ class _Pass:
         self.start(job, task, *found)
         return None
 
+    def want(self, job: Job) -> Want:
+        """What jobs of this shape want."""
+        key = shape_key(job)
+        if key not in self.wants:
+            self.wants[key] = Want(job, self.cluster)
+        return self.wants[key]
+
+    def licenses_missing(self, jobs: Sequence[Job]) -> bool:
+        """Whether the jobs together want licences that are not free; jobs behind them get none of these then."""
+        wanted: dict[str, int] = {}
+        for job in jobs:
+            for name, number in _licenses(job):
+                wanted[name] = wanted.get(name, 0) + number
+        missing = [name for name, number in wanted.items() if number > self.licenses.get(name, 0)]
+        self.licenses.update(dict.fromkeys(missing, 0))
+        return bool(missing)
+
     def fit(self, job: Job, want: Want, start: float) -> tuple[Partition, Shares] | None:
         """The first partition in which the job can start then, taking nothing from anybody, and its shares there."""
-        for partition, names in want.places:
+        for partition, names in want.allowed(job):
             run = seconds(job, partition)
-            if too_long(job, partition) or want.hopeless(partition, start, run):
+            if want.hopeless(partition, start, run):
                 continue
             shares = self.fit_in(partition, names, want, start, run)
             if shares is not None:
@@ -167,12 +187,20 @@ class _Pass:
 
     def wait(self, job: Job, want: Want) -> str:
         """Reserves for a job that must wait: Resources for the first in a partition, Priority for those behind."""
-        if self.reserved < RESERVATIONS:
+        if self.may_reserve:
             self.reserve(job, want)
-        names = {partition.name for partition in want.partitions}
+        return self.contends({partition.name for partition in want.partitions})
+
+    def contends(self, names: set[str]) -> str:
+        """The reason of a job that waits for resources in these partitions."""
         first = names.isdisjoint(self.contended)
         self.contended |= names
         return "Resources" if first else "Priority"
+
+    @property
+    def may_reserve(self) -> bool:
+        """Whether one more job may get a time."""
+        return self.reserved < RESERVATIONS
 
     def reserve(self, job: Job, want: Want) -> None:
         """Holds the shares that the job can have first."""
@@ -182,12 +210,15 @@ class _Pass:
             found = self.fit(job, want, time) if time >= earliest and time > self.now else None
             if found is not None:
                 partition, shares = found
-                run = seconds(job, partition)
                 self.reserved += 1
-                self.profile.hold(time, time + run, shares)
-                self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
-                want.reserved(time, run)
+                self.reserve_at(time, job, partition, shares)
+                want.reserved(time, seconds(job, partition))
                 return
+
+    def reserve_at(self, time: float, job: Job, partition: Partition, shares: Shares) -> None:
+        """A reservation from ``time`` on."""
+        self.profile.hold(time, time + seconds(job, partition), shares)
+        self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
 
 
 def _licenses(job: Job) -> tuple[tuple[str, int], ...]:

@@ -74,6 +74,10 @@ class Want:
         self._reserved: list[tuple[float, float]] = []  # runs and when they start
         self._standing: dict[str, str | None] = {}
 
+    def allowed(self, job: Job) -> list[tuple[Partition, list[str]]]:
+        """``places``, but partitions whose time limit is below the job's."""
+        return [(partition, names) for partition, names in self.places if not too_long(job, partition)]
+
     def hopeless(self, partition: Partition, start: float, run: float) -> bool:
         """Whether a job of this shape that runs no longer was found not to fit: what is free only becomes less."""
         return self._refused.get((partition.name, start), run + 1) <= run

@@ -41,7 +41,7 @@ def batch_environment(job: Job, cluster: Cluster, node_index: int = 0) -> dict[s
     share = job.shares[node_index]
     name = host(share)
     variables = allocation_environment(job, cluster)
-    variables.update(_memory(job, cluster))
+    variables.update(memory_variables(job, cluster))
     variables.update(identity_variables(job, cluster))
     variables.update(
         ENVIRONMENT="BATCH",
@@ -165,7 +165,7 @@ def _texts(pairs: Iterable[tuple[str, object]]) -> dict[str, str]:
     return {name: str(value) for name, value in pairs if value is not None}
 
 
-def _memory(job: Job, cluster: Cluster) -> dict[str, str]:
+def memory_variables(job: Job, cluster: Cluster) -> dict[str, str]:
     """The default that was charged, where the user asked for no memory; ``--mem=0`` shows nothing."""
     rule = memory_rule(job.request, cluster, cluster.partition(job.partition))
     if rule.per_cpu:

@@ -53,7 +53,8 @@ def step_environment(
     if job.request.kind == "run":
         variables.update(asked_variables(job))
     else:
-        variables["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = variables["SLURM_JOB_CPUS_PER_NODE"]
+        if not job.het_job_id:  # components have theirs from the batch script
+            variables["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = variables["SLURM_JOB_CPUS_PER_NODE"]
         variables["SLURM_DISTRIBUTION"] = layout.distribution
     variables.update(_shape(layout))
     port = str(comm_port)

@@ -35,6 +35,9 @@ class Job(Value):
     array_task_id: int | None = None  # a started (or separated) task
     array_tasks: str | None = None  # what is still pending of the array: "0-3%2" (None = not the array's rest)
     array_spec: str | None = None  # the whole array as submitted, for SLURM_ARRAY_TASK_COUNT/MIN/MAX/STEP
+    het_job_id: int = 0  # the id of the first component of a heterogeneous job; 0 = none
+    het_offset: int = 0  # which component this is
+    het_size: int = 0  # how many there are; their ids follow one another
     uid: int = 0
     gid: int = 0
     user: str = ""
@@ -81,7 +84,9 @@ class Job(Value):
 
     @property
     def array_label(self) -> str:
-        """The id as users write it: ``12``, ``12_3`` or ``12_[0-3%2]``."""
+        """The id as users write it: ``12``, ``12_3``, ``12_[0-3%2]``, or ``12+1`` for a component."""
+        if self.het_job_id:
+            return f"{self.het_job_id}+{self.het_offset}"
         if self.array_task_id is not None:
             return f"{self.array_job_id}_{self.array_task_id}"
         if self.array_tasks is not None:

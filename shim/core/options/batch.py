@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from shim.core import script
-from shim.core.options.merge import COMMAND_LINE, Settings, put_directive, put_environment, put_hostfile
+from shim.core.options.components import cut, keep_verbosity, next_component
+from shim.core.options.merge import (
+    COMMAND_LINE,
+    Settings,
+    first_pass,
+    put_directive,
+    put_environment,
+    put_hostfile,
+    read_line,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,43 +21,82 @@ if TYPE_CHECKING:
     from shim.core.options.option import Option
     from shim.core.options.values import Context
 
-_HET_WORDS = ("hetjob", "packjob")
+PACKJOB = 'Warning: the "packjob" component separator is being deprecated. Please, use "hetjob" instead.'
+
+
+def command_line(
+    argv: Sequence[str], context: Context
+) -> Tuple[List[Sequence[Tuple[Option, Optional[str]]]], List[str]]:
+    """The options of sbatch's command line, those of each component apart, and the words from the script on.
+
+    Every value is read as it is met, over all components, before the script is looked for. A colon behind the script's name
+    separates nothing and is dropped, as by Slurm.
+    """
+    if ":" not in argv:
+        found, words = first_pass("sbatch", argv, context)
+        return [found], words
+    words = first_pass("sbatch", [word for word in argv if word != ":"], context)[1]
+    parts: List[Sequence[Tuple[Option, Optional[str]]]] = []
+    for part in cut(argv[: len(argv) - len(words)]):
+        found, rest = read_line("sbatch", part)
+        parts.append(found)
+        if rest:
+            break
+    return parts, words
 
 
 def settle(
     context: Context,
-    found: Sequence[Tuple[Option, Optional[str]]],
+    found: Sequence[Sequence[Tuple[Option, Optional[str]]]],
     environ: Mapping[str, str],
     text: Optional[str],
     name: str,
-    component: Optional[Callable[[Settings], object]] = None,
-) -> Settings:
-    """The options of one sbatch call: the script's (``text``, None with --wrap; ``name`` for messages), then the variables',
-    then the command line's (``found``). ShimError with Slurm's text for the first that is wrong. Not verified yet.
+    component: Callable[[Settings], object],
+) -> List[Settings]:
+    """The options of one sbatch call for each component of its job (a plain job has one): the script's (``text``, None with
+    --wrap; ``name`` for messages), then the variables', then the command line's (``found``; the last part counts for all
+    components behind it too). ShimError with Slurm's text for the first that is wrong.
 
-    A heterogeneous job is refused once all its directives are read; ``component`` is told of each of its parts but the last.
+    ``component`` is told of each as soon as it is read: it verifies them.
     """
-    settings = Settings("sbatch", context)
-    if text is not None:
-        first, *others = _components(text, name)
-        put_directive(settings, first)
-        for words in others:
-            _put_outer(settings, environ, found)
-            if component is not None:
-                component(settings)
-            settings = Settings("sbatch", context)
-            put_directive(settings, words)
-        if others:
-            from shim.core.options.support import refuse_het
-
-            raise refuse_het()
-        if ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(found, environ, settings):
+    scripted = _components(text, name) if text is not None else [[]]
+    settled: List[Settings] = []
+    before = _of_all(context, found)
+    for place in range(max(len(scripted), len(found))):
+        settings = Settings("sbatch", context) if before is None else next_component(before)
+        if place < len(scripted):
+            put_directive(settings, scripted[place])
+        own = found[min(place, len(found) - 1)]
+        if text is not None and ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(own, environ, settings):
             from shim.core.options.foreign import foreign_directives
 
             for _, words in foreign_directives(text, name):
                 put_directive(settings, words)
-    _put_outer(settings, environ, found)
+        _put_outer(settings, environ, own)
+        keep_verbosity(settings, before)
+        component(settings)
+        settled.append(settings)
+        before = settings
+    return settled
+
+
+def _of_all(context: Context, found: Sequence[Sequence[Tuple[Option, Optional[str]]]]) -> Optional[Settings]:
+    """What the whole command line leaves to the first component: sbatch reads all of it before it reads each part."""
+    if len(found) < 2:
+        return None
+    settings = Settings("sbatch", context)
+    for part in found:
+        settings.put_all(part, COMMAND_LINE)
     return settings
+
+
+def packed(text: str) -> bool:
+    """Whether the script separates components by the old word, of which sbatch warns."""
+    return "pack" in text.lower() and any(
+        script.het_word(line[len(script.MAGIC) :]) == "packjob"
+        for _, line in script.header(text)
+        if line.startswith(script.MAGIC)
+    )
 
 
 def _put_outer(settings: Settings, environ: Mapping[str, str], found: Sequence[Tuple[Option, Optional[str]]]) -> None:
@@ -64,11 +112,10 @@ def _components(text: str, name: str) -> List[List[str]]:
     """
     components: List[List[str]] = [[]]
     for _, words in script.directives(text, name):
-        for word in words:
-            if word.lower() in _HET_WORDS:
-                components.append([])
-            else:
-                components[-1].append(word)
+        if words == [":"]:
+            components.append([])
+        else:
+            components[-1].extend(words)
     return components
 
 

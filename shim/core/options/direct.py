@@ -1,35 +1,112 @@
-"""The options of srun and salloc: variables, then the command line. What is left is the command to run."""
+"""The options of srun and salloc: variables, then the command line. What is left is the command to run.
+
+A colon begins the next component of a heterogeneous job, or of a step that runs on several components. For srun it may follow
+the command, for salloc the options only; a component without a command runs that of the one behind it.
+"""
 
 from __future__ import annotations
 
+from shim.core.errors import ShimError
+from shim.core.options.components import het_groups, keep_verbosity, next_component
 from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment, put_hostfile
-from shim.core.options.support import refuse_het
 from shim.core.options.verify import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Mapping, Sequence, Tuple
+    from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
+    from shim.core.options.option import Option
     from shim.core.options.values import Context
 
+    Found = Sequence[Tuple[Option, Optional[str]]]
 
-def settle(
-    command: str, argv: Sequence[str], environ: Mapping[str, str], context: Context
-) -> Tuple[Settings, List[str], List[str]]:
-    """The verified options of ``command`` (srun, salloc), the words to run, and warnings for stderr.
+
+class Component:
+    """One component: its verified options, the command to run, and the component of the job (``group``) that it is for.
+
+    ``named``: the user chose it by --het-group. ``notes``: warnings for stderr.
+    """
+
+    __slots__ = ("group", "named", "notes", "settings", "words")
+
+    def __init__(self, settings: Settings, words: Sequence[str], group: int, named: bool, notes: List[str]) -> None:
+        self.settings = settings
+        self.words = list(words)
+        self.group = group
+        self.named = named
+        self.notes = notes
+
+
+def settle(command: str, argv: Sequence[str], environ: Mapping[str, str], context: Context) -> List[Component]:
+    """The components of one call of ``command`` (srun, salloc); usually one.
 
     Raises ShimError with Slurm's text and code, Unsupported for a heterogeneous job, Shown for ``--help`` and the like.
     """
-    found, words = first_pass(command, argv, context)
-    if ":" in words:
-        raise refuse_het()
-    settings = Settings(command, context)
+    components: List[Component] = []
+    before: Optional[Settings] = None
+    named: List[int] = []
+    for place, (found, words) in enumerate(_parts(command, argv, context)):
+        named = _named(found) or named  # a component without --het-group is for those of the one before it
+        for group in named or [place]:
+            settings = Settings(command, context) if before is None else next_component(before)
+            notes = _fill(settings, before, environ, found, group)
+            components.append(Component(settings, words, group, bool(named), notes))
+            before = settings
+    for earlier, later in zip(components[-2::-1], components[:0:-1]):
+        earlier.words = earlier.words or later.words
+    return components
+
+
+def _parts(command: str, argv: Sequence[str], context: Context) -> List[Tuple[Found, List[str]]]:
+    """The options and the command of each component."""
+    parts: List[Tuple[Found, List[str]]] = []
+    while True:
+        found, words = first_pass(command, argv, context)
+        end = words.index(":") if ":" in words and (command == "srun" or words[0] == ":") else len(words)
+        parts.append((found, words[:end]))
+        if end == len(words):
+            return parts
+        argv = words[end + 1 :]
+
+
+def _named(found: Found) -> List[int]:
+    texts = [text for option, text in found if option.field == "het-group"]
+    return het_groups(texts[-1] or "") if texts else []
+
+
+def _fill(
+    settings: Settings, before: Optional[Settings], environ: Mapping[str, str], found: Found, group: int
+) -> List[str]:
+    """Reads the variables and the command line into ``settings``; the warnings about them."""
     put_environment(settings, environ)
+    if "SLURM_HET_SIZE" in environ:
+        put_environment(settings, _of_group(environ, group))
     settings.put_all(found, COMMAND_LINE)
+    keep_verbosity(settings, before)
     put_hostfile(settings, environ)
     notes = verify(settings)
     if "propagate" in settings:
         from shim.core.options.words import limits_to_pass
 
         limits_to_pass(settings.get("propagate"))
-    return settings, words, notes
+    return notes
+
+
+def _of_group(environ: Mapping[str, str], group: int) -> Dict[str, str]:
+    """The variables that tell about one component of the job: they count more than those about all of it.
+
+    The job of a step is the leader's, whatever it runs on.
+    """
+    suffix = f"_HET_GROUP_{group}"
+    found = {name[: -len(suffix)]: value for name, value in environ.items() if name.endswith(suffix)}
+    found.pop("SLURM_JOB_ID", None)
+    return found
+
+
+def for_step(components: Sequence[Component]) -> List[Component]:
+    """srun's components in the order of the job's. ShimError (``fatal``) where one is named twice, or there is no command."""
+    if len({component.group for component in components}) < len(components):
+        raise ShimError("fatal: Duplicate het groups in single srun not supported")
+    if not components[-1].words and "test-only" not in components[-1].settings:
+        raise ShimError("fatal: No command given to execute.")
+    return sorted(components, key=lambda component: component.group)

@@ -12,13 +12,12 @@ INERT = "inert"
 REFUSED = "refused"
 FATES = (HONOURED, APPROXIMATED, INERT, REFUSED)
 
-HET = "heterogeneous jobs are not supported yet"
 _IMAGE = "goes with --container-image"
 _BLOCKS = "nodes are in no blocks (topology/block)"
 
 DONE = """
 array autocomplete begin chdir cluster clusters comment constraint cpus-per-gpu cpus-per-task deadline dependency disable-status error
-exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-task gres help hold ignore-pbs immediate input
+exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-task gres help het-group hold ignore-pbs immediate input
 job-name jobid kill-on-bad-exit kill-on-invalid-dep label licenses mem mem-per-cpu mem-per-gpu mincpus mpi multi-prog nice
 no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
 overlap oversubscribe parsable partition propagate pty quiet quit-on-interrupt relative requeue reservation signal stepmgr
@@ -129,7 +128,6 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "epilog": "srun runs no program after the step",
         "external": "every job runs on nodes of its cluster",
         "gid": "jobs run as the user who submits them",
-        "het-group": HET,
         "ignore-signals": "srun passes on every signal that it gets",
         "mem-update": "a job's memory does not change while it runs",
         "no-allocate": "tasks run in an allocation only",

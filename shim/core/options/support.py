@@ -9,7 +9,7 @@ refused       the command ends with an error that names it: running without it w
 from __future__ import annotations
 
 from shim.core.errors import RequestError, Unsupported
-from shim.core.options.fates import APPROXIMATED, DONE, HET, HONOURED, INERT, LOCAL, NOTES, REFUSED
+from shim.core.options.fates import APPROXIMATED, DONE, HONOURED, INERT, LOCAL, NOTES, REFUSED
 from shim.core.options.option import IGNORED
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("sbatch", "srun", "salloc")
 BACKENDS = ("local", "kubernetes", "slurm")
+_HET_BACKENDS = ("local", "slurm")  # where the components of a heterogeneous job start together
 _PASSED_ON = "passed on as it is"
 _IGNORED = "accepted without effect, as the configuration says (plugins.ignore)"
 
@@ -78,9 +79,10 @@ def approximations(settings: Settings, backend: str = "local") -> List[str]:
     return lines
 
 
-def refuse_het() -> Unsupported:
-    """The refusal of a heterogeneous job."""
-    return Unsupported(f"error: {HET}")
+def refuse_het(components: int, backend: str = "local") -> None:
+    """Raises Unsupported for a job of several components where the backend starts jobs of one only."""
+    if components > 1 and backend not in _HET_BACKENDS:
+        raise Unsupported(f"error: heterogeneous jobs are not supported on the {backend} backend")
 
 
 def spelling(option: Option) -> str:

@@ -31,6 +31,11 @@ def label(job: Job) -> str:
     return job.array_label if job.array_tasks is None else job.array_label[:31]
 
 
+def het_ids(job: Job) -> str:
+    """The ids of all components: ``12-14``."""
+    return f"{job.het_job_id}-{job.het_job_id + job.het_size - 1}"
+
+
 def array_tasks(text: str) -> str:
     """The indexes of an array's rest, cut as Slurm cuts them (SLURM_BITSTR_LEN, 64)."""
     return text if len(text) < 64 else text[:60] + "..."

@@ -171,6 +171,9 @@ def names() -> dict[str, tuple[str, Show]]:
             "derivedec": ("DERIVED_EC", lambda job, view: str(job.derived_status)),
             "eligibletime": ("ELIGIBLE_TIME", lambda job, view: view.stamp(facts.eligible_time(job))),
             "exit_code": ("EXIT_CODE", lambda job, view: str(job.exit_status)),
+            "hetjobid": ("HET_JOB_ID", _het(lambda job: job.het_job_id)),
+            "hetjobidset": ("HET_JOB_ID_SET", _het(facts.het_ids)),
+            "hetjoboffset": ("HET_JOB_OFFSET", _het(lambda job: job.het_offset)),
             "lastschedeval": ("LAST_SCHED_EVAL", lambda job, view: view.stamp(job.last_sched)),
             "maxcpus": ("MAX_CPUS", lambda job, view: str(job.cpus)),
             "maxnodes": ("MAX_NODES", lambda job, view: str(job.request.max_nodes or job.nodes)),
@@ -202,11 +205,11 @@ def names() -> dict[str, tuple[str, Show]]:
     return found
 
 
-# name=header=value of fields that describe what is not there (federations, burst buffers, heterogeneous jobs, power).
+# name=header=value of fields that describe what is not there (federations, burst buffers, power).
 _CONSTANTS = (
     "admin_comment=ADMIN_COMMENT=(null) associd=ASSOC_ID=0 boardspernode=BOARDS_PER_NODE=0"
     " burstbuffer=BURST_BUFFER=(null) burstbufferstate=BURST_BUFFER_STATE=(null) clusterfeature=CLUSTER_FEATURES=(null)"
-    " container=CONTAINER=(null) hetjobid=HET_JOB_ID=N/A hetjobidset=HET_JOB_ID_SET=N/A hetjoboffset=HET_JOB_OFFSET=N/A"
+    " container=CONTAINER=(null)"
     " mcslabel=MCSLABEL=(null) network=NETWORK=(null) ntperboard=NTASKS_PER_BOARD=0 origin=ORIGIN=NA"
     " originraw=ORIGIN_RAW=NA preempttime=PREEMPT_TIME=N/A profile=PROFILE=NotSet reboot=REBOOT=0"
     " resizetime=RESIZE_TIME=N/A selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
@@ -214,6 +217,10 @@ _CONSTANTS = (
     " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0 system_comment=SYSTEM_COMMENT=(null)"
     " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A"
 )
+
+
+def _het(show: Callable[[Job], object]) -> Show:
+    return lambda job, view: str(show(job)) if job.het_job_id else "N/A"
 
 
 def accrue_time(job: Job) -> float:

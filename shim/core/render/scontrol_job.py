@@ -30,6 +30,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
     """The whole record, with the blank line (``oneliner``: the blank) that ends it."""
     lines = [
         _title(job),
+        *([f"HetJobIdSet={facts.het_ids(job)}"] if job.het_job_id else []),
         f"UserId={job.user or job.uid}({job.uid}) GroupId={job.group or job.gid}({job.gid}) MCS_label=N/A",
         f"Priority={job.priority} Nice={job.request.nice} Account={facts.or_null(job.request.account)}"
         f" QOS={facts.or_null(job.request.qos)}",
@@ -63,6 +64,8 @@ def _title(job: Job) -> str:
         throttle = (job.array_tasks or job.array_spec or "").partition("%")[2]
         if throttle and job.state == states.PENDING:
             words.append(f"ArrayTaskThrottle={throttle}")
+    if job.het_job_id:
+        words.append(f"HetJobId={job.het_job_id} HetJobOffset={job.het_offset}")
     words.append(f"JobName={job.name}")
     return " ".join(words)
 

@@ -17,6 +17,7 @@ from shim.job.address import SOCKET, listen, write_address
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.leader_batch import BatchScript
+from shim.job.agent.leader_components import Components
 from shim.job.agent.leader_herald import Herald
 from shim.job.agent.leader_limit import TimeLimit
 from shim.job.agent.leader_orders import obey
@@ -84,6 +85,7 @@ class Leader:
         self.limit = TimeLimit(
             loop, spec.limit, lead.lead if lead is not None else None, self._signal_before_limit, self._limit_reached
         )
+        self.components = Components(spec, self.record, self.steps, loop, self._stop_node)
         self.started = False
         self.started_at = 0.0  # by the loop's clock
         self.checked_in: dict[int, Message] = {}  # by node, what it said of itself
@@ -265,6 +267,7 @@ class Leader:
         for link in self._nodes.values():
             link.send({"do": "start"})
         self.limit.begin()
+        self.components.begin()
         self.steps.open()
         if self.spec.script:
             environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
@@ -352,6 +355,7 @@ class Leader:
         self.outcome = outcome
         self.ended_by_uid = uid
         self.limit.stop()
+        self.components.pause()
         self.record.write("ending", state=outcome.state, then=lambda: self._stop_nodes(said))
 
     def _stop_nodes(self, said: bool) -> None:
@@ -360,13 +364,20 @@ class Leader:
         self.steps.job_ends(self.outcome.state, said)
         if said:
             self.batch.say_cancelled(self.outcome.state)
-        for link in self._nodes.values():
-            link.send({"do": "stop", "grace": self.spec.cluster.kill_wait})
+        for index in list(self._nodes):
+            self._stop_node(index)
         self._maybe_over()
+
+    def _stop_node(self, index: int) -> None:
+        if index in self._nodes:
+            self._nodes[index].send({"do": "stop", "grace": self.spec.cluster.kill_wait})
+        else:
+            self._node_stopped(index)
 
     def _node_stopped(self, index: int) -> None:
         self._stopped.add(index)
         self._beats.remove(index)
+        self.components.stopped(index)
         self._maybe_over()
 
     def _maybe_over(self) -> None:

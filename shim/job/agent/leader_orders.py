@@ -22,13 +22,17 @@ def obey(leader: Leader, order: dict[str, Any]) -> None:
         _end(leader, order)
     elif kind == "limit":
         seconds = order.get("seconds")
-        leader.limit.change(None if seconds is None else int(seconds))
+        component = int(order.get("component", 0))
+        limit = leader.components.limits[component] if component else leader.limit
+        limit.change(None if seconds is None else int(seconds))
     elif kind == "suspend":
         leader.limit.pause()
+        leader.components.pause()
         leader.signal_everything(_SIGSTOP)
     elif kind == "resume":
         if leader.started and leader.outcome is None:
             leader.limit.begin()
+            leader.components.begin()
         leader.signal_everything(_SIGCONT)
     elif kind == "release":
         leader.end(own_end(int(order.get("status", 0))), order.get("uid"), said=False)
@@ -39,7 +43,11 @@ def obey(leader: Leader, order: dict[str, Any]) -> None:
 def _signal(leader: Leader, order: dict[str, Any]) -> None:
     signal = int(order["signal"])
     step = order.get("step")
-    if step == "batch":
+    component = int(order.get("component", 0))
+    if component:
+        if step != "batch" and order.get("scope", "all") in ("steps", "all"):
+            leader.steps.signal(signal, None if step is None else int(step), component)
+    elif step == "batch":
         leader.signal_batch(signal)
     elif step is not None:
         leader.steps.signal(signal, int(step))
@@ -54,8 +62,13 @@ def _signal(leader: Leader, order: dict[str, Any]) -> None:
 def _end(leader: Leader, order: dict[str, Any]) -> None:
     step = order.get("step")
     uid = order.get("uid")
+    component = int(order.get("component", 0))
     if step is not None and step != "batch":
-        leader.steps.cancel(int(step), uid)
+        leader.steps.cancel(int(step), uid, component)
         return
     outcome = ended_by(str(order["state"]))
+    if component:
+        if leader.outcome is None:
+            leader.components.end(component, outcome, uid)
+        return
     leader.end(Outcome(outcome.state, outcome.status, order.get("why") or outcome.reason), uid)

@@ -13,10 +13,11 @@ from errno import E2BIG
 from time import time
 
 from shim.core.errors import ShimError
-from shim.core.layout.step import StepError, in_use, step_layout
-from shim.core.model.request import StepRequest
+from shim.core.layout.step import in_use
+from shim.core.layout.step_values import StepError
 from shim.core.model.states import CANCELLED
-from shim.job.agent.stepman_launch import Launcher, command_lines
+from shim.job.agent.stepman_launch import Launcher
+from shim.job.agent.stepman_parts import lay_out, together, wishes_of
 from shim.job.agent.stepman_relay import Relay
 from shim.job.agent.stepman_step import SIGKILL, SIGTERM, StepRun, Surroundings
 from shim.job.wire import WireError
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable
 
-    from shim.core.layout.step import StepLayout
     from shim.job.agent.leader_record import Record
+    from shim.job.agent.stepman_parts import Part, Wish
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec
@@ -41,12 +42,11 @@ _OVER = "Job/step already completing or completed"
 class _Waiting:
     """A step that waits for resources."""
 
-    __slots__ = ("message", "request", "srun")
+    __slots__ = ("srun", "wishes")
 
-    def __init__(self, srun: Link, request: StepRequest, message: Message) -> None:
+    def __init__(self, srun: Link, wishes: Sequence[Wish]) -> None:
         self.srun = srun
-        self.request = request
-        self.message = message
+        self.wishes = wishes
 
 
 class StepManager:
@@ -59,6 +59,7 @@ class StepManager:
         self.nodes: dict[int, Link] = {}
         self.steps: dict[int, StepRun] = {}
         self.derived = 0  # highest status of a step, raw
+        self.gone: dict[int, bool] = {}  # components that were ended alone
         self._spec = spec
         self._record = record
         self._loop = loop
@@ -156,20 +157,32 @@ class StepManager:
         self._opened = True
         self._retry()
 
-    def signal(self, signal: int, number: int | None = None) -> None:
-        """Signals the tasks of one step, or of all. TERM and KILL are said as what they are: a cancelled step."""
-        for step in self._chosen(number):
-            if signal in (SIGKILL, SIGTERM):
-                step.say_cancelled(abort=signal == SIGKILL)
-            step.signal(signal)
+    def signal(self, signal: int, number: int | None = None, component: int = 0) -> None:
+        """Signals the tasks of one step, or of all. TERM and KILL are said as what they are: a cancelled step.
 
-    def cancel(self, number: int, uid: int | None) -> None:
-        """Ends one step (``scancel 7.0``)."""
-        for step in self._chosen(number):
+        ``component`` above 0: only those tasks that run on it.
+        """
+        for step, part in self._chosen(number, component):
+            if signal in (SIGKILL, SIGTERM):
+                step.say_cancelled(abort=signal == SIGKILL, only=part)
+            step.signal(signal, part)
+
+    def cancel(self, number: int, uid: int | None, component: int = 0) -> None:
+        """Ends one step (``scancel 7.0``), or what of it runs on a component."""
+        for step, part in self._chosen(number, component):
             step.cancelled = True
-            step.fell(uid)
-            step.say_cancelled(abort=True)
-            step.signal(SIGKILL)
+            step.fell(uid, part)
+            step.say_cancelled(abort=True, only=part)
+            step.signal(SIGKILL, part)
+
+    def component_ends(self, component: int, state: str) -> None:
+        """A component is being ended alone: nothing starts on it any more. Its nodes end the tasks."""
+        self.gone[component] = True
+        for step, part in self._chosen(None, component):
+            step.fell(part=part)
+            step.say_cancelled(state, abort=True, only=part)
+        if self._opened:
+            self._retry()
 
     def job_ends(self, state: str, said: bool) -> None:
         """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told."""
@@ -212,31 +225,29 @@ class StepManager:
     def _asked(self, srun: Link, message: Message) -> None:
         if self._step_of(srun) is not None or any(waiting.srun is srun for waiting in self._waiting):
             raise ValueError("one step for one srun")
-        request = StepRequest.from_dict(message["request"])
-        if not isinstance(message["environment"], dict):
-            raise TypeError("an environment is a JSON object")
+        wishes = wishes_of(message)
         if self._closing:
             self._refuse(srun, [f"error: Unable to create step for job {self._spec.job.job_id}: {_OVER}"])
             return
         if not self._opened:
-            self._waiting.append(_Waiting(srun, request, message))
+            self._waiting.append(_Waiting(srun, wishes))
             return
         try:
-            layout = self._place(request)
+            parts = self._place(wishes)
         except ShimError as refused:
-            if not isinstance(refused, StepError) or not refused.retry or request.immediate is not None:
+            if not isinstance(refused, StepError) or not refused.retry or wishes[0].request.immediate is not None:
                 self._refuse(srun, refused.lines)
                 return
-            self._waiting.append(_Waiting(srun, request, message))
+            self._waiting.append(_Waiting(srun, wishes))
             srun.send({"do": "busy", "job_id": self._spec.job.job_id, "why": refused.why})
             return
-        self._create(srun, request, layout, message)
+        self._create(srun, parts)
 
-    def _create(self, srun: Link, request: StepRequest, layout: StepLayout, message: Message) -> None:
+    def _create(self, srun: Link, parts: Sequence[Part]) -> None:
         number = self._next
         self._next += 1
-        step = StepRun(self._around, number, request, layout, srun)
-        step.environment = message["environment"]
+        layout = together(parts)
+        step = StepRun(self._around, number, parts, layout, srun)
         links = {index: self.nodes[index] for index in layout.nodes if index in self.nodes}
         step.relay = Relay(number, srun, links, step.place)
         step.relay.on_idle = lambda: self._maybe_over(step)
@@ -251,18 +262,26 @@ class StepManager:
             "nodes": names,
             "ranks": layout.ranks,
             "kill_wait": self._spec.cluster.kill_wait,
-            "files": self._launcher.srun_files(step),
+            "parts": [
+                {
+                    "id": part.label(number),
+                    "ranks": part.ranks,
+                    "files": self._launcher.srun_files(step, part),
+                }
+                for part in parts
+            ],
             "notes": layout.warnings,
         }
-        self._record.write(
-            "step",
-            step=str(number),
-            name=step.name,
-            nodes=names,
-            tasks=step.ntasks,
-            cpus=sum(layout.cpus),
-            then=lambda: srun.send(created),
-        )
+        for part in parts:
+            self._record.write(
+                "step",
+                **step.in_journal(part),
+                name=part.name,
+                nodes=[step.name_of(index) for index in part.nodes],
+                tasks=part.layout.ntasks,
+                cpus=sum(part.layout.cpus),
+                then=(lambda: srun.send(created)) if part is parts[-1] else None,
+            )
 
     def _launch(self, step: StepRun, message: Message) -> None:
         if step.launched or step.over or self._closing:
@@ -289,14 +308,14 @@ class StepManager:
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             try:
-                layout = self._place(one.request)
+                parts = self._place(one.wishes)
             except ShimError as refused:
                 if isinstance(refused, StepError) and refused.retry:
                     self._waiting.append(one)
                 else:
                     self._refuse(one.srun, refused.lines)
                 continue
-            self._create(one.srun, one.request, layout, one.message)
+            self._create(one.srun, parts)
 
     # Ends
 
@@ -327,9 +346,12 @@ class StepManager:
             return  # the relay tells when it is idle
         step.over = True
         step.stop_timers()
-        result = step.result()
-        self.derived = max(self.derived, result["status"])
-        self._record.write("step-end", then=lambda: self._ended(step, result["status"]), **result)
+        results = [step.result(part) for part in step.parts]
+        status = max(result["status"] for result in results)
+        self.derived = max(self.derived, status)
+        for result in results:
+            last = result is results[-1]
+            self._record.write("step-end", then=(lambda: self._ended(step, status)) if last else None, **result)
 
     def _ended(self, step: StepRun, status: int) -> None:
         step.tell({"do": "ended", "status": status})
@@ -354,10 +376,14 @@ class StepManager:
 
     # Small things
 
-    def _chosen(self, number: int | None) -> list[StepRun]:
-        return [
+    def _chosen(self, number: int | None, component: int) -> list[tuple[StepRun, Part | None]]:
+        """The running steps that are meant, with the part that is (None: all of it)."""
+        steps = [
             step for step in self.steps.values() if step.launched and step.running and number in (None, step.number)
         ]
+        if not component:
+            return [(step, None) for step in steps]
+        return [(step, part) for step in steps for part in step.parts if part.component == component]
 
     def _step_of(self, srun: Link) -> StepRun | None:
         for step in self.steps.values():
@@ -365,11 +391,9 @@ class StepManager:
                 return step
         return None
 
-    def _place(self, request: StepRequest) -> StepLayout:
+    def _place(self, wishes: Sequence[Wish]) -> list[Part]:
         used = in_use([step.layout for step in self.steps.values()], len(self._spec.nodes))
-        layout = step_layout(request, self._spec.job, used)
-        command_lines(request, layout)  # refused now rather than after the step was made
-        return layout
+        return lay_out(wishes, self._spec, used, self.gone)
 
     def _refuse(self, srun: Link, lines: Sequence[str]) -> None:
         srun.send({"do": "refused", "lines": list(lines), "code": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.environ.export import prepend_path
+from shim.core.environ.het import step_group_variables
 from shim.core.environ.patterns import expand, job_names
 from shim.core.environ.step import step_environment, task_environment
 from shim.job.steps.multiprog import programs_of
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
     from shim.core.environ.patterns import Names
     from shim.core.layout.step import StepLayout
+    from shim.core.model.job import NodeShare
     from shim.core.model.request import StepRequest
+    from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_step import StepRun
     from shim.job.spec import RunSpec
 
@@ -42,42 +45,49 @@ class Launcher:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
 
-    def srun_files(self, step: StepRun) -> dict[str, str | list[str]]:
-        """The names of the files that srun itself opens, by stream: one name, or one for each rank.
+    def srun_files(self, step: StepRun, part: Part) -> dict[str, str | list[str]]:
+        """The names of the files that srun itself opens for a part, by stream: one name, or one for each of its ranks.
 
         Files of tasks are opened on their nodes, except where srun has to put labels into them.
         """
-        request = step.request
+        request = part.request
         streams = streams_of(request.stdin, request.stdout, request.stderr)
         files: dict[str, str | list[str]] = {}
         for name, stream in zip(_STREAMS, streams):
             if stream.kind == "shared":
-                files[name] = expand(stream.pattern, self._names(step, 0, 0))
+                files[name] = expand(stream.pattern, self._names(step, part, 0, 0))
             elif stream.kind == "files" and request.label and name != "stdin":
-                places = [(rank, at) for at, ranks in enumerate(step.layout.ranks) for rank in ranks]
-                files[name] = [expand(stream.pattern, self._names(step, at, rank)) for rank, at in sorted(places)]
+                places = [(rank, at) for at, ranks in enumerate(part.layout.ranks) for rank in ranks]
+                files[name] = [expand(stream.pattern, self._names(step, part, at, rank)) for rank, at in sorted(places)]
         return files
 
     def messages(self, step: StepRun, ends: Message) -> Iterator[tuple[int, Message]]:
         """The message for each node of the step. ``ends``: srun's ``launch``, with patterns for files of tasks."""
-        job, cluster = self._spec.job, self._spec.cluster
-        request, layout = step.request, step.layout
-        environment = step_environment(step.environment, job, cluster, request, layout, step.number)
-        environment = with_commands(environment, self._spec.commands)
+        own_ends = ends.get("parts", [ends])
+        for part, of_part in zip(step.parts, own_ends):
+            yield from self._of_part(step, part, of_part)
+
+    def _of_part(self, step: StepRun, part: Part, ends: Message) -> Iterator[tuple[int, Message]]:
+        job, cluster = part.job, self._spec.cluster
+        request, layout = part.request, part.layout
+        environment = with_commands(self._environment(step, part), self._spec.commands)
         lines = command_lines(request, layout)
+        first = part.ranks[0]
         same = {"argv": lines[0]} if all(line == lines[0] for line in lines) else {}
-        for position, index in enumerate(layout.nodes):
+        for position, index in enumerate(part.nodes):
             ranks = layout.ranks[position]
             own = [task_environment(job, cluster, request, layout, position, local) for local in range(len(ranks))]
             # What all tasks have alike is said once: the tasks of a node must fit one frame.
             shared = dict(set(own[0].items()).intersection(*(variables.items() for variables in own)))
+            if part.node:
+                shared["SLURM_NODEID"] = str(part.node + position)
             tasks = [
                 {
                     "rank": rank,
                     "local": local,
-                    **({} if same else {"argv": lines[rank]}),
+                    **({} if same else {"argv": lines[rank - first]}),
                     "environment": {name: value for name, value in own[local].items() if name not in shared},
-                    **self._own_files(step, ends, position, rank),
+                    **self._own_files(step, part, ends, position, rank),
                 }
                 for local, rank in enumerate(ranks)
             ]
@@ -86,7 +96,7 @@ class Launcher:
                 {
                     "do": "launch",
                     "step": step.number,
-                    "name": step.name,
+                    "name": part.name,
                     **same,
                     "tasks": tasks,
                     "environment": {**environment, **shared},
@@ -100,15 +110,37 @@ class Launcher:
                 },
             )
 
-    def _own_files(self, step: StepRun, ends: Message, position: int, rank: int) -> Message:
+    def _environment(self, step: StepRun, part: Part) -> dict[str, str]:
+        """What the tasks of a part share. The whole step's size and nodes are told to all of them."""
+        spec = self._spec
+        job, layout = part.job, part.layout
+        if len(step.parts) > 1 or spec.components:
+            shares = tuple(share for one in step.parts for share in self._seen(one))
+            job = job.replace(job_id=spec.job.job_id, shares=shares)
+            layout = step.layout.replace(distribution=layout.distribution, plane_size=layout.plane_size)
+        environment = step_environment(part.environment, job, spec.cluster, part.request, layout, step.number)
+        if part.component and not part.request.name:
+            environment["SLURM_JOB_NAME"] = part.job.name  # the script's variable has the first component's
+        if spec.components and spec.job.request.kind == "run":
+            environment.update(step_group_variables(spec.components, spec.cluster))
+            environment["SLURM_DISTRIBUTION"] = layout.distribution if part.request.distribution else "block"
+        return environment
+
+    def _seen(self, part: Part) -> Sequence[NodeShare]:
+        """The nodes that the tasks see of a part: all of its component's, in a plain job those that it runs on."""
+        if self._spec.components:
+            return part.job.shares
+        return [part.job.shares[index] for index in part.layout.nodes]
+
+    def _own_files(self, step: StepRun, part: Part, ends: Message, position: int, rank: int) -> Message:
         """The streams of one task that are files of its own."""
-        names = self._names(step, position, rank)
+        names = self._names(step, part, position, rank)
         return {
             name: {**ends[name], "path": expand(str(ends[name]["path"]), names)}
             for name in _STREAMS
             if ends[name]["to"] == "file"
         }
 
-    def _names(self, step: StepRun, position: int, rank: int) -> Names:
-        host = step.layout.names[position]
-        return job_names(self._spec.job).replace(step=str(step.number), host=host, node=position, task=rank)
+    def _names(self, step: StepRun, part: Part, position: int, rank: int) -> Names:
+        host = part.layout.names[position]
+        return job_names(part.job).replace(step=str(step.number), host=host, node=position, task=rank)

@@ -8,10 +8,11 @@ from shim.job.agent.leader_outcome import step_line, step_state, step_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Callable
 
     from shim.core.layout.step import StepLayout
-    from shim.core.model.request import StepRequest
+    from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_relay import Relay
     from shim.job.link import Link
     from shim.job.loop import Loop, Timer
@@ -39,13 +40,15 @@ class StepRun:
 
     relay: Relay
 
-    def __init__(self, around: Surroundings, number: int, request: StepRequest, layout: StepLayout, srun: Link) -> None:
+    def __init__(
+        self, around: Surroundings, number: int, parts: Sequence[Part], layout: StepLayout, srun: Link
+    ) -> None:
         self.number = number
-        self.name = request.name or (request.argv[0].rpartition("/")[2] if request.argv else "")
-        self.request = request
-        self.layout = layout
+        self.parts = tuple(parts)
+        self.name = parts[0].name
+        self.request = parts[0].request  # what counts for the whole step is the same in all parts
+        self.layout = layout  # of all parts together, over the run's nodes
         self.srun: Link | None = srun
-        self.environment: dict[str, str] = {}
         self.launched = False
         self.over = False  # the end is written or being written
         self.nodes: set[int] = set(layout.nodes)  # those that have tasks or output of it
@@ -84,19 +87,30 @@ class StepRun:
             if link is not None:
                 link.send({**message, "step": self.number})
 
-    def signal(self, number: int) -> None:
-        """Signals the step's tasks."""
-        self.send_nodes({"do": "signal", "signal": number, "ranks": None})
+    def signal(self, number: int, part: Part | None = None) -> None:
+        """Signals the step's tasks, or those of one part."""
+        message = {"do": "signal", "signal": number, "ranks": None}
+        if part is None:
+            self.send_nodes(message)
+            return
+        for index in part.nodes:
+            link = self._around.nodes.get(index)
+            if link is not None and index in self.nodes:
+                link.send({**message, "step": self.number})
 
-    def say_cancelled(self, state: str = CANCELLED, abort: bool = False) -> None:
-        """Lets srun print slurmstepd's line. ``abort``: srun itself says that the step ends."""
-        step_id = f"{self._around.spec.job.job_id}.{self.number}"
-        line = step_line(step_id, self.name_of(self.layout.nodes[0]), stamp(self._around.wall()), state)
-        self.tell({"do": "cancelled", "line": line, "abort": abort})
+    def say_cancelled(self, state: str = CANCELLED, abort: bool = False, only: Part | None = None) -> None:
+        """Lets srun print slurmstepd's line, for each part that runs. ``abort``: srun itself says that the step ends."""
+        for place, part in enumerate(self.parts):
+            ended = len(self.parts) > 1 and all(rank in self.statuses for rank in part.ranks)
+            if not ended and only in (None, part):
+                line = step_line(
+                    part.label(self.number), self.name_of(part.nodes[0]), stamp(self._around.wall()), state
+                )
+                self.tell({"do": "cancelled", "line": line, "abort": abort, "part": place})
 
-    def fell(self, uid: int | None = None) -> None:
-        """Notes that the step is being ended from outside: what its running tasks return is not their own."""
-        self._felled.update(rank for rank in self.place if rank not in self.statuses)
+    def fell(self, uid: int | None = None, part: Part | None = None) -> None:
+        """Notes that the step (or a part) is being ended from outside: what its running tasks return is not their own."""
+        self._felled.update(rank for rank in (part.ranks if part else self.place) if rank not in self.statuses)
         self._cancelled_by = self._cancelled_by if uid is None else uid
 
     def task_ended(self, rank: int, status: int, oom: bool) -> None:
@@ -124,17 +138,23 @@ class StepRun:
         for timer in self._timers:
             timer.cancel()
 
-    def result(self) -> Message:
-        """The journal's fields of the end."""
-        own = [status for rank, status in self.statuses.items() if rank not in self._felled]
-        killed = [status for rank, status in self.statuses.items() if rank in self._felled]
+    def result(self, part: Part) -> Message:
+        """The journal's fields of the end of a part."""
+        statuses = {rank: self.statuses[rank] for rank in part.ranks if rank in self.statuses}
+        own = [status for rank, status in statuses.items() if rank not in self._felled]
+        killed = [status for rank, status in statuses.items() if rank in self._felled]
         status = step_status(own, killed)
         return {
-            "step": str(self.number),
+            **self.in_journal(part),
             "status": status,
             "state": step_state(status, self.oom, self.cancelled),
             "cancelled_by": self._cancelled_by,
         }
+
+    def in_journal(self, part: Part) -> Message:
+        """How the journal names a part: by its step's number, and by the component unless that is the first."""
+        step = f"{self.number}{part.suffix}"
+        return {"step": step, "component": part.component} if part.component else {"step": step}
 
     def _time_out(self) -> None:
         if self.running:

@@ -12,14 +12,16 @@ from shim.job.loop import Loop
 from shim.job.session import open_session
 from shim.job.steps.exits import Exits, status_lines
 from shim.job.steps.interrupts import Interrupts
+from shim.job.steps.parts import asked_for, parts_of
 from shim.job.steps.plumbing import Plumbing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    from collections.abc import Sequence
     from typing import Any, Callable
 
-    from shim.core.model.request import StepRequest
+    from shim.job.steps.parts import Asked, Part
 
     Message = dict[str, Any]
 else:
@@ -34,16 +36,15 @@ SIGKILL = 9
 class StepClient:
     """One step from its request to its end.
 
-    ``run`` returns srun's exit code. ``request.work_dir`` and ``request.umask`` are filled in, and ``request.window`` where the
-    task gets a terminal. ``attend(loop)`` lets the caller watch something of its own meanwhile.
+    ``run`` returns srun's exit code. ``asked``: its parts, usually one. In their requests ``work_dir`` and ``umask`` are filled
+    in, and ``window`` where the task gets a terminal. ``attend(loop)`` lets the caller watch something of its own meanwhile.
     """
 
     def __init__(
         self,
         run_dir: str,
         job_id: int,
-        request: StepRequest,
-        environment: dict[str, str],
+        asked: Sequence[Asked],
         *,
         disable_status: bool = False,
         quit_on_interrupt: bool = False,
@@ -51,12 +52,13 @@ class StepClient:
     ) -> None:
         self.loop = Loop()
         self.job_id = job_id
-        self.request = request
+        self.request = asked[0].request  # what counts for the whole step is the same in all parts
         self.created: Message | None = None
-        self.exits = Exits(f"{job_id}.0")
-        self.aborted = False  # "Job step aborted" was said
+        self.parts: list[Part] = []  # once the step is there
+        self.exits = Exits()
+        self._aborted: set[int] = set()  # parts of which "Job step aborted" was said
         self._run_dir = run_dir
-        self._environment = environment
+        self._asked = asked
         self._attend = attend
         self._busy = False
         self._failed: ShimError | None = None
@@ -64,7 +66,7 @@ class StepClient:
         self._killed_on_exit = False
         self._waiting_others = False
         self._over = False
-        self._plumbing = Plumbing(self.loop, request, self._send, self._send_data, self._broken)
+        self._plumbing = Plumbing(self.loop, [one.request for one in asked], self._send, self._send_data, self._broken)
         self._interrupts = Interrupts(self, disable_status, quit_on_interrupt)
         self._link = self._connect()
 
@@ -74,15 +76,10 @@ class StepClient:
             self._interrupts.install()
             if self._attend is not None:
                 self._attend(self.loop)
-            asked = {
-                "do": "step",
-                "request": self.request.to_dict(),
-                "environment": self._environment,
-                "sid": os.getsid(0),
-            }
-            if len(dumps(asked)) > LONGEST_REQUEST:
+            message = {"do": "step", "sid": os.getsid(0), **asked_for(self._asked)}
+            if len(dumps(message)) > LONGEST_REQUEST:
                 raise self._no_step("Argument list too long")
-            self._link.send(asked)
+            self._link.send(message)
             self.loop.run()
         finally:
             self._plumbing.close()
@@ -95,9 +92,14 @@ class StepClient:
     # For the signals
 
     @property
-    def step_id(self) -> str:
-        """``7.0``; the step must be there."""
-        return f"{self.job_id}.{self.created['step'] if self.created else 0}"
+    def step_ids(self) -> list[str]:
+        """``7.0``, of each part; the step must be there."""
+        return [part.id for part in self.parts]
+
+    @property
+    def aborted(self) -> bool:
+        """Whether "Job step aborted" was said."""
+        return bool(self._aborted)
 
     def say(self, *lines: str) -> None:
         """Prints lines as srun's own."""
@@ -109,8 +111,8 @@ class StepClient:
 
     def say_status(self) -> None:
         """Which tasks run, which have ended."""
-        if self.created is not None:
-            self.say(*status_lines(self.step_id, range(self.created["ntasks"]), self.exits.ended))
+        for part in self.parts:
+            self.say(*status_lines(part, self.exits.ended))
 
     def resumed(self) -> None:
         """srun was continued."""
@@ -118,7 +120,9 @@ class StepClient:
 
     def abort(self) -> None:
         """Ends the step by force."""
-        self._say_aborted()
+        for place, part in enumerate(self.parts):
+            if any(rank not in self.exits.ended for rank in part.ranks):
+                self._say_aborted(place)
         self._link.send({"do": "abort"})
 
     def give_up(self, *lines: str, code: int = 1) -> None:
@@ -167,7 +171,7 @@ class StepClient:
             self._end()
         elif do == "cancelled":
             if message["abort"]:
-                self._say_aborted()
+                self._say_aborted(int(message.get("part", 0)))
             self._plumbing.say(message["line"] + "\n")
         elif do == "busy":
             self._busy = True
@@ -183,12 +187,12 @@ class StepClient:
 
     def _begin(self, created: Message) -> None:
         self.created = created
-        self.exits = Exits(self.step_id)
+        self.parts = parts_of(created)
         self.say(*created["notes"])
         if self._busy and not self.request.quiet:
             self.say(f"Step created for job {self.job_id}")
         try:
-            launch = self._plumbing.open(created)
+            launch = self._plumbing.open(self.parts)
         except ShimError as error:
             self._failed = error
             self._finish()
@@ -226,7 +230,9 @@ class StepClient:
             self.say(text)
         elif text:
             self._plumbing.say(text + "\n")
-        self.exits.add(message["node"], int(message["rank"]), status, bool(message["oom"]))
+        rank = int(message["rank"])
+        part = next(part for part in self.parts if rank in part.ranks)
+        self.exits.add(part, message["node"], rank, status, bool(message["oom"]))
         # Said a little later: with the exits of others, and after what the tasks themselves have said, which is on its way.
         if self.exits.pending and not self._gathering:
             self._gathering = True
@@ -234,7 +240,7 @@ class StepClient:
         if status and self.request.kill_on_bad_exit and not self._killed_on_exit and not self.aborted:
             self._killed_on_exit = True
             self._say_exits()
-            self.say(f"launch/slurm: _step_signal: Terminating StepId={self.step_id}")
+            self._say_terminating()
             self._link.send({"do": "terminate"})
         if first and self.request.wait and len(self.exits.ended) < self.created["ntasks"]:
             self.loop.call_later(self.request.wait, self._waited)
@@ -246,16 +252,19 @@ class StepClient:
         self._say_exits()
         self.say(f"First task exited {self.request.wait}s ago")
         self.say_status()
-        self.say(f"launch/slurm: _step_signal: Terminating StepId={self.step_id}")
+        self._say_terminating()
         self.abort()
+
+    def _say_terminating(self) -> None:
+        self.say(*(f"launch/slurm: _step_signal: Terminating StepId={step_id}" for step_id in self.step_ids))
 
     def _say_exits(self) -> None:
         self._gathering = False
         self.say(*self._interrupts.shown(self.exits.take_lines()))
 
-    def _say_aborted(self) -> None:
-        if not self.aborted and self.created is not None:
-            self.aborted = True
+    def _say_aborted(self, part: int) -> None:
+        if part not in self._aborted and self.created is not None:
+            self._aborted.add(part)
             seconds = int(self.created["kill_wait"]) + SLACK
             self.say(f"Job step aborted: Waiting up to {seconds} seconds for job step to finish.")
 

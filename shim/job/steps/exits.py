@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Iterable
+
+    from shim.job.steps.parts import Part
 else:
     import _signal
 
@@ -46,19 +48,20 @@ class Exits:
     ``code`` is what srun exits with so far. ``pending`` says whether there are lines to print; ``take_lines`` gives them.
     """
 
-    def __init__(self, step_id: str) -> None:
+    def __init__(self) -> None:
         self.code = 0
         self.ended: dict[int, int] = {}  # rank -> status
-        self._step_id = step_id
         self._groups: dict[tuple[str, int, bool], list[int]] = {}
-        self._forced = False
+        self._steps: dict[str, str] = {}  # host -> the step's id there
+        self._forced = ""  # the id of a step that a signal ended
 
-    def add(self, host: str, rank: int, status: int, oom: bool = False) -> None:
-        """A task ended."""
+    def add(self, part: Part, host: str, rank: int, status: int, oom: bool = False) -> None:
+        """A task ended. Each part of a step counts its own tasks in what is said of them."""
         self.ended[rank] = status
         self.code = max(self.code, code_of(status))
         if status or oom:
-            self._groups.setdefault((host, status, oom), []).append(rank)
+            self._steps[host] = part.id
+            self._groups.setdefault((host, status, oom), []).append(part.local(rank))
 
     @property
     def pending(self) -> bool:
@@ -70,7 +73,8 @@ class Exits:
         lines = []
         for (host, status, oom), ranks in self._groups.items():
             lines.append(f"error: {host}: {tasks_text(ranks)}: {'Out Of Memory' if oom else how(status)}")
-            self._forced = self._forced or (WIFSIGNALED(status) and WTERMSIG(status) in _FORCE)
+            if not self._forced and WIFSIGNALED(status) and WTERMSIG(status) in _FORCE:
+                self._forced = self._steps[host]
         self._groups.clear()
         return lines
 
@@ -78,16 +82,16 @@ class Exits:
         """What is said when the step is over. ``aborted``: srun has already said that it ended the step."""
         lines = self.take_lines()
         if self._forced and not aborted:
-            lines.append(f"Force Terminated StepId={self._step_id}")
+            lines.append(f"Force Terminated StepId={self._forced}")
         return lines
 
 
-def status_lines(step_id: str, ranks: Iterable[int], ended: dict[int, int]) -> list[str]:
+def status_lines(part: Part, ended: dict[int, int]) -> list[str]:
     """What the first Ctrl-C and ``-W`` show: which tasks run, which have ended and how."""
-    everyone = list(ranks)
+    everyone = list(part.ranks)
     groups = (
         ("running", [rank for rank in everyone if rank not in ended]),
         ("exited", [rank for rank in everyone if rank in ended and not ended[rank]]),
         ("exited abnormally", [rank for rank in everyone if ended.get(rank)]),
     )
-    return [f"StepId={step_id} {tasks_text(members)}: {word}" for word, members in groups if members]
+    return [f"StepId={part.id} {tasks_text(map(part.local, members))}: {word}" for word, members in groups if members]

@@ -58,18 +58,20 @@ class Interrupts:
             return
         now = client.loop.now()
         if self._disable_status and not self._ctrl_c:
-            client.say(f"sending Ctrl-C to StepId={client.step_id}")
-            client.send_signal(_signal.SIGINT)
+            self._send_interrupt()
             return
         if self._quit or (self._last is not None and now - self._last <= AGAIN):
             self._ctrl_c = True
-            client.say(f"sending Ctrl-C to StepId={client.step_id}")
-            client.send_signal(_signal.SIGINT)
+            self._send_interrupt()
             self._force()
             return
         self._last = now
         client.say("interrupt (one more within 1 sec to abort)")
         client.say_status()
+
+    def _send_interrupt(self) -> None:
+        self._client.say(*(f"sending Ctrl-C to StepId={step_id}" for step_id in self._client.step_ids))
+        self._client.send_signal(_signal.SIGINT)
 
     def _terminated(self, number: int) -> None:
         if self._client.created is None:

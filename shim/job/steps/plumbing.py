@@ -13,10 +13,12 @@ from shim.job.wire import ALL_RANKS, STDERR, STDOUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any, Callable
 
     from shim.core.model.request import StepRequest
     from shim.job.loop import Loop
+    from shim.job.steps.parts import Part
 
     Message = dict[str, Any]
 
@@ -27,19 +29,21 @@ class Plumbing:
     def __init__(
         self,
         loop: Loop,
-        request: StepRequest,
+        requests: Sequence[StepRequest],
         send: Callable[[Message], None],
         send_data: Callable[[int, bytes], None],
         broken: Callable[[], None],
     ) -> None:
         self._loop = loop
-        self._request = request
+        self._requests = requests
+        self._request = requests[0]  # input and terminal are the same for all parts
         self._send = send
         self._send_data = send_data
         self._broken = broken
         self._errors = Sink(loop, 2, self._written, broken)
+        self._own: dict[int, Sink] = {2: self._errors}
         self._sinks: list[Sink] = [self._errors]
-        self._outputs: dict[int, Output] = {}
+        self._outputs: dict[int, list[tuple[range, Output]]] = {STDOUT: [], STDERR: []}
         self._feed: Feed | None = None
         self._input = Stream()
         self._ntasks = 1
@@ -52,16 +56,21 @@ class Plumbing:
         if text:
             self._errors.put(text.encode("utf-8", "surrogateescape"))
 
-    def open(self, created: Message) -> Message:
+    def open(self, parts: Sequence[Part]) -> Message:
         """Opens srun's own files; what the tasks' ends are, for the leader. ShimError with Slurm's text."""
-        request = self._request
-        self._ntasks = int(created["ntasks"])
-        stdin, stdout, stderr = streams_of(request.stdin, request.stdout, request.stderr)
-        files = created["files"]
-        self._input = stdin
-        ends = {"stdin": self._open_input(stdin, files)}
-        self._outputs[STDOUT] = self._open_output(stdout, "stdout", 1, files)
-        self._outputs[STDERR] = self._open_output(stderr, "stderr", 2, files)
+        self._ntasks = parts[0].ntasks
+        self._input = streams_of(self._request.stdin, None, None)[0]
+        stdin = self._open_input(self._input, parts[0].files)
+        ends = [{"stdin": stdin, **self._open_outputs(*pair)} for pair in zip(self._requests, parts)]
+        return ends[0] if len(ends) == 1 else {"parts": ends}
+
+    def _open_outputs(self, request: StepRequest, part: Part) -> Message:
+        """The outputs of one part."""
+        _, stdout, stderr = streams_of(request.stdin, request.stdout, request.stderr)
+        files = part.files
+        ends: Message = {}
+        self._outputs[STDOUT].append((part.ranks, self._open_output(stdout, "stdout", 1, request, part)))
+        self._outputs[STDERR].append((part.ranks, self._open_output(stderr, "stderr", 2, request, part)))
         append = request.open_mode == "a"
         for name, stream in (("stdout", stdout), ("stderr", stderr)):
             if stream.kind == "files" and name not in files:
@@ -95,7 +104,9 @@ class Plumbing:
 
     def output(self, rank: int, stream: int, data: bytes) -> None:
         """Bytes of a task's stream, or its end."""
-        self._outputs[stream].feed(rank, data)
+        for ranks, output in self._outputs[stream]:
+            if rank in ranks:
+                output.feed(rank, data)
 
     def credit(self, count: int) -> None:
         """The tasks have taken ``count`` bytes of input."""
@@ -124,7 +135,7 @@ class Plumbing:
         for fd in self._opened:
             os.close(fd)
 
-    def _open_input(self, stream: Stream, files: Message) -> Message:
+    def _open_input(self, stream: Stream, files: Mapping[str, Any]) -> Message:
         if stream.kind == "files":
             return {"to": "file", "path": stream.pattern, "append": False}
         if stream.kind == "none":
@@ -140,16 +151,19 @@ class Plumbing:
         self._feed = Feed(self._loop, fd, lambda data: self._send_data(rank, data))
         return {"to": "leader"}
 
-    def _open_output(self, stream: Stream, name: str, fd: int, files: Message) -> Output:
-        names = files.get(name)
+    def _open_output(self, stream: Stream, name: str, fd: int, request: StepRequest, part: Part) -> Output:
+        names = part.files.get(name)
         if isinstance(names, list):
-            return TaskFiles([Output(self._file(path, name), self._lines()) for path in names])
+            return TaskFiles(
+                {rank: Output(self._file(path, name), self._lines(request)) for rank, path in zip(part.ranks, names)}
+            )
         if stream.kind in ("none", "files"):
-            return Output(self._sink(None), self._lines())
+            return Output(self._sink(None), self._lines(request))
         if names is not None:
-            return Output(self._file(names, name), self._lines())
-        sink = self._errors if fd == 2 else self._sink(fd)
-        return Output(sink, self._lines(), stream.rank if stream.kind == "task" else None)
+            return Output(self._file(names, name), self._lines(request))
+        if fd not in self._own:
+            self._own[fd] = self._sink(fd)
+        return Output(self._own[fd], self._lines(request), stream.rank if stream.kind == "task" else None)
 
     def _file(self, path: str, name: str) -> Sink:
         """A file to write to; one that both streams go to is opened once."""
@@ -170,8 +184,7 @@ class Plumbing:
         self._sinks.append(sink)
         return sink
 
-    def _lines(self) -> LineWriter:
-        request = self._request
+    def _lines(self, request: StepRequest) -> LineWriter:
         raw = request.unbuffered or request.window is not None
         return LineWriter(self._ntasks, request.label and request.window is None, raw)
 

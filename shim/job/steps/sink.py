@@ -112,7 +112,7 @@ class Output:
 class TaskFiles(Output):
     """One output stream that goes to a file of each task: ``outputs`` by rank."""
 
-    def __init__(self, outputs: list[Output]) -> None:
+    def __init__(self, outputs: dict[int, Output]) -> None:
         self._outputs = outputs
 
     def feed(self, rank: int, data: bytes) -> None:

@@ -28,7 +28,7 @@ def read_file(path: str) -> str:
 def settings(header: str = "", argv: str = "", uid: int = 1001, **environ: str) -> Settings:
     found, _ = read_line("sbatch", argv.split())
     text = "#!/bin/bash\n" + "".join(f"#SBATCH {line}\n" for line in header.split("|") if line)
-    return settle(Context(NOW, uid, read_file), found, environ, text, "job.sh")
+    return settle(Context(NOW, uid, read_file), [found], environ, text, "job.sh", lambda _settings: None)[0]
 
 
 def request(header: str = "", argv: str = "", **environ: str):
@@ -310,12 +310,6 @@ def test_root_is_refused_by_name_too(option: str) -> None:
         refuse_unsupported(settings(option, uid=0))
 
 
-@pytest.mark.parametrize("header", ["-n1|hetjob|-n2", "-n1 packjob -n2"])
-def test_heterogeneous_jobs_are_refused(header: str) -> None:
-    with pytest.raises(Unsupported, match="heterogeneous jobs are not supported"):
-        settings(header)
-
-
 @pytest.mark.parametrize(
     "header", ["--gres=gpu:a100:1,gpu:1", "-n1|--gres=gpu:a100:1|--gpus-per-task=1", "-G v100:1|--gpus-per-node=1"]
 )
@@ -357,15 +351,6 @@ def test_directives_are_one_command_line_read_after_all_lines() -> None:
         settings("--account|-n 3")
     with pytest.raises(ShimError, match="Unmatched"):
         settings('--signal=foo|-C "fast')
-
-
-def test_a_mistake_in_a_later_component_is_told_before_that() -> None:
-    seen: list[Settings] = []
-    context = Context(NOW, 1001, read_file)
-    text = "#!/bin/bash\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH --nosuch\n"
-    with pytest.raises(ShimError, match="unrecognized option '--nosuch'"):
-        settle(context, [], {"SBATCH_PARTITION": "gpu"}, text, "job.sh", seen.append)
-    assert [(part.get("ntasks"), part.get("partition")) for part in seen] == [(1, "gpu")]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ def no_file(path: str) -> str:
 
 def settings(header: str, argv: str = "", **environ: str) -> Settings:
     found, _ = read_line("sbatch", argv.split())
-    return settle(Context(0.0, 1001, no_file), found, environ, "#!/bin/sh\n" + header, "job.sh")
+    text = "#!/bin/sh\n" + header
+    return settle(Context(0.0, 1001, no_file), [found], environ, text, "job.sh", lambda _settings: None)[0]
 
 
 @pytest.mark.parametrize(

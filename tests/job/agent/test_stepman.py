@@ -130,7 +130,7 @@ def test_a_multi_prog_step(scene: Maker) -> None:
 def test_files_of_tasks_are_named_for_each(scene: Maker) -> None:
     run = scene(nodes=2)
     srun = run.srun(launch=False, ntasks=2, stdout="o-%t-%n-%s-%J-%3t", stderr="e-%j.%s")
-    assert srun.last("created")["files"] == {"stderr": "e-7.0"}
+    assert srun.last("created")["parts"][0]["files"] == {"stderr": "e-7.0"}
     srun.say(
         "launch",
         stdin={"to": "null"},

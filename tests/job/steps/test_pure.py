@@ -10,13 +10,16 @@ from shim.core.errors import ShimError
 from shim.job.steps.exits import Exits, code_of, status_lines
 from shim.job.steps.lines import LONGEST, LineWriter
 from shim.job.steps.multiprog import parse, programs_of
+from shim.job.steps.parts import Part
 from shim.job.steps.streams import Stream, stream_of, streams_of
+
+STEP = Part("7.0", range(9), 9, {})
 
 
 def exits_of(*ends: tuple[str, int, int]) -> Exits:
-    exits = Exits("7.0")
+    exits = Exits()
     for host, rank, status in ends:
-        exits.add(host, rank, status)
+        exits.add(STEP, host, rank, status)
     return exits
 
 
@@ -70,8 +73,8 @@ def test_lines_are_said_once() -> None:
 
 
 def test_out_of_memory_is_named() -> None:
-    exits = Exits("7.0")
-    exits.add("n1", 0, 9, oom=True)
+    exits = Exits()
+    exits.add(STEP, "n1", 0, 9, oom=True)
     assert exits.take_lines() == ["error: n1: task 0: Out Of Memory"]
 
 
@@ -82,7 +85,7 @@ def test_a_code_is_one_byte(number: int, signalled: bool) -> None:
 
 
 def test_the_state_of_the_tasks() -> None:
-    assert status_lines("48.0", range(4), {1: 0, 3: 256}) == [
+    assert status_lines(Part("48.0", range(4), 4, {}), {1: 0, 3: 256}) == [
         "StepId=48.0 tasks 0,2: running",
         "StepId=48.0 task 1: exited",
         "StepId=48.0 task 3: exited abnormally",

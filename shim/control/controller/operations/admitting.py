@@ -11,13 +11,11 @@ from typing import Any
 from shim.control import paths
 from shim.control.backends.base import BackendError, TriesOut
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import cluster_for, pending_job, refusal
+from shim.control.controller.operations.choosing import accepted, cluster_for, pending_jobs, refusal
 from shim.control.controller.operations.submitting import submitted, submitter, test_only
 from shim.control.controller.world import World
-from shim.core import check
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
-from shim.core.model.request import JobRequest
 
 
 async def submit(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
@@ -39,9 +37,9 @@ async def admitted(
     token = str(message.get("token") or "")
     if not isinstance(backend, TriesOut) or (token and world.book.store.submitted(token) is not None):
         return submitted(world, connection, message, cluster), []
-    request = JobRequest.from_dict(message["request"])
-    check.refusals(request, cluster, connection.uid, int(world.clock()))
-    job = pending_job(world, request, cluster, submitter(connection, message), 0, world.clock())
+    requests = accepted(message, cluster, connection.uid, world.clock())
+    request = requests[0]
+    job = pending_jobs(world, requests, cluster, submitter(connection, message), 0, world.clock())[0]
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
     os.mkdir(folder, 0o700)
     try:

@@ -12,14 +12,14 @@ from shim.control.channel import ChannelClosed
 from shim.control.controller import spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
-from shim.control.controller.operations import cancelling
 from shim.control.controller.operations.admitting import admitted
 from shim.control.controller.operations.choosing import cluster_for
 from shim.control.controller.operations.submitting import submitter
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
-from shim.control.lifecycle import running
+from shim.control.lifecycle import het, running
+from shim.core.environ.het import het_allocation_environment
 from shim.core.environ.job import allocation_environment
 from shim.core.errors import RequestError, ShimError
 from shim.core.model import states
@@ -122,7 +122,7 @@ class Allocations:
             return {
                 "event": "granted",
                 "job": job.to_dict(),
-                "environment": allocation_environment(job, self._world.cluster_of(job)),
+                "environment": self._environment(job),
                 "run_dir": run_dir,
                 "reach": {"run_dir": run_dir},
             }
@@ -134,6 +134,12 @@ class Allocations:
         if job.state in states.TERMINAL:
             return {"event": "revoked", "state": job.state, "reason": job.reason}
         return None
+
+    def _environment(self, job: Job) -> dict[str, str]:
+        cluster = self._world.cluster_of(job)
+        if not job.het_job_id:
+            return allocation_environment(job, cluster)
+        return het_allocation_environment(self._world.book.components(job), cluster)
 
     def _patience(self, job: Job) -> float | None:
         """``--immediate``: until when the job must have started."""
@@ -166,16 +172,19 @@ class Allocations:
         """Ends the job: by ``order`` if it runs, as cancelled by its user if there is none."""
         now = self._world.clock()
         with self._world.book.change() as change:
+            components = self._world.book.components(job)
             if job.state == states.PENDING:
-                change.put(running.cancelled(job, job.uid, now), now)
+                for one in components:
+                    change.put(running.cancelled(one, job.uid, now), now)
                 return
             if job.state not in states.ALLOCATED or job.state == states.COMPLETING:
                 return
             if order is None:
-                cancelling.end(change, job, states.CANCELLED, job.uid, now)
-            else:
-                change.order(job, order)
-                change.put(running.ending(job), now)
+                order = Order(number=0, kind="end", state=states.CANCELLED, uid=job.uid)
+            change.order(job, order)
+            for one in components:
+                if one.state in states.ALLOCATED:
+                    change.put(running.ending(one), now)
         self._dispatcher.launcher.order(job)
 
     def expect(self) -> None:
@@ -183,7 +192,10 @@ class Allocations:
         waiting = [
             job
             for job in self._world.book.active()
-            if job.request.kind != "batch" and not self._submission(job).keep and job.state != states.COMPLETING
+            if job.request.kind != "batch"
+            and not het.follows(job)
+            and not self._submission(job).keep
+            and job.state != states.COMPLETING
         ]
         if waiting:
             asyncio.get_running_loop().call_later(GRACE, self._give_up, [job.key for job in waiting])

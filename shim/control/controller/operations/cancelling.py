@@ -21,7 +21,7 @@ from shim.control.controller.operations.targets import (
     targets_of,
 )
 from shim.control.controller.world import World
-from shim.control.lifecycle import running, tasks
+from shim.control.lifecycle import het, running, tasks
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -42,6 +42,8 @@ async def cancel(
         for target in targets_of(message):
             error = None
             found = records(world.book, target)
+            if target.het == 0 and found:
+                found = world.book.components(found[0])  # nothing is left of a job without its first component
             current = as_they_are(change, target, found)
             if not found:
                 error = INVALID_ID
@@ -69,10 +71,15 @@ def _one(
     alive = [job for job in found if job.state in states.ACTIVE]
     if not alive:
         return FINISHED
+    first = alive[0]
+    if het.follows(first) and first.state == states.PENDING:
+        return het.NOT_ALONE
     error = None
     for job in alive:
         if job.state == states.PENDING:
             error = _pending(change, target, job, number, uid, now)
+        elif het.follows(job) and job is not first:
+            change.put(het.like_leader(job, change.get(first.key) or first, now), now)  # its leader was told
         elif target.step is not None:
             wish = _step_order(target.step, number, uid)
             change.order(job, wish)

@@ -7,9 +7,9 @@ from typing import Any
 
 from shim.control import site
 from shim.control.controller.world import World
-from shim.control.lifecycle import submission
+from shim.control.lifecycle import het
 from shim.control.lifecycle.submission import Submitter
-from shim.control.scheduler import plan
+from shim.control.scheduler import Plan, plan
 from shim.core import check, hostlist
 from shim.core.dependency import Dependency, unfulfilled
 from shim.core.errors import RequestError, ShimError
@@ -17,6 +17,7 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE, JobRequest
+from shim.core.options.support import refuse_het
 
 _FAILED = {
     "batch": "error: Batch job submission failed: ",
@@ -42,7 +43,7 @@ def cluster_for(world: World, message: dict[str, Any], who: Callable[[], Submitt
     chosen = [cluster_named(world, name) for name in _listed(world, str(names))]
     if len(chosen) == 1:
         return chosen[0]
-    return _soonest(world, JobRequest.from_dict(message["request"]), chosen, who())
+    return _soonest(world, requests_of(message), chosen, who())
 
 
 def cluster_named(world: World, name: str | None) -> Cluster:
@@ -70,13 +71,13 @@ def _with_partition(world: World, partitions: str, home: object) -> Cluster:
     return usual
 
 
-def _soonest(world: World, request: JobRequest, chosen: list[Cluster], who: Submitter) -> Cluster:
+def _soonest(world: World, requests: list[JobRequest], chosen: list[Cluster], who: Submitter) -> Cluster:
     """Where the job would start first; of equal ones the one that was named first."""
     found: list[tuple[float, Cluster]] = []
     refused: ShimError | None = None
     for cluster in chosen:
         try:
-            found.append((float(trial(world, request, cluster, who, 0)["start"]), cluster))
+            found.append((float(trial(world, requests, cluster, who, 0)["start"]), cluster))
         except ShimError as error:
             refused = refused or error
     if not found:
@@ -85,37 +86,64 @@ def _soonest(world: World, request: JobRequest, chosen: list[Cluster], who: Subm
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def pending_job(world: World, request: JobRequest, cluster: Cluster, who: Submitter, job_id: int, now: float) -> Job:
-    """The record of a submission as it will be committed. Dependencies that are fulfilled already are gone."""
-    if request.dependency:
-        known = unfulfilled(
-            Dependency.parse(request.dependency), lambda job, task: world.book.known(cluster.name, job, task)
-        )
-        request = request.replace(dependency=known)
-    return submission.submitted(request, cluster, who, job_id, now)
+def requests_of(message: dict[str, Any]) -> list[JobRequest]:
+    """What a submission asks for: one request, of a heterogeneous job one for each component."""
+    return [JobRequest.from_dict(record) for record in (message["request"], *(message.get("components") or ()))]
 
 
-def trial(world: World, request: JobRequest, cluster: Cluster, who: Submitter, job_id: int) -> dict[str, Any]:
+def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float) -> list[JobRequest]:
+    """The requests of a submission. Raises ShimError for what Slurm refuses, and what the cluster's backend cannot start."""
+    requests = requests_of(message)
+    _check(requests, cluster, uid, now)
+    return requests
+
+
+def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float) -> None:
+    refuse_het(len(requests), cluster.backend)
+    check.het_refusals(requests)
+    for request in requests:
+        check.refusals(request, cluster, uid, int(now))
+
+
+def pending_jobs(
+    world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int, now: float
+) -> list[Job]:
+    """The records of a submission as they will be committed. Dependencies that are fulfilled already are gone."""
+    return het.submitted([_depending(world, request, cluster) for request in requests], cluster, who, first_id, now)
+
+
+def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobRequest:
+    if not request.dependency:
+        return request
+    known = unfulfilled(
+        Dependency.parse(request.dependency), lambda job, task: world.book.known(cluster.name, job, task)
+    )
+    return request.replace(dependency=known)
+
+
+def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int) -> dict[str, Any]:
     """When and where the job would start if it were submitted now. Raises ShimError for one that never could."""
     now = world.clock()
-    check.refusals(request, cluster, who.uid, int(now))
-    job = pending_job(world, _within_limits(request, cluster).replace(array=None), cluster, who, job_id, now)
-    job = job.replace(dependency="", held="", request=job.request.replace(begin=0))
+    _check(requests, cluster, who.uid, now)
+    jobs = pending_jobs(
+        world,
+        [_within_limits(one, cluster).replace(array=None) for one in requests],
+        cluster,
+        who,
+        first_id,
+        now,
+    )
+    # Keys that no record has: what is planned for these jobs is found by them.
+    jobs = [
+        job.replace(key=-place, dependency="", held="", request=job.request.replace(begin=0))
+        for place, job in enumerate(jobs, 1)
+    ]
     others = world.book.active(cluster.name)
     pending = [other for other in others if other.state == states.PENDING]
     running = [other for other in others if other.state in states.ALLOCATED]
     beside = [other for name in world.neighbours(cluster) for other in world.book.active(name)]
     held = [other for other in beside if other.state in states.ALLOCATED]
-    made = plan([*pending, job], cluster, running, now, held)
-    begin = max(now, float(request.begin))
-    for started, shares in made.starts:
-        if started.key == job.key and started.job_id == job_id:
-            nodes = [share.name for share in shares]
-            return _answer(started, begin, sum(share.cpus for share in shares), nodes)
-    if job.key in made.expected:
-        start, expected = made.expected[job.key]
-        return _answer(job, max(start, begin), job.cpus, list(expected))
-    raise refusal(request, "Requested node configuration is not available")
+    return _answer(jobs, requests, plan([*pending, *jobs], cluster, running, now, held), now)
 
 
 def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:
@@ -128,11 +156,27 @@ def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:
     return request.replace(time_limit=max(limits)) if too_long else request
 
 
-def _answer(job: Job, start: float, processors: int, nodes: list[str]) -> dict[str, Any]:
+def _answer(jobs: list[Job], requests: list[JobRequest], made: Plan, now: float) -> dict[str, Any]:
+    """The start of all components together, and what they get."""
+    started = {job.key: (job, shares) for job, shares in made.starts}
+    start, processors, nodes = 0.0, 0, list[str]()
+    for job, request in zip(jobs, requests):
+        begin = max(now, float(request.begin))
+        if job.key in started:
+            shares = started[job.key][1]
+            start, processors = max(start, begin), processors + sum(share.cpus for share in shares)
+            nodes += [share.name for share in shares]
+        elif job.key in made.expected:
+            when, names = made.expected[job.key]
+            start, processors = max(start, when, begin), processors + job.cpus
+            nodes += names
+        else:
+            raise refusal(request, "Requested node configuration is not available")
+    first = started[jobs[0].key][0] if jobs[0].key in started else jobs[0]
     return {
-        "job_id": job.job_id,
+        "job_id": first.job_id,
         "start": int(start),
         "processors": processors,
         "nodes": hostlist.fold_sorted(nodes),
-        "partition": job.partition,
+        "partition": first.partition,
     }

@@ -9,6 +9,7 @@ from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
 from shim.control.controller.operations.targets import FINISHED, INVALID_ID, Target, records
 from shim.control.controller.world import World, run_of
+from shim.control.lifecycle import het
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
@@ -38,13 +39,23 @@ def _badness(job: Job) -> tuple[int, int]:
     return (1 if signalled else job.exit_status >> 8, signalled)
 
 
+def _running(book: Book, message: dict[str, Any]) -> Job:
+    """The job whose run is asked for: of an array the task that was split off last, of a heterogeneous job its leader."""
+    found = _found(book, message)
+    if found[0].het_job_id:
+        if het.follows(found[0]):
+            raise ShimError(f"error: {het.NOT_LEADER}")
+        return found[0]
+    return found[-1]
+
+
 async def reach(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
     """Where the leader of a running job is. Waits for a job that is being configured."""
-    job = _found(world.book, message)[-1]
+    job = _running(world.book, message)
     with connection.watched() as gone:
         while job.state == states.CONFIGURING:
             await world.changed([job.key], gone)
-            job = _found(world.book, message)[-1]
+            job = _running(world.book, message)
     if job.state == states.PENDING:
         raise ShimError("error: Job is pending execution")
     if job.state not in states.ALLOCATED or job.state == states.COMPLETING:

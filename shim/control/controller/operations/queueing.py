@@ -19,7 +19,7 @@ from shim.control.controller.operations.targets import (
     targets_of,
 )
 from shim.control.controller.world import World
-from shim.control.lifecycle import files, running, tasks, updating, waiting
+from shim.control.lifecycle import files, het, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
 from shim.core.model import states
 from shim.core.model.job import Job
@@ -61,21 +61,31 @@ async def ask(
         for target in targets_of(message):
             error = None
             found = records(world.book, target)
+            if target.het is not None and op in _OF_RUNS:
+                found = []  # Slurm takes no such name here
             if not found:
                 error = UNEXPECTED if op in ("suspend", "resume") else DENIED if op == "top" else INVALID_ID
-            for job in as_they_are(change, target, found):
+            current = as_they_are(change, target, found)
+            leader = current[0] if current and current[0].het_job_id and not het.follows(current[0]) else None
+            for job in current:
                 try:
-                    _one(op, asking, job, target.task)
+                    _one(op, asking, job, target.task, leader)
                 except (Refused, UpdateRefused) as refused:
                     # Of an array with parts in several states, what cannot be changed does not hinder the rest.
-                    error = str(refused) if len(found) == 1 else error
+                    error = str(refused) if len(found) == 1 or job is leader else error
             results.append({"target": target.to_dict(), "error": error})
     for job in asking.ordered:
         order(job)
     return {"results": results}
 
 
-def _one(op: str, asking: Asking, job: Job, task: int | None) -> None:
+def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None) -> None:
+    if het.follows(job) and op in _OF_RUNS:
+        if leader is None:
+            raise Refused(het.NOT_LEADER)
+        after = asking.change.get(leader.key) or leader
+        asking.change.put(het.like_leader(asking.change.get(job.key) or job, after, asking.now), asking.now)
+        return
     if job.uid != asking.connection.uid and not asking.connection.admin:
         raise Refused(NOT_YOURS if op == "update" else DENIED)
     if task is not None and is_rest_with(job, task):
@@ -115,9 +125,12 @@ def _back(asking: Asking, job: Job, *, hold: bool) -> None:
     if not running.may_requeue(job, cluster):
         raise Refused(NO_REQUEUE)
     if hold:
-        job = asking.change.put(job.replace(held="user"), asking.now)
+        for one in asking.world.book.components(job):
+            asking.change.put(one.replace(held="user"), asking.now)
+        job = asking.change.get(job.key) or job
     if job.state in states.TERMINAL:
-        asking.change.put(running.requeued(job, cluster, asking.now), asking.now)
+        for one in asking.world.book.components(job):
+            asking.change.put(running.requeued(asking.change.get(one.key) or one, cluster, asking.now), asking.now)
         return
     uid = asking.connection.uid
     why = "DUE TO JOB REQUEUE"
@@ -174,6 +187,8 @@ def _update(asking: Asking, job: Job) -> None:
     asking.change.put(after, asking.now)
 
 
+# What is done to a run: of a heterogeneous job to all of it, by its leader.
+_OF_RUNS = ("requeue", "requeuehold", "suspend", "resume")
 _HANDLERS: dict[str, Handler] = {
     "hold": _hold,
     "release_job": _release,

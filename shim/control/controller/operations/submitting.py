@@ -12,14 +12,12 @@ from typing import Any
 from shim.control import paths
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import pending_job, refusal, trial
+from shim.control.controller.operations.choosing import accepted, pending_jobs, refusal, trial
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
-from shim.core import check
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
-from shim.core.model.request import JobRequest
 
 _LONGEST_SCRIPT = 4 * 1024 * 1024  # Slurm's max_script_size
 
@@ -41,10 +39,10 @@ def submitted(
         found = world.book.find(before[1], before[0])
         if found is not None:
             return found
-    request = JobRequest.from_dict(message["request"])
     now = world.clock()
-    check.refusals(request, cluster, connection.uid, int(now))
-    if len(world.book.active(cluster.name)) >= cluster.max_job_count:
+    requests = accepted(message, cluster, connection.uid, now)
+    request = requests[0]
+    if len(world.book.active(cluster.name)) + len(requests) > cluster.max_job_count:
         raise refusal(request, "Resource temporarily unavailable")
     script = message.get("script")
     if script is not None and len(script) > _LONGEST_SCRIPT:
@@ -57,9 +55,12 @@ def submitted(
         has_script=script is not None,
     )
     with world.book.change() as change:
-        job_id = change.next_id(cluster)
-        job = pending_job(world, request, cluster, submitter(connection, message), job_id, now)
-        job = change.add(job, now, token)
+        first, *others = pending_jobs(
+            world, requests, cluster, submitter(connection, message), change.next_id(cluster, len(requests)), now
+        )
+        job = change.add(first, now, token)
+        for other in others:
+            change.add(other, now)
         crash.point("submit")
         try:
             spool.write(job.key, handed_in, script.encode("utf-8", "surrogateescape") if script is not None else None)
@@ -99,9 +100,8 @@ def _names(uid: int) -> tuple[str, int, str]:
 
 
 def test_only(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
-    """When the job would start if it were submitted now. Uses up a job id, as Slurm does."""
-    request = JobRequest.from_dict(message["request"])
-    check.refusals(request, cluster, connection.uid, int(world.clock()))
+    """When the job would start if it were submitted now. Uses up job ids, as Slurm does."""
+    requests = accepted(message, cluster, connection.uid, world.clock())
     with world.book.change() as change:
-        job_id = change.next_id(cluster)
-    return trial(world, request, cluster, submitter(connection, message), job_id)
+        job_id = change.next_id(cluster, len(requests))
+    return trial(world, requests, cluster, submitter(connection, message), job_id)

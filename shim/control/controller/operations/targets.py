@@ -1,4 +1,5 @@
-"""Which records a target means: ``12``, ``12_3``, an array as a whole, a task by its own id."""
+"""Which records a target means: ``12``, ``12_3``, an array as a whole, a task by its own id, ``12+1``, all components of a
+heterogeneous job by the first one's id."""
 
 from __future__ import annotations
 
@@ -15,10 +16,15 @@ DENIED = "Access/permission denied"
 
 
 class Target(Value):
-    """A job, the task of an array, or (``step``) a step of either; of ``cluster`` alone where one is named."""
+    """A job, the task of an array, a component (``het``: its number), or (``step``) a step of one of them; of ``cluster`` alone
+    where one is named.
+
+    A heterogeneous job's id means all its components, ``12+0`` the first one alone.
+    """
 
     job_id: int
     task: int | None = None
+    het: int | None = None
     step: str | None = None
     cluster: str | None = None
 
@@ -29,14 +35,20 @@ def targets_of(message: dict[str, Any]) -> list[Target]:
 
 
 def records(book: Book, target: Target) -> list[Job]:
-    """The records that a target means: those of an array when its id is given, else one; empty if there is none.
+    """The records that a target means: those of an array or of a heterogeneous job when its id is given, else one; empty if
+    there is none.
 
     A task that is pending in its array's rest is meant by that rest.
     """
+    if target.het is not None:
+        components = records(book, target.replace(het=None))
+        return [job for job in components if job.het_job_id and job.het_offset == target.het]
     if target.task is None:
         job = book.find(target.job_id, target.cluster)
         if job is None:
             return []
+        if job.het_job_id == target.job_id:
+            return book.components(job)
         return book.array(target.job_id, job.cluster) if job.array_job_id == target.job_id else [job]
     array = book.array(target.job_id, target.cluster)
     own = [job for job in array if job.array_task_id == target.task]

@@ -1,0 +1,131 @@
+"""The components of a heterogeneous job: several sets of options on one command line, or in one script.
+
+A component's options are read over what is left of the component before it: what describes its resources starts anew, the
+rest (name, time, memory per node, output, account …) stays (measured for every option). Then come its directives, the variables
+and its part of the command line.
+"""
+
+from __future__ import annotations
+
+from shim.core.errors import ShimError
+from shim.core.options.merge import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Optional, Sequence
+
+# Options that each component starts without.
+_STARTS_ANEW = frozenset(
+    [
+        "accel-bind",
+        "bb",
+        "bbf",
+        "bcast",
+        "bcast-exclude",
+        "compress",
+        "constraint",
+        "contiguous",
+        "core-spec",
+        "cores-per-socket",
+        "cpu-bind",
+        "cpu-freq",
+        "cpus-per-gpu",
+        "cpus-per-task",
+        "distribution",
+        "exclusive",
+        "extra-node-info",
+        "gpu-bind",
+        "gpu-freq",
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-socket",
+        "gpus-per-task",
+        "gres",
+        "gres-flags",
+        "licenses",
+        "mail-type",
+        "mail-user",
+        "mem-bind",
+        "mem-per-cpu",
+        "mem-per-gpu",
+        "mincpus",
+        "mpi",
+        "network",
+        "nodefile",
+        "nodelist",
+        "nodes",
+        "ntasks",
+        "ntasks-per-core",
+        "ntasks-per-gpu",
+        "ntasks-per-node",
+        "ntasks-per-socket",
+        "ntasks-per-tres",
+        "overcommit",
+        "overlap",
+        "oversubscribe",
+        "partition",
+        "power",
+        "relative",
+        "resv-ports",
+        "send-libs",
+        "sockets-per-node",
+        "spread-job",
+        "switches",
+        "thread-spec",
+        "threads-per-core",
+        "tmp",
+        "use-min-nodes",
+        "verbose",
+    ]
+)
+
+
+def next_component(before: Settings) -> Settings:
+    """The settings of the component behind ``before``, as far as they carry over; nothing of its own is read yet."""
+    settings = Settings(before.command, before.context)
+    for name, value in before.values.items():
+        if name not in _STARTS_ANEW:
+            settings.values[name] = value
+            if name in before.sources:
+                settings.sources[name] = before.sources[name]
+                settings.texts[name] = before.texts[name]
+    return settings
+
+
+def keep_verbosity(settings: Settings, before: Optional[Settings]) -> None:
+    """``-v`` of one component is for all behind it; given again with the same words it does not count twice."""
+    if before is not None and "verbose" in before and "verbose" not in settings:
+        for kept, known in (
+            (settings.values, before.values),
+            (settings.sources, before.sources),
+            (settings.texts, before.texts),
+        ):
+            kept["verbose"] = known["verbose"]
+
+
+def het_groups(text: str) -> List[int]:
+    """The component numbers that ``--het-group`` names: ``0,2`` or ``0-2``. ShimError with srun's text."""
+    found: List[int] = []
+    for part in text.strip("[]").split(","):
+        first, dash, last = part.partition("-")
+        if not _is_number(first) or (dash and not _is_number(last)):
+            raise ShimError(
+                f"error: _parse_single_range: Invalid range: `{part}'", f"error: Invalid --het-group value: {text}"
+            )
+        found.extend(range(int(first), int(last if dash else first) + 1))
+    return sorted(set(found))
+
+
+def cut(words: Sequence[str]) -> List[List[str]]:
+    """The words between the colons."""
+    parts: List[List[str]] = [[]]
+    for word in words:
+        if word == ":":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 4

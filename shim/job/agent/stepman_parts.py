@@ -1,0 +1,201 @@
+"""The parts of a step: one, or for ``srun … : …`` and ``--het-group`` several, each a command of its own on nodes of its own.
+
+In a heterogeneous job every part runs on one component; in a plain job the parts share its nodes out, one behind the other.
+All together they are one step: its tasks are counted through, and it ends when all of them have ended.
+"""
+
+from __future__ import annotations
+
+from shim.core import hostlist
+from shim.core.errors import ShimError
+from shim.core.layout.step import step_layout
+from shim.core.model.request import StepRequest
+from shim.job.agent.stepman_launch import command_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from shim.core.layout.step_values import NodeUse, StepLayout
+    from shim.core.model.job import Job
+    from shim.job.spec import RunSpec
+
+    Message = dict[str, Any]
+
+_OVER = "Job/step already completing or completed"
+
+
+class Wish:
+    """What srun asks for one part. ``group``: the component that it is for, or its place among the parts."""
+
+    __slots__ = ("environment", "group", "named", "request")
+
+    def __init__(
+        self, request: StepRequest, environment: Mapping[str, str], group: int = 0, named: bool = False
+    ) -> None:
+        self.request = request
+        self.environment = dict(environment)
+        self.group = group
+        self.named = named
+
+
+class Part:
+    """One part that has its nodes.
+
+    ``job``: the component, or the plain job with the nodes that this part may use; ``indexes``: where those are among the run's.
+    ``layout`` counts nodes as ``job`` does, and ranks through all parts; ``node`` is the first node's place in the step.
+    ``component``: of a heterogeneous job; 0 in a plain one. ``suffix`` tells parts of one job apart in a step's id.
+    """
+
+    __slots__ = ("component", "environment", "indexes", "job", "layout", "node", "request", "suffix")
+
+    def __init__(self, wish: Wish, job: Job, indexes: Sequence[int], layout: StepLayout) -> None:
+        self.request = wish.request
+        self.environment = wish.environment
+        self.job = job
+        self.indexes = tuple(indexes)
+        self.layout = layout
+        self.component = job.het_offset
+        self.node = 0
+        self.suffix = ""
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of its tasks."""
+        return sorted(rank for own in self.layout.ranks for rank in own)
+
+    @property
+    def nodes(self) -> list[int]:
+        """The run's indexes of the nodes that it uses."""
+        return [self.indexes[index] for index in self.layout.nodes]
+
+    @property
+    def name(self) -> str:
+        """The part's name as squeue -s shows it: the one that was given, or its command's."""
+        argv = self.request.argv
+        return self.request.name or (argv[0].rpartition("/")[2] if argv else "")
+
+    def label(self, number: int) -> str:
+        """The step's id in texts: ``7.0``; ``8.0`` on component 1 of job 7; ``7.0+1`` for the second part in a plain job."""
+        return f"{self.job.job_id}.{number}{self.suffix}"
+
+
+def wishes_of(message: Message) -> list[Wish]:
+    """What an srun's ``step`` message asks for. KeyError, TypeError or ValueError: it is none."""
+    asked = message.get("parts") or [message]
+    found = []
+    for one in asked:
+        if not isinstance(one["environment"], dict):
+            raise TypeError("an environment is a JSON object")
+        request = StepRequest.from_dict(one["request"])
+        found.append(Wish(request, one["environment"], int(one.get("group", 0)), bool(one.get("named"))))
+    return found
+
+
+def lay_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse], gone: Mapping[int, object]) -> list[Part]:
+    """The parts beside the steps that hold ``used`` of the run's nodes. ShimError where there is no room; StepError tells whether
+    there may be some later. ``gone``: components that were ended.
+    """
+    if spec.components:
+        parts = [_on_component(wish, spec, used, gone) for wish in wishes]
+    else:
+        parts = _shared_out(wishes, spec, used)
+    first = node = 0
+    for part in parts:
+        part.node = node
+        if first:
+            ranks = tuple(tuple(rank + first for rank in own) for own in part.layout.ranks)
+            part.layout = part.layout.replace(ranks=ranks)
+        first += part.layout.ntasks
+        node += len(part.layout.nodes)
+    return parts
+
+
+def together(parts: Sequence[Part]) -> StepLayout:
+    """The layout of the whole step over the run's nodes."""
+    if len(parts) == 1 and not parts[0].component:
+        return parts[0].layout
+    layouts = [part.layout for part in parts]
+    return layouts[0].replace(
+        nodes=tuple(index for part in parts for index in part.nodes),
+        names=tuple(name for layout in layouts for name in layout.names),
+        ranks=tuple(own for layout in layouts for own in layout.ranks),
+        cpus=tuple(count for layout in layouts for count in layout.cpus),
+        memory=tuple(size for layout in layouts for size in layout.memory),
+        gpus=tuple(own for layout in layouts for own in layout.gpus),
+        task_gpus=(),
+        warnings=tuple(line for layout in layouts for line in layout.warnings),
+    )
+
+
+def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapping[int, object]) -> Part:
+    last = len(spec.components) - 1
+    if wish.group > last:
+        if wish.named:
+            raise ShimError(f"error: Requested het-group offset exceeds highest hetjob index ({wish.group} > {last})")
+        raise ShimError(
+            f"error: Attempt to run a job step with het group value of {wish.group}, but the job allocation has maximum"
+            f" value of {last}"
+        )
+    job = spec.components[wish.group]
+    if wish.group in gone:
+        raise ShimError(f"error: Unable to create step for job {job.job_id}: {_OVER}")
+    indexes = spec.nodes_of(wish.group)
+    return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes]))
+
+
+def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) -> list[Part]:
+    """The parts of a step in a plain job: the only one may have all nodes, of several each takes some of those that are left."""
+    job = spec.job
+    if len(wishes) == 1:
+        _check_alone(wishes[0])
+        return [Part(wishes[0], job, range(len(job.shares)), _layout(wishes[0].request, job, used))]
+    parts: list[Part] = []
+    taken: list[int] = []
+    for place, wish in enumerate(wishes):
+        wanted = wish.request.min_nodes or 1
+        if wish.request.ntasks:
+            wanted = min(wanted, wish.request.ntasks)
+        left = _left(wish.request, job, taken)
+        if len(left) < wanted:
+            raise ShimError(
+                f"error: Allocation failure of {wanted} nodes: job size of {len(job.shares)}, already allocated"
+                f" {len(taken)} nodes to previous components."
+            )
+        own = left[:wanted]
+        taken += own
+        request = wish.request.replace(min_nodes=wanted, max_nodes=wanted)
+        narrowed = job.replace(shares=tuple(job.shares[index] for index in own))
+        part = Part(wish, narrowed, own, _layout(request, narrowed, [used[index] for index in own]))
+        part.suffix = f"+{place}"
+        parts.append(part)
+    return parts
+
+
+def _check_alone(wish: Wish) -> None:
+    if wish.named and wish.group:
+        raise ShimError(f"error: Requested het-group offset exceeds highest hetjob index ({wish.group} > 0)")
+    if wish.named:
+        raise ShimError("error: No directives to start application on any available hetjob components")
+
+
+def _left(request: StepRequest, job: Job, taken: Sequence[int]) -> list[int]:
+    """The nodes that a part may have: those that it names, else all that no part before it took."""
+    free = [index for index in range(len(job.shares)) if index not in taken]
+    if not request.node_list:
+        return free
+    names = hostlist.expand(request.node_list)
+    had = [job.shares[index].name for index in taken]
+    if any(name in had for name in names):
+        raise ShimError(
+            f"error: Requested nodelist {request.node_list} overlaps with excluded {hostlist.fold(had)}.",
+            "error: Job not submitted.",
+        )
+    return [index for index in free if job.shares[index].name in names]
+
+
+def _layout(request: StepRequest, job: Job, used: Sequence[NodeUse]) -> StepLayout:
+    layout = step_layout(request, job, used)
+    command_lines(request, layout)  # refused now rather than after the step was made
+    return layout
