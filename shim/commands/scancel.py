@@ -45,12 +45,12 @@ class Wish(dict):  # type: ignore[type-arg]
     def __init__(
         self, label: str, job_id: int, task: int | None = None, step: str | None = None, het: int | None = None
     ) -> None:
-        super().__init__(job_id=job_id, task=task, step=step, het=het)
+        super().__init__(job_id=job_id, task=task, step=step, **({} if het is None else {"het": het}))
         self.label = label
 
     def on(self, cluster: str) -> Wish:
         """The same of one cluster only."""
-        found = Wish(self.label, self["job_id"], self["task"], self["step"])
+        found = Wish(self.label, self["job_id"], self["task"], self["step"], self.get("het"))
         found["cluster"] = cluster
         return found
 
@@ -257,7 +257,7 @@ def _cancel(wishes: list[Wish], values: dict[str, str], number: int | None) -> i
 
 def _name(wish: Wish) -> str:
     name = f"{wish['job_id']}" if wish["task"] is None else f"{wish['job_id']}_{wish['task']}"
-    name += "" if wish["het"] is None else f"+{wish['het']}"
+    name += f"+{wish['het']}" if "het" in wish else ""
     return name if wish["step"] is None else f"{name}.{wish['step']}"
 
 

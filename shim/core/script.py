@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SPACE = " \t\n\v\f\r"
 MAGIC = "#SBATCH"
-_MARKS = ('"', "'", "\\", "#", " :")  # what makes a directive more than words between blanks
+_MARKS = ('"', "'", "\\", "#", " :", " hetjob", " packjob")  # what makes a directive more than words between blanks
 HET_WORDS = ("hetjob", "packjob")  # in any case; what a line says behind one of them is not read
 
 
@@ -96,7 +96,7 @@ def split(line: str, name: str, number: int) -> List[str]:
     """
     words: List[str] = []
     rest = line.lstrip(SPACE)
-    if rest.isascii() and rest.isprintable() and not any(mark in f" {rest}" for mark in _MARKS):
+    if rest.isascii() and rest.isprintable() and not any(mark in f" {rest.lower()}" for mark in _MARKS):
         return rest.split()  # most lines: the rest of this would come to the same
     while True:
         start = rest.lstrip(SPACE)

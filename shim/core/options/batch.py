@@ -38,7 +38,7 @@ def command_line(
     words = first_pass("sbatch", [word for word in argv if word != ":"], context)[1]
     parts: List[Sequence[Tuple[Option, Optional[str]]]] = []
     for part in cut(argv[: len(argv) - len(words)]):
-        found, rest = read_line("sbatch", part)
+        found, rest = read_line("sbatch", part, context.grammar)
         parts.append(found)
         if rest:
             break

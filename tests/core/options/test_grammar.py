@@ -31,9 +31,7 @@ def no_file(path: str) -> str:
 def sbatch(line: str, grammar: Grammar, script: str = "", **environ: str) -> Settings:
     context = Context(0.0, 1001, no_file, grammar)
     found, _ = read_line("sbatch", line.split(), grammar)
-    settings = settle(context, found, environ, f"#!/bin/sh\n{script}\n", "job.sh")
-    verify(settings)
-    return settings
+    return settle(context, [found], environ, f"#!/bin/sh\n{script}\n", "job.sh", verify)[0]
 
 
 def job(line: str, grammar: Grammar, script: str = "", **environ: str) -> JobRequest:
@@ -41,7 +39,7 @@ def job(line: str, grammar: Grammar, script: str = "", **environ: str) -> JobReq
 
 
 def srun(line: str, grammar: Grammar, **environ: str) -> Settings:
-    return direct.settle("srun", line.split(), environ, Context(0.0, 1001, no_file, grammar))[0]
+    return direct.settle("srun", line.split(), environ, Context(0.0, 1001, no_file, grammar))[0].settings
 
 
 @pytest.mark.parametrize("name", ["oom-kill-step=1", "tres-per-task=cpu=2", "segment=2", "container-id=a", "stepmgr"])
