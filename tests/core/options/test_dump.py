@@ -15,8 +15,8 @@ def no_file(path: str) -> str:
 
 
 def shown(command: str, line: str) -> dict[str, str]:
-    settings, _, _ = settle(command, [*line.split(), "true"], {}, Context(0.0, 1001, no_file))
-    return dict(text.split(": ", 1) for text in defined_options(settings, "/w")[2:-2])
+    (one,) = settle(command, [*line.split(), "true"], {}, Context(0.0, 1001, no_file))
+    return dict(text.split(": ", 1) for text in defined_options(one.settings, "/w")[2:-2])
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,19 @@ def test_help_on_binding() -> None:
     ],
 )
 def test_tasks_of_a_geometry(command: str, line: str, ntasks: int | None, note: str | None) -> None:
-    settings, _, notes = settle(command, [*line.split(), "true"], {}, Context(0.0, 1001, no_file))
-    assert settings.get("ntasks") == ntasks
-    assert notes == ([note] if note else [])
+    (one,) = settle(command, [*line.split(), "true"], {}, Context(0.0, 1001, no_file))
+    assert one.settings.get("ntasks") == ntasks
+    assert one.notes == ([note] if note else [])
 
 
 @pytest.mark.parametrize("option", ["--cpu-bind=none", "--threads-per-core=1"])
 def test_srun_says_that_nothing_is_bound(option: str) -> None:
-    assert settle("srun", [option, "x"], {}, Context(0.0, 1001, no_file))[2] == [
+    assert settle("srun", [option, "x"], {}, Context(0.0, 1001, no_file))[0].notes == [
         "cluster configuration lacks support for cpu binding"
     ]
 
 
 def test_a_hint_gives_way_to_binding() -> None:
     context = Context(0.0, 1001, no_file)
-    assert "hint" not in settle("srun", ["--hint=compute_bound", "--cpu-bind=cores", "x"], {}, context)[0]
-    assert "hint" in settle("srun", ["--hint=compute_bound", "--cpu-bind=verbose", "x"], {}, context)[0]
+    assert "hint" not in settle("srun", ["--hint=compute_bound", "--cpu-bind=cores", "x"], {}, context)[0].settings
+    assert "hint" in settle("srun", ["--hint=compute_bound", "--cpu-bind=verbose", "x"], {}, context)[0].settings
