@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from shim.control.index.reader import open_reader
@@ -68,3 +71,35 @@ class Site:
             timeout=60,
             check=False,
         )
+
+
+def on_terminal(words: list[str], environ: dict[str, str], typed: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
+    """Runs a command on a terminal of its own: waits for each text and types what follows it. Status and all that was shown."""
+    master, slave = pty.openpty()
+    # Not pty.fork: a fork of a process with threads is warned of.
+    with subprocess.Popen(
+        ["setsid", "--ctty", *words], env=environ, stdin=slave, stdout=slave, stderr=slave
+    ) as process:
+        os.close(slave)
+        shown = b""
+        try:
+            for text, answer in typed:
+                seen = len(shown)
+                end = time.monotonic() + 60
+                while text not in shown[seen:]:
+                    assert time.monotonic() < end, (text, shown)
+                    if select.select([master], [], [], 0.1)[0]:
+                        shown += os.read(master, 4096)
+                os.write(master, answer)
+            while data := _read(master):
+                shown += data
+            return process.wait(timeout=60), shown
+        finally:
+            os.close(master)  # which hangs up on whoever is still there
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 4096)
+    except OSError:
+        return b""  # the terminal's last user has gone

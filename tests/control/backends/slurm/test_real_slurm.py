@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +14,7 @@ import pytest
 
 from compat.cluster import slurm
 from shim.control.index.reader import open_reader
-from tests.control.backends.slurm.fake import OURS
+from tests.control.backends.slurm.fake import OURS, on_terminal
 from tests.support import wait_until
 
 pytestmark = pytest.mark.slurm
@@ -231,34 +228,6 @@ def test_input_and_binary_output() -> None:
         assert (done.returncode, done.stdout == data, done.stderr) == (0, True, b"")
 
 
-def on_terminal(words: list[str], path: str, typed: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
-    """Runs a command on a terminal of its own: waits for each text and types what follows it. Status and all that was shown."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.execvpe(words[0], words, {**os.environ, "PATH": path, "TERM": "dumb", "PS1": "$ "})
-    shown = b""
-    try:
-        for text, answer in typed:
-            seen = len(shown)
-            end = time.monotonic() + 60
-            while text not in shown[seen:]:
-                assert time.monotonic() < end, (text, shown)
-                if select.select([master], [], [], 0.1)[0]:
-                    shown += os.read(master, 4096)
-            os.write(master, answer)
-        while True:
-            try:
-                data = os.read(master, 4096)
-            except OSError:
-                break  # the terminal's last user has gone
-            if not data:
-                break
-            shown += data
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown
-    finally:
-        os.close(master)
-
-
 TERMINAL = [
     (
         ["salloc", "-J", NAME, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo 'all' three; stty -a </dev/tty | grep -c isig; exit 6"],
@@ -276,7 +245,7 @@ def test_on_a_terminal(number: int) -> None:
     words, typed = TERMINAL[number]
 
     def seen(path: str) -> tuple[int, list[str]]:
-        code, shown = on_terminal(words, path, typed)
+        code, shown = on_terminal(words, {**os.environ, "PATH": path, "TERM": "dumb", "PS1": "$ "}, typed)
         return code, plain(shown).splitlines()
 
     assert seen(through()) == seen(DIRECT)

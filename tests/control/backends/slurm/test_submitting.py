@@ -12,7 +12,7 @@ import pytest
 from shim.control.backends.slurm import recording, watching
 from shim.control.backends.slurm.submitting import id_in
 from shim.core.routing import Place
-from tests.control.backends.slurm.fake import OURS, Site
+from tests.control.backends.slurm.fake import OURS, Site, on_terminal
 from tests.support import wait_until
 
 
@@ -134,6 +134,22 @@ def test_a_signal_to_us_is_a_signal_to_the_real_sbatch(there: Site, handled: str
         assert process.stdout.readline() == b"ready\n"
         process.terminate()
         assert process.wait(timeout=60) == code
+
+
+def test_a_shell_stops_and_resumes_it(there: Site) -> None:
+    go = there.folder / "go"
+    waits = f"#!/bin/sh\necho Submitted batch job 5\nuntil [ -e {go} ]; do sleep 0.05; done\nexit 6\n"
+    there.script(there.real / "sbatch", waits)
+    code, shown = on_terminal(
+        ["bash", "--norc", "--noprofile", "-i"],
+        {**there.environ, "TERM": "dumb", "HOME": str(there.folder)},
+        [
+            (b"", b"sbatch --wait x.sh\n"),
+            (b"job 5", b"\x1a"),
+            (b"Stopped", f"echo > {go}; fg; exit $?\n".encode()),
+        ],
+    )
+    assert code == 6, shown
 
 
 def test_it_is_killed_by_what_killed_the_real_one(there: Site) -> None:
