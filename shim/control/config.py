@@ -52,7 +52,8 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
         if table is not None:
             _merge(merged, _checked(table, (), path))
     clusters = merged.get("clusters", {})
-    if not clusters and env.get("SHIM_DEFAULT") != "local" and site.implied(env):
+    wanted = env.get("SHIM_DEFAULT") or (merged["default"].value if "default" in merged else "")
+    if not clusters and wanted != "local" and site.implied(env):
         # Nobody's login node is to run jobs itself because our folder came first on PATH.
         origin = f"a real Slurm in {site.implied(env)}"
         clusters = {"slurm": {"backend": Setting(value="slurm", origin=origin)}}

@@ -209,3 +209,17 @@ def test_a_first_id_among_a_kubernetes_cluster_s_is_refused() -> None:
     made = [Cluster(name="a", first_job_id=600), Cluster(name="k", backend="kubernetes", first_job_id=500)]
     with pytest.raises(ShimError, match="first_job_id 600 lies among the job ids of a Kubernetes cluster"):
         shape.numbered(made)
+
+
+def test_a_real_slurm_is_no_default_where_local_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
+    assert list(config.load().clusters) == ["slurm"]
+    write(tmp_path, 'default = "local"\n')
+    assert list(config.load().clusters) == ["local"]
+    write(tmp_path, "")
+    monkeypatch.setenv("SHIM_DEFAULT", "local")
+    assert list(config.load().clusters) == ["local"]

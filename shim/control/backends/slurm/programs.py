@@ -23,6 +23,8 @@ _CONFS = (
     "/run/slurm/conf/slurm.conf",  # a machine that gets its configuration from the controller ("configless")
 )
 _CLEARING = (b"-i", b"-", b"--ignore-environment", b"sudo", b"su", b"runuser")  # of env, or instead of it
+# Where it is although PATH is as short as cron's. What nobody configured must not then run on a login node itself.
+_USUAL = "/usr/bin:/usr/local/bin:/opt/slurm/bin:/opt/slurm/current/bin"
 OURS, SCRIPT, BINARY = "ours", "script", "binary"
 
 
@@ -53,8 +55,9 @@ def _forgetful(text: bytes) -> bool:
 
 
 def on_path(program: str, path: str, tried: Collection[str] = ()) -> tuple[str, str] | None:
-    """The first program of that name that is not ours and not among ``tried``, and its kind."""
-    for folder in path.split(":"):
+    """The first program of that name that is not ours and not among ``tried``, and its kind. The usual folders come last."""
+    usual = () if os.environ.get("SHIM_NO_SYSTEM_CONFIG") else _USUAL.split(":")
+    for folder in (*path.split(":"), *usual):
         found = f"{folder or '.'}/{program}"
         if found in tried:
             continue
@@ -108,7 +111,7 @@ def implied(environ: Mapping[str, str]) -> str:
     """The folder of a real Slurm that this machine is set up to use although nothing is configured here; "" for none.
 
     A real sbatch on PATH is not enough, some machines have the clients and no cluster: there must be a slurm.conf too, or a
-    variable that says where to get it. SHIM_NO_SYSTEM_CONFIG: files do not count.
+    variable that says where to get it. SHIM_NO_SYSTEM_CONFIG: files and folders of the system do not count.
     """
     found = on_path("sbatch", environ.get("PATH", ""))
     if found is None:

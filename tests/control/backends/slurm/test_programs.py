@@ -69,6 +69,16 @@ def test_a_slurm_conf_beside_the_programs_counts(tmp_path: Path) -> None:
     assert programs.implied({**environ, "SHIM_NO_SYSTEM_CONFIG": "1"}) == ""
 
 
+def test_a_short_path_hides_no_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Site.script(tmp_path / "sbatch", "#!/bin/sh\n")
+    monkeypatch.setattr(programs, "_USUAL", str(tmp_path))
+    environ = {"PATH": f"{OURS}", "SLURM_CONF": "/etc/slurm.conf"}
+    assert programs.implied(environ) == ""  # SHIM_NO_SYSTEM_CONFIG
+    monkeypatch.delenv("SHIM_NO_SYSTEM_CONFIG")
+    assert programs.implied(environ) == str(tmp_path)
+    assert programs.find("sbatch", "", str(OURS)) == (f"{tmp_path}/sbatch", "script")
+
+
 def test_the_name_of_a_real_cluster(tmp_path: Path) -> None:
     conf = tmp_path / "slurm.conf"
     conf.write_text("# ClusterName=no\nSlurmctldHost=a\n clustername = There # really\n")
