@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Any, TextIO
 
 from shim.control import client, site
 from shim.core.errors import ShimError
@@ -12,18 +12,21 @@ def report(job: str, cluster: str, out: TextIO) -> None:
     """Moves the job and tells what became of it. Raises ShimError where it cannot be moved: then it is where it was."""
     if not job.isascii() or not job.isdigit():
         raise ShimError(f"error: invalid job id {job}: the id of a job or of a whole array is wanted")
-    known = site.backends()
-    if cluster not in known:
-        raise ShimError(f"error: no cluster {cluster} is configured; there are: {', '.join(known)}")
-    reply = client.call("move", {"job_id": int(job), "cluster": cluster})
-    tell(job, reply, out)
+    places = {place.name: place for place in site.places()}
+    if cluster not in places:
+        raise ShimError(f"error: no cluster {cluster} is configured; there are: {', '.join(places)}")
+    if places[cluster].real:
+        from shim.admin import move_out
+
+        tell(job, move_out.move(int(job), places[cluster]), out)
+        return
+    client.call("stay", {"job_id": int(job)})  # one on its way to a real Slurm turns back
+    tell(job, client.call("move", {"job_id": int(job), "cluster": cluster}), out)
 
 
-def tell(job: str, reply: dict[str, object], out: TextIO) -> None:
+def tell(job: str, reply: dict[str, Any], out: TextIO) -> None:
     """Where the job is now, and what it no longer asks for."""
     named = "" if str(reply["job_id"]) == job else f" as job {reply['job_id']}"
     out.write(f"job {job} is on cluster {reply['cluster']}{named}\n")
-    notes = reply["notes"]
-    assert isinstance(notes, list)
-    for note in notes:
+    for note in reply["notes"]:
         out.write(f"  {note}\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.control.backends.slurm.fake import TELLS, Site
+from tests.control.controller import processes
 
 CONFIG = """
 default = "local"
@@ -68,10 +69,8 @@ class Two(Site):
 
 @pytest.fixture
 def two(tmp_path: Path, state_dir: Path) -> Iterator[Two]:
-    site = Two(tmp_path)
-    yield site
-    if list(state_dir.glob("*/controller.lock")):
-        assert site.run("shim", "controller", "stop", "--now").returncode == 0
+    with processes.ended_afterwards():
+        yield Two(tmp_path)
 
 
 def held(two: Two) -> int:

@@ -17,7 +17,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.observing import Observing, recover
-from shim.control.controller.operations import admitting, cancelling, ends, moving, queueing, recording
+from shim.control.controller.operations import admitting, cancelling, ends, moving, moving_out, queueing, recording
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
@@ -158,6 +158,9 @@ class Controller:
             "script": partial(ends.script, world),
             "record": partial(recording.record, world),
             "move": partial(moving.move, world),
+            "move_out": partial(moving_out.move_out, world),
+            "moved_out": partial(moving_out.moved_out, world),
+            "stay": partial(moving_out.stay, world),
             "allocate": self.allocations.allocate,
             "attach": self.allocations.attach,
             "release": self.allocations.release,

@@ -1,4 +1,4 @@
-"""``shim move``: a pending job as one of another cluster. Its id, script, directory and options stay."""
+"""``shim move``: a pending job as one of another cluster, with its script, directory and options; or on its way to a real Slurm."""
 
 from __future__ import annotations
 
@@ -39,3 +39,53 @@ def moved(job: Job, request: JobRequest, to: Cluster, now: float) -> Job:
         last_sched=0,
     )
     return waiting.looked_at(files.named(submission.shaped(there, to)), now)
+
+
+# A job on its way to a real Slurm carries these among the texts of its request.
+_MARK, _HELD, _LEFT = "moving", "moving-held", "moved"
+
+
+def held_for(job: Job, to: str, mark: str, now: float) -> Job:
+    """The job held for its way to the cluster ``to``; ``mark`` names it on both sides."""
+    extra = {**job.request.extra, _MARK: f"{to} {mark}", _HELD: job.held}
+    return waiting.hold(job.replace(request=job.request.replace(extra=extra)), now, by="admin")
+
+
+def leaving(job: Job) -> tuple[str, str] | None:
+    """Where the job is on its way to, and its mark; None for one that stays."""
+    to, _, mark = job.request.extra.get(_MARK, "").partition(" ")
+    return (to, mark) if mark else None
+
+
+def was_held(job: Job) -> bool:
+    """Whether a job on its way was held before."""
+    return bool(job.request.extra.get(_HELD))
+
+
+def as_submitted(job: Job) -> JobRequest:
+    """The request to say again on the other Slurm: without marks; of an array what is left of it."""
+    extra = {name: text for name, text in job.request.extra.items() if name not in (_MARK, _HELD, _LEFT)}
+    request = job.request.replace(extra=extra, hold=bool(job.held and (leaving(job) is None or was_held(job))))
+    return request.replace(array=job.array_tasks) if job.array_tasks is not None else request
+
+
+def left(job: Job, to: str, there: int, now: float) -> Job:
+    """The job as it is remembered when it has left."""
+    held = "held" if was_held(job) else "free"
+    extra = {**as_submitted(job).extra, _LEFT: f"{to} {there} {held}"}
+    return job.replace(request=job.request.replace(extra=extra), comment=f"moved to {to} as job {there}", held="")
+
+
+def left_for(job: Job) -> tuple[str, int, bool] | None:
+    """The cluster that the job has left for, its id there, and whether it is to stay held; None for one that has not."""
+    words = job.request.extra.get(_LEFT, "").split()
+    return (words[0], int(words[1]), words[2] == "held") if len(words) == 3 else None
+
+
+def stays(job: Job, now: float) -> Job:
+    """The job as it was before it was held for its way."""
+    held = job.request.extra.get(_HELD, "")
+    back = job.replace(request=job.request.replace(extra=as_submitted(job).extra), held="", reason="None")
+    if held:
+        return waiting.hold(back, now, by=held)
+    return waiting.looked_at(back.replace(priority=waiting.priority_of(back)), now)

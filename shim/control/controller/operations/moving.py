@@ -30,6 +30,8 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
     found = movable(world, connection, job_id)
     if found[0].cluster == to.name:
         return {"job_id": job_id, "cluster": to.name, "notes": []}
+    if moving.leaving(found[0]) is not None:
+        raise ShimError(f"error: job {job_id} is being moved to {(moving.leaving(found[0]) or ('',))[0]}")
     now = world.clock()
     request, notes = moving.fitted(found[0].request, to)
     check.refusals(request.replace(hold=bool(found[0].held)), to, found[0].uid, int(now))

@@ -19,7 +19,7 @@ from shim.control.controller.operations.targets import (
     targets_of,
 )
 from shim.control.controller.world import World
-from shim.control.lifecycle import files, het, running, tasks, updating, waiting
+from shim.control.lifecycle import files, het, moving, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
 from shim.core.model import states
 from shim.core.model.job import Job
@@ -29,6 +29,7 @@ IS_PENDING = "Job is pending execution"
 NOT_SUSPENDED = "Job is not suspended"
 NO_REQUEUE = "Requested operation is presently disabled"
 BATCH_ONLY = "Only batch jobs are accepted or processed"
+LEAVING = "Job is being moved to another cluster"
 UNEXPECTED = "Unexpected message received"
 
 
@@ -88,6 +89,8 @@ def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None
         return
     if job.uid != asking.connection.uid and not asking.connection.admin:
         raise Refused(NOT_YOURS if op == "update" else DENIED)
+    if moving.leaving(job) is not None:
+        raise Refused(LEAVING)
     if task is not None and is_rest_with(job, task):
         cluster = asking.world.cluster_of(job)
         job, rest = split(asking.change, job, task, cluster, asking.now)
