@@ -23,15 +23,15 @@ timeout = {timeout}
 backend = "slurm"
 bin = "{far}"
 """
-# Has job 7, and a queue of one line; says how it was called on the file "calls".
+# Has one job, and a queue of one line; says how it was called on the file "calls".
 SQUEUE = """#!/bin/sh
 echo "{name} squeue $*" >> {calls}
 case "$*" in
-*--jobs=7*) echo 7; exit 0 ;;
+*--jobs={job}*) echo {job}; exit 0 ;;
 *--jobs=*) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1 ;;
 esac
 case "$*" in *--noheader*) ;; *) case "$*" in *--long*) date ;; esac; echo "HEADER OF {name}" ;; esac
-echo "7 job of {name}"
+echo "{job} job of {name}"
 """
 NOTED = """#!/bin/sh
 echo "{name} ${{0##*/}} $*" >> {calls}
@@ -50,8 +50,7 @@ class Two(Site):
         for name, place in (("hpc", self.real), ("far", self.far)):
             for command in ("sinfo", "sacct", "scancel", "scontrol"):
                 self.script(place / command, NOTED.format(name=name, calls=self.calls))
-            self.script(place / "squeue", SQUEUE.format(name=name, calls=self.calls))
-        self.script(self.far / "squeue", SQUEUE.format(name="far", calls=self.calls).replace("7", "8"))
+            self.script(place / "squeue", SQUEUE.format(name=name, job=7 if name == "hpc" else 8, calls=self.calls))
         self.configure(CONFIG.format(real=self.real, far=self.far, timeout=timeout))
 
     def said(self, *words: str, code: int = 0, **environ: str) -> tuple[list[str], list[str]]:

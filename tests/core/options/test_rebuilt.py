@@ -15,7 +15,7 @@ from shim.core.options.verify import verify
 def request_of(argv: list[str]) -> JobRequest:
     context = values.Context(1_700_000_000, 1001, lambda path: "")
     found, _ = first_pass("sbatch", argv, context)
-    settings = settle(context, found, {}, "#!/bin/sh\n", "script", lambda part: None)
+    settings = settle(context, [found], {}, "#!/bin/sh\n", "script", lambda part: None)[0]
     verify(settings)
     request = job_request(settings, directory="/w", umask=0o22, name="script")
     return request.replace(extra={name: text for name, text in request.extra.items() if name != "submit_dir"})

@@ -90,6 +90,8 @@ def movable(world: World, connection: Connection, job_id: int) -> list[Job]:
         raise ShimError(f"error: {DENIED}")
     if job.array_job_id not in (0, job_id):
         raise ShimError(f"error: job {job_id} is a task of array {job.array_job_id}: only a whole array can be moved")
+    if job.het_job_id:
+        raise ShimError(f"error: job {job_id} is a component of a heterogeneous job: these cannot be moved")
     begun = next((one for one in found if one.state != states.PENDING), None)
     if begun is not None:
         raise ShimError(f"error: only a pending job can be moved: {begun.array_label} is {begun.state}")
