@@ -43,7 +43,9 @@ def array_tasks(text: str) -> str:
 
 def nodelist(job: Job) -> str:
     """The job's nodes, folded; "" while it has none."""
-    return hostlist.fold(share.name for share in job.shares)
+    names = [share.name for share in job.shares]
+    # In the order of ranks inside the job, sorted outside, as everywhere in Slurm.
+    return hostlist.fold(names) if len(names) < 2 else hostlist.fold_sorted(names)
 
 
 def nodes_or_reason(job: Job) -> str:
