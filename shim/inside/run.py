@@ -97,6 +97,8 @@ def journal() -> list[Line]:
 def job_and_steps() -> tuple[Job, list[Step]]:
     """The job as the journal leaves it, and the steps of this run in the order of their start."""
     job = spec().job
+    # In here the nodes go by the names that resolve.
+    job = job.replace(shares=tuple([share.replace(name=share.host or share.name) for share in job.shares]))
     steps: dict[str, Step] = {}
     for line in journal():
         kind, at = line["kind"], float(line["at"])

@@ -58,6 +58,7 @@ class RunSpec(Value):
     heartbeat: int = 0  # seconds between two signs of life of agents on different machines; 0: one machine, no need
     grace: int = 300  # seconds of silence after which a node is lost (SlurmdTimeout)
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
+    told_names: bool = False  # what the nodes are called outside is what their agents tell (``job.shares`` has a guess)
     echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
     _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode}
 

@@ -252,8 +252,17 @@ class Leader:
     def _start_run(self) -> None:
         if self._all_there() and not self._starting:
             self._starting = True
+            self._learn_names()
             hosts = [node.host for node in self.spec.nodes]
             self.record.write("started", hosts=hosts, pid=os.getpid(), then=self._open_barrier)
+
+    def _learn_names(self) -> None:
+        """What users call the nodes: a step may ask for them by these names as by those that resolve here."""
+        told = [str(self.checked_in[index].get("node") or "") for index in range(len(self.spec.nodes))]
+        if self.spec.told_names and all(told):
+            job = self.spec.job
+            shares = tuple([share.replace(name=name) for share, name in zip(job.shares, told)])
+            self.spec = self.steps.spec = self.spec.replace(job=job.replace(shares=shares))
 
     def _barrier_late(self) -> None:
         if not self.started and self.outcome is None:

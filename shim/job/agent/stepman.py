@@ -60,7 +60,7 @@ class StepManager:
         self.steps: dict[int, StepRun] = {}
         self.derived = 0  # highest status of a step, raw
         self.gone: dict[int, bool] = {}  # components that were ended alone
-        self._spec = spec
+        self.spec = spec
         self._record = record
         self._loop = loop
         self._around = Surroundings(spec, self.nodes, loop, wall)
@@ -188,7 +188,7 @@ class StepManager:
         """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told."""
         self._closing = True
         for waiting in self._waiting:
-            self._refuse(waiting.srun, [f"error: Unable to create step for job {self._spec.job.job_id}: {_OVER}"])
+            self._refuse(waiting.srun, [f"error: Unable to create step for job {self.spec.job.job_id}: {_OVER}"])
         self._waiting.clear()
         for step in list(self.steps.values()):
             if not step.launched:
@@ -227,7 +227,7 @@ class StepManager:
             raise ValueError("one step for one srun")
         wishes = wishes_of(message)
         if self._closing:
-            self._refuse(srun, [f"error: Unable to create step for job {self._spec.job.job_id}: {_OVER}"])
+            self._refuse(srun, [f"error: Unable to create step for job {self.spec.job.job_id}: {_OVER}"])
             return
         if not self._opened:
             self._waiting.append(_Waiting(srun, wishes))
@@ -239,7 +239,7 @@ class StepManager:
                 self._refuse(srun, refused.lines)
                 return
             self._waiting.append(_Waiting(srun, wishes))
-            srun.send({"do": "busy", "job_id": self._spec.job.job_id, "why": refused.why})
+            srun.send({"do": "busy", "job_id": self.spec.job.job_id, "why": refused.why})
             return
         self._create(srun, parts)
 
@@ -255,13 +255,13 @@ class StepManager:
         names = [step.name_of(index) for index in layout.nodes]
         created = {
             "do": "created",
-            "job_id": self._spec.job.job_id,
+            "job_id": self.spec.job.job_id,
             "step": number,
             "name": step.name,
             "ntasks": step.ntasks,
             "nodes": names,
             "ranks": layout.ranks,
-            "kill_wait": self._spec.cluster.kill_wait,
+            "kill_wait": self.spec.cluster.kill_wait,
             "parts": [
                 {
                     "id": part.label(number),
@@ -392,8 +392,8 @@ class StepManager:
         return None
 
     def _place(self, wishes: Sequence[Wish]) -> list[Part]:
-        used = in_use([step.layout for step in self.steps.values()], len(self._spec.nodes))
-        return lay_out(wishes, self._spec, used, self.gone)
+        used = in_use([step.layout for step in self.steps.values()], len(self.spec.nodes))
+        return lay_out(wishes, self.spec, used, self.gone)
 
     def _refuse(self, srun: Link, lines: Sequence[str]) -> None:
         srun.send({"do": "refused", "lines": list(lines), "code": 1})

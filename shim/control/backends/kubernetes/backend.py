@@ -190,8 +190,10 @@ class KubernetesBackend:
         await self._common_objects()
         ticket = folder.make()
         gang = gang_of(spec, run, settings, ticket.submission, self._site.owner, self._bundle, self._shape)
-        gang = gang.replace(pod_group=self._shape.pod_groups and gang.nodes > 1)
-        given = inside(spec, run, settings, staged=gang.staged)
+        # A copy that was made at submission counts, whatever has become of the folder since.
+        copied = os.path.exists(os.path.join(spool, staging.NAME))
+        gang = gang.replace(pod_group=self._shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
+        given = inside(spec, run, settings, staged=gang.staged, named=self._shape.names_nodes)
         contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
         if gang.user is not None and gang.passwd:
             contents.update(passwd(spec, gang.user))

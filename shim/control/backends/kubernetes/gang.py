@@ -58,8 +58,8 @@ def image_of(job: Job, settings: Settings) -> str:
 
 
 def staged(job: Job, settings: Settings) -> bool:
-    """Whether the pods get a copy of the working directory: it is not mounted there."""
-    return not volumes.mounted(job.request.work_dir, settings)
+    """Whether the pods get a copy of the working directory: it is not mounted there. (One that is not there is nowhere.)"""
+    return not volumes.mounted(job.request.work_dir, settings) and os.path.isdir(job.request.work_dir)
 
 
 def _user(job: Job, settings: Settings) -> tuple[int, int] | None:

@@ -13,21 +13,25 @@ from shim.job.spec import SCRIPT, RunNode, RunSpec
 
 MOST = 1000 * 1024  # bytes that a Secret's data may have, with room for its frame
 HEARTBEAT = 10  # seconds
+PROFILE = "profile.sh"  # mounted into /etc/profile.d
+# A login shell begins its PATH anew; our commands stay first all the same.
+_PROFILE = f"PATH={Places(ROOT, '').commands}${{PATH:+:$PATH}}\nexport PATH\n"
 _BARRIER = 24 * 3600  # seconds: who gives up a gang that cannot be complete is the controller
 
 
-def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool) -> RunSpec:
-    """The spec for the pods: every node goes by the name that resolves there."""
+def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: bool) -> RunSpec:
+    """The spec for the pods: every node goes by the name that resolves there.
+
+    ``named``: the cluster chooses the nodes, and the agents know what they are called outside.
+    """
     hosts = {node.name: node.host for node in spec.nodes}
     domain = f"{names.SERVICE}.{settings.namespace}.svc.{settings.cluster_domain}."
-    job = spec.job.replace(shares=tuple(share.replace(name=share.host or share.name) for share in spec.job.shares))
     cluster = spec.cluster.replace(
         nodes=tuple(node.replace(name=hosts.get(node.name, node.name), address="") for node in spec.cluster.nodes),
         partitions=tuple(one.replace(settings={}) for one in spec.cluster.partitions),
         settings={},
     )
     return spec.replace(
-        job=job,
         cluster=cluster,
         nodes=tuple(RunNode(name=node.host, host=node.host) for node in spec.nodes),
         isolate="none",
@@ -40,6 +44,7 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool) -> RunS
         heartbeat=HEARTBEAT,
         grace=settings.node_wait,
         staged=staged,
+        told_names=named,
         echo_output=True,
     )
 
@@ -47,6 +52,7 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool) -> RunS
 def files(spec: RunSpec, environment: Mapping[str, str], script: bytes | None, key: bytes) -> dict[str, bytes]:
     """What the Secret holds. Raises BackendError for a job that is too large for one."""
     made = {
+        PROFILE: _PROFILE.encode("ascii"),
         "spec.json": json.dumps(spec.to_dict()).encode("ascii"),
         "environment.json": json.dumps(dict(environment)).encode("ascii"),
         "key": key.hex().encode("ascii"),

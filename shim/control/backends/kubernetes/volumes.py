@@ -37,6 +37,14 @@ class Volumes:
             {"name": "shim-run", "mountPath": _POD.run},
             {"name": "shim-shm", "mountPath": "/dev/shm"},
         ]
+        self.mounts.append(
+            {
+                "name": "shim-ticket",
+                "mountPath": "/etc/profile.d/zz-slurm-shim.sh",
+                "subPath": "profile.sh",
+                "readOnly": True,
+            }
+        )
         for number, mount in enumerate(settings.mounts):
             self._add(f"mount-{number}", mount)
 
