@@ -35,6 +35,7 @@ class Node:
     ``on_clear()`` follows when nothing is left. ``on_clear`` also comes after an ordered stop. ``before_stopped()``: what else to clean.
     ``returns``: before the start a lost leader is looked for again, so that nothing is stopped then. ``obeys``: what is done for each
     message of the leader. ``on_start()``: before the barrier opens here. ``adapt``: makes tasks' environments fit this node.
+    ``kernel_kills()``: as ``NodeStep`` has it.
     ``on_stage_data(bytes)``: a piece of the working directory.
     """
 
@@ -44,6 +45,7 @@ class Node:
         self.on_stage_data: Callable[[bytes], None] = _ignore
         self.returns = False
         self.adapt: Callable[[dict[str, str]], dict[str, str]] | None = None
+        self.kernel_kills: Callable[[], int] | None = None
         self.on_start: Callable[[], None] = _ignore
         self.before_stopped: Callable[[], None] = _ignore
         self._spec = spec
@@ -117,6 +119,8 @@ class Node:
         if not self._started or self._stopping or number in self._steps:
             return
         step = NodeStep(number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._drained)
+        if self.kernel_kills is not None:
+            step.kernel_kills = self.kernel_kills
         self._steps[number] = step
         self._memory.start()
         if self.adapt is not None:

@@ -32,7 +32,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds between two rounds of killin
 
 
 class NodeStep:
-    """``on_drained(step)`` is called when nothing of it is left on the node. ``job_id`` is for texts."""
+    """``on_drained(step)`` is called when nothing of it is left on the node. ``job_id`` is for texts. ``kernel_kills()``: how many
+    processes the kernel has killed here for memory since it was asked last.
+    """
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class NodeStep:
         self._loop = loop
         self._belongings = belongings
         self._on_drained = on_drained
+        self.kernel_kills: Callable[[], int] = _none
         self._oom_kills = 0
         self._clean = False
         self._drained = False
@@ -178,6 +181,8 @@ class NodeStep:
     def _ended(self, rank: int, status: int) -> None:
         self._belongings.tasks.discard(self.running.pop(rank))
         self.feed.remove(rank)
+        if status or not self.running:  # a task that ends well while others run is not the one that was hit
+            self._oom_kills += self.kernel_kills()
         self._report(rank, status, "", "")
         if not self.running:
             self._tasks_over()
@@ -248,3 +253,8 @@ class NodeStep:
             os.write(self._error_file, os.fsencode(text))
         except OSError:
             return  # a full disk: the job's state tells it too
+
+
+def _none() -> int:
+    """Nobody counts: the limit of a node on this machine is kept by ``memory``."""
+    return 0

@@ -18,6 +18,7 @@ from shim.job.pod.ending import Departure, tell_end, termination_record
 from shim.job.pod.environment import Adapter
 from shim.job.pod.folder import mark_started
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
+from shim.job.pod.oom import OomKills
 from shim.job.pod.output import BatchOutput
 from shim.job.pod.resolver import Lookup, servers_of
 from shim.job.pod.staging import ARCHIVE, LeaderStage, NodeStage
@@ -59,6 +60,7 @@ class PodPart:
         given = [os.fsdecode(item).partition("=") for item in environment(os.getpid()) if item]
         node.adapt = Adapter({name: value for name, _, value in given}, self._places.home).adapt
         node.obeys["peers"] = lambda message: self._meet_peers(message["hosts"])
+        node.kernel_kills = OomKills().new
         node.on_start = lambda: mark_started(self._run_dir)
 
     def _check_in(self) -> None:

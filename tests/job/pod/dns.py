@@ -57,6 +57,10 @@ class NameServer:
             return struct.pack(">HHHHHH", ident, 0x8180, 1, 1, 0, 1) + body + record + found
         return struct.pack(">HHHHHH", ident, 0x8180, 1, 1, 0, 0) + body + found
 
+    def forget(self) -> None:
+        """What was kept has expired."""
+        self._negative.clear()
+
     def close(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
             waker.sendto(b"", ("127.0.0.1", self.port))
