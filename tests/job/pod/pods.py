@@ -164,7 +164,8 @@ class Pods:
             finally:
                 process.kill()
                 process.wait()
-                if process.stdout is not None:
+                if process.stdout is not None and not process.stdout.closed:
+                    print(process.stdout.read().decode(errors="replace")[-2000:])  # for a test that has failed
                     process.stdout.close()
         self.dns.close()
 

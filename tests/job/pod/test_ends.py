@@ -45,6 +45,7 @@ def test_a_controller_takes_the_output_and_comes_back_for_the_rest(pods: Maker) 
     second.send("watch", after=0)
     second.send("output", stream="stdout", after=len(first.data[1]))
     second.send("output", stream="stderr", after=0)
+    second.until(second.kinds, "it is there")  # a leader whom nobody watches leaves at the end
     (job.work_dir / "go").touch()
     second.until(lambda: len(second.all("output-end")) == 2, "the end of both streams")
     assert first.data[1] + second.data[1] == b"x" * size + b"end\n"
