@@ -14,16 +14,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import List
 
+    from shim.commands.job_ids import JobId
     from shim.control.backends.slurm.questions import Question
     from shim.core.routing import Place
 
 _NO_SUCH_JOB = "Invalid job id specified"
+_NO_ACCOUNTING = b"accounting storage is disabled"  # a site without has nothing that could be missing
 
 
 def real(names: Sequence[str] = ()) -> list[Place]:
     """The real Slurms among these clusters, in their order; among all for none."""
     places = {place.name: place for place in site.places()}
     return [places[name] for name in names or places if name in places and places[name].real]
+
+
+def concerned(names: Sequence[str], ids: Sequence[JobId], program: str) -> list[Place]:
+    """The real Slurms that a listing of these clusters (of all for none) asks: none about jobs that are all ours."""
+    found = real(names)
+    if found and ids and not names:
+        from shim.commands.owners import all_ours
+
+        if all_ours([one.job_id for one in ids], program):
+            return []
+    return found
 
 
 class Asked:
@@ -81,7 +94,7 @@ class Asked:
         if lines:
             sys.stdout.flush()
             funnel.say(self.program, *(f"error: {name}: {line}" for line in lines))
-        return 1 if question.code != 0 else 0
+        return 1 if question.code != 0 and _NO_ACCOUNTING not in question.err else 0
 
 
 def _headed(places: Sequence[Place], header: bool, each: bool) -> List[bool]:

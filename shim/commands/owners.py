@@ -33,7 +33,7 @@ def owners(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[in
     found: Dict[int, Place | None] = {}
     unknown = []
     for job_id in dict.fromkeys(ids):
-        if job_id > _HIGHEST or (reader is not None and reader.job(None, job_id) is not None):
+        if _ours(reader, job_id):
             found[job_id] = None
             continue
         place = by_name.get(_noted(reader, job_id)) or (places[0] if len(places) == 1 else None)
@@ -43,6 +43,17 @@ def owners(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[in
     for job_id in unknown:
         found[job_id] = _who_knows(job_id, places)
     return found
+
+
+def all_ours(ids: Iterable[int], program: str) -> bool:
+    """Whether all of these (there are some) are jobs of ours, so that no real Slurm need be asked about them."""
+    reader = reading.open_index(program)
+    named = list(ids)
+    return bool(named) and all(_ours(reader, job_id) for job_id in named)
+
+
+def _ours(reader: Reader | None, job_id: int) -> bool:
+    return job_id > _HIGHEST or (reader is not None and reader.job(None, job_id) is not None)
 
 
 def _noted(reader: Reader | None, job_id: int) -> str:

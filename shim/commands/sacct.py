@@ -40,8 +40,8 @@ def main(argv: list[str]) -> int:
     ask = sacct_ask.Ask(values, chosen, time.time())
     if "batch-script" in values:
         return _scripts(ask)
-    real = elsewhere.real(chosen)
-    ours = len(real) < len(chosen or site.places())
+    real = elsewhere.concerned(chosen, ask.ids, _PROGRAM)
+    ours = len(elsewhere.real(chosen)) < len(chosen or site.places())
     header = "noheader" not in values
     asked = elsewhere.Asked(_PROGRAM, argv, real, header=header and not ours) if real else None
     if ours:

@@ -119,8 +119,8 @@ def show(ask: Ask, argv: list[str]) -> int:
     if "noheader" not in ask.values and ("iterate" in ask.values or "long" in ask.values):
         reading.put([reading.date_line(time.time())])
     table = Table(ask, names_clusters=len(clusters) > 1)
-    real = elsewhere.real(clusters)
-    ours = bool(clusters) or len(real) < len(site.places())
+    real = elsewhere.concerned(clusters, ask.ids or ask.step_ids, _PROGRAM)
+    ours = bool(clusters) or any(not place.real for place in site.places())
     asked = None
     if real:
         own_header = table.header and (bool(clusters) or not ours)

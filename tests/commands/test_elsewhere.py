@@ -99,7 +99,10 @@ def test_each_cluster_under_its_title(two: Two) -> None:
 
 def test_a_job_of_another_cluster_is_no_mistake(two: Two) -> None:
     job = held(two)
+    two.called()
     assert two.said("squeue", "-h", f"-j{job}", "-o", "%i") == ([str(job)], [])
+    assert two.said("sacct", "-nXP", "-j", str(job), "-o", "jobid") == ([str(job)], [])
+    assert two.called() == [], "nobody else need be asked"
     assert two.said("squeue", "-h", "-j7", "-o", "%i") == (["7"], [])
     out, err = two.said("squeue", "-h", "-j99", code=1)
     assert (out, err) == ([], ["slurm_load_jobs error: Invalid job id specified"])
@@ -132,6 +135,15 @@ def test_sinfo_and_sacct_ask_all(two: Two) -> None:
     ]
     assert two.said("sacct", "-M", "hpc")[0] == ["hpc sacct "]
     assert len(two.said("sacct", "-L", "-nX")[0]) == 2
+
+
+def test_a_site_without_accounting_is_no_failure(two: Two) -> None:
+    two.script(two.real / "sacct", "#!/bin/sh\necho Slurm accounting storage is disabled >&2\nexit 1\n")
+    out, err = two.said("sacct", "-nX")
+    assert (out, err) == (
+        ["far sacct --allocations --noheader"],
+        ["sacct: error: hpc: Slurm accounting storage is disabled"],
+    )
 
 
 def test_scancel_goes_where_the_job_is(two: Two) -> None:
