@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Observer, Order, Run
-from shim.control.backends.kubernetes import ids, manifests, names, staging, tickets, volumes
+from shim.control.backends.kubernetes import ids, names, staging, tickets, trying, volumes
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
-from shim.control.backends.kubernetes.gang import gang_of, image_of, probe, staged
+from shim.control.backends.kubernetes.gang import gang_of, probe
 from shim.control.backends.kubernetes.inside import files, inside, passwd
 from shim.control.backends.kubernetes.life import Life
-from shim.control.backends.kubernetes.output import Output
 from shim.control.backends.kubernetes.reflector import Reflector
-from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import Shape
 from shim.control.backends.kubernetes.site import Site
 from shim.control.backends.kubernetes.tickets import TicketFolder
@@ -27,7 +26,6 @@ from shim.core.model.job import Job, NodeShare
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
 
-MOST_STAGED = 700 * 1024  # bytes: what the Secret has room for beside the rest
 SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
 
 
@@ -81,6 +79,7 @@ class KubernetesBackend:
                 on_event=self._taking(take),
                 on_synced=self._one_synced,
                 on_trouble=self._trouble,
+                trim=site.trim,
             )
             watch.start()
             self._watches.append(watch)
@@ -198,9 +197,9 @@ class KubernetesBackend:
         if gang.user is not None and gang.passwd:
             contents.update(passwd(spec, gang.user))
         if gang.staged:
-            contents.update(await asyncio.to_thread(_staged_files, spool))
+            contents.update(await asyncio.to_thread(trying.kept_files, spool))
         if not ticket.made:
-            outputs = _outputs(spec.job) if gang.staged else ()
+            outputs = trying.outputs(spec.job) if gang.staged else ()
             folder.save(
                 ticket.replace(partition=spec.job.partition, nodes=gang.nodes, pinned=bool(gang.on), outputs=outputs)
             )
@@ -263,55 +262,6 @@ class KubernetesBackend:
     async def try_out(self, job: Job, spool: str) -> list[str]:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
-        if not image_of(job, settings):
-            raise BackendError('no image: "image" in the configuration, or --container-image, must name one')
-        notes = []
-        if staged(job, settings):
-            notes = await asyncio.to_thread(_packed, job, spool, settings)
-        await self._dry_run(job, settings)
+        notes = await trying.keep_files(job, spool, settings)
+        await trying.dry_run(self._site, probe(job, settings, self._site.owner, self._bundle), settings)
         return notes
-
-    async def _dry_run(self, job: Job, settings: Settings) -> None:
-        gang = probe(job, settings, self._site.owner, self._bundle)
-        site, query = self._site, {"dryRun": "All"}
-        try:
-            await asyncio.gather(
-                site.access.post(site.objects.jobs, manifests.job(gang, settings), query),
-                site.access.post(site.objects.pods, manifests.pod(gang, settings), query),
-            )
-        except ApiError as error:
-            if not error.transient and not error.conflict and "exceeded quota" not in error.message:
-                raise BackendError(error.message) from error
-
-
-def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
-    """Keeps the working directory for the pods; a note where that is not done."""
-    folder = job.request.work_dir
-    if folder in ("/", os.path.expanduser("~"), "/tmp", "/root", "/home"):
-        return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
-    size = staging.pack(folder, os.path.join(spool, staging.NAME), settings.stage_limit)
-    if size > MOST_STAGED:
-        raise BackendError(
-            f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it"
-        )
-    return []
-
-
-def _staged_files(spool: str) -> dict[str, bytes]:
-    try:
-        with open(os.path.join(spool, staging.NAME), "rb") as file:
-            return {staging.NAME: file.read()}
-    except FileNotFoundError:
-        return {}
-
-
-def _outputs(job: Job) -> tuple[tuple[str, str, int], ...]:
-    """The job's output files here, made as Slurm makes them at the start. OSError."""
-    if job.request.kind != "batch":
-        return ()
-    found: list[tuple[str, str, int]] = []
-    append = job.request.open_mode == "a" or job.restarts > 0
-    for stream, path in (("stdout", job.stdout), ("stderr", job.stderr)):
-        if path and path != "/dev/null" and path not in [one[1] for one in found]:
-            found.append((stream, path, Output.begin(path, append, job.request.umask)))
-    return tuple(found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import volumes
 from shim.control.backends.kubernetes.bundle import Bundle, container_command
-from shim.control.backends.kubernetes.manifests import Gang
+from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core import hostlist
 from shim.core.model.job import Job

@@ -9,7 +9,7 @@ from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import manifests, names
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.manifests import Gang
+from shim.control.backends.kubernetes.gangs import Gang, code_name
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.tickets import TicketFolder
 
@@ -31,7 +31,7 @@ class Objects:
 
     async def common(self, digest: str, code: bytes) -> None:
         """The Service and the agent's code: once for the namespace. An administrator may have made them."""
-        name = manifests.code_name(digest)
+        name = code_name(digest)
         await self._make_common(self.maps, name, manifests.agent_code(digest, code))
         await self._make_common(self.services, names.SERVICE, manifests.service())
 

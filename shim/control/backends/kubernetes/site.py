@@ -18,6 +18,7 @@ from shim.control.backends.kubernetes.objects import Objects
 
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations", "deletionTimestamp")
 
 
 class Site:
@@ -95,6 +96,17 @@ class Site:
             taint.get("key") == "node.kubernetes.io/out-of-service"
             for taint in (found.get("spec") or {}).get("taints") or ()
         )
+
+    @staticmethod
+    def trim(found: Object) -> Object:
+        """What is looked at of a Job or a pod: of 40 KB a pod has, two are kept."""
+        spec, metadata = found.get("spec") or {}, found["metadata"]
+        kept = {name: metadata[name] for name in _METADATA if name in metadata}
+        return {
+            **found,
+            "metadata": kept,
+            "spec": {name: spec[name] for name in ("nodeName", "suspend", "completions") if name in spec},
+        }
 
     async def connect(self, pod: str) -> Any:
         """A socket to the agent in the pod. Raises ApiError."""

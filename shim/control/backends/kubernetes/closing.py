@@ -1,0 +1,60 @@
+"""The end of a run that is decided on this side: first written down, then carried out, then told. A restart goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from shim.control.backends.kubernetes.watched import Watched
+from shim.core.model import states
+
+RETRY = 2.0  # seconds until the run's pods are looked at again
+
+WITHDRAWN = {"kind": "withdrawn", "reason": "a pod was lost before the start"}
+BOOT_FAIL = {"kind": "ended", "state": states.BOOT_FAIL, "status": 0, "reason": "JobLaunchFailure"}
+FAILED = {"kind": "ended", "state": states.FAILED, "status": 0, "reason": "JobLaunchFailure"}
+
+
+class Closing:
+    """``hush``: ends the connection to the leader: what one says that is taken down is no news."""
+
+    def __init__(self, watched: Watched, hush: Callable[[], Awaitable[None]]) -> None:
+        self._watched = watched
+        self._hush = hush
+
+    async def begun(self) -> bool:
+        """Goes on with what was decided before; whether there was anything."""
+        ticket = self._watched.folder.ticket
+        if ticket is None or ticket.verdict is None:
+            return False
+        await self.close(ticket.verdict)
+        return True
+
+    async def close(self, verdict: dict[str, Any]) -> None:
+        """Ends the run as ``verdict`` says; told when nothing of it can do anything any more: what follows may run on the same files."""
+        watched = self._watched
+        ticket = watched.folder.load()
+        if ticket is not None and ticket.verdict is None:
+            watched.folder.save(ticket.replace(verdict={"at": watched.site.now(), **verdict}))
+        await self._hush()
+        await self._clear()
+        watched.tell_verdict(verdict)
+
+    async def lost(self, why: str) -> None:
+        """The leader is gone without a word."""
+        await self.close({"kind": "lost", "reason": why})
+
+    async def _clear(self) -> None:
+        """Removes the run's objects; returns when no pod of it can do anything any more."""
+        watched = self._watched
+        objects = watched.site.objects
+        await objects.remove(watched.run)
+        while True:
+            watched.changed.clear()
+            left = [view for view in watched.views() if not view.over and not watched.site.node_is_gone(view.node)]
+            if not left:
+                return
+            for view in left:
+                if not view.node:
+                    await objects.remove_pod(view.name, grace=0, uid=view.uid)
+            await watched.wait(RETRY)

@@ -1,0 +1,39 @@
+"""What the pods of one run have in common, and what its objects are made from."""
+
+from __future__ import annotations
+
+from shim.control.backends.base import Run
+from shim.core.value import Value
+
+
+class Gang(Value):
+    """What the pods of one run have in common. ``cpus``, ``memory`` (MiB) and ``gpus`` are those of its largest node."""
+
+    run: Run
+    owner: str
+    submission: str
+    nodes: int
+    cpus: int
+    memory: int = 0
+    gpus: int = 0
+    gpu_type: str = ""
+    on: tuple[str, ...] = ()  # host name labels of the nodes that it may run on; empty: all
+    not_on: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    limit: int | None = None  # seconds
+    kill_wait: int = 30
+    user: tuple[int, int] | None = None  # uid and gid; None: the image's or the platform's
+    groups: tuple[int, ...] = ()
+    work_dir: str = ""
+    staged: bool = False
+    image: str = ""
+    command: tuple[str, ...] = ()
+    digest: str = ""
+    pod_group: bool = False
+    passwd: bool = False  # the Secret has passwd and group
+    _nested = {"run": Run}
+
+
+def code_name(digest: str) -> str:
+    """The name of the ConfigMap with this digest's code."""
+    return f"slurm-agent-{digest[:12]}"

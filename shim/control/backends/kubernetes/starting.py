@@ -1,0 +1,108 @@
+"""A run before its start: whether its pods are placed, why they are not, and when it is given up.
+
+Nothing here decides whether user code starts: the agents' barrier does. A gang that cannot be complete is taken back only when
+the barrier is sure to stay shut: a pod that was never placed is removed, or the leader itself ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shim.control.backends.base import Order
+from shim.control.backends.kubernetes.closing import BOOT_FAIL, RETRY, Closing
+from shim.control.backends.kubernetes.observed import PodView
+from shim.control.backends.kubernetes.watched import Watched
+from shim.core.model import states
+
+GIVE_UP = 0  # the number of our own order to the leader: the index's begin at 1
+_PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
+_AUTOSCALE_WAIT = 1200.0  # seconds for a node to be added
+
+
+class Starting:
+    """``order`` passes an order to the leader."""
+
+    def __init__(self, watched: Watched, closing: Closing, order: Callable[[Order], None]) -> None:
+        self._watched = watched
+        self._closing = closing
+        self._order = order
+
+    async def look(self, views: list[PodView]) -> float:
+        """Seconds until time alone may change something."""
+        died = next((view for view in views if view.ended is not None), None)
+        if died is not None:
+            await self._not_complete(views, died)
+            return RETRY
+        if len(views) < self._watched.nodes or not all(view.node for view in views):
+            return await self._look_unplaced(views)
+        self._watched.elapsed("unplaced", False)
+        return await self._look_placed(views)
+
+    async def _look_unplaced(self, views: list[PodView]) -> float:
+        watched = self._watched
+        texts = [view.unschedulable for view in views if view.unschedulable]
+        # One pod of a gang tells the real reason, the others that they wait for it.
+        text = next((one for one in texts if one.startswith("0/")), texts[0] if texts else "")
+        watched.tell_reason("Resources", text)
+        waits, patience = watched.elapsed("unplaced", True), self._patience(bool(text))
+        if waits < patience:
+            return patience - waits
+        await self._undo(views, text or "its pods were not created")
+        return RETRY
+
+    def _patience(self, unschedulable: bool) -> float:
+        settings = self._watched.settings
+        if settings.autoscale:
+            return max(_AUTOSCALE_WAIT, settings.bind_wait)
+        if self._watched.pinned and unschedulable and self._watched.nodes > 1:
+            return min(_PINNED_WAIT, settings.bind_wait)
+        return float(settings.bind_wait)
+
+    async def _undo(self, views: list[PodView], why: str) -> None:
+        objects = self._watched.site.objects
+        unplaced = [view for view in views if not view.node]
+        leader = self._watched.leader(views)
+        if unplaced:
+            # A pod that is being deleted is bound to no node: without it the barrier stays shut.
+            if not await objects.remove_pod(unplaced[0].name, uid=unplaced[0].uid, version=unplaced[0].version):
+                return  # it has changed: looked at again
+        elif leader is not None and leader.running:
+            self._end_by_leader(states.NODE_FAIL, why)  # one that is not there may have been: only the leader knows
+            return
+        else:
+            await objects.tear(self._watched.run)  # pods that are not there yet cannot begin without it
+            if len(self._watched.views()) == self._watched.nodes:
+                return
+        await self._closing.close({"kind": "withdrawn", "reason": why})
+
+    async def _look_placed(self, views: list[PodView]) -> float:
+        watched = self._watched
+        stuck = next((view for view in views if view.obstacle), None)
+        watched.tell_reason(stuck.obstacle if stuck else "None", stuck.detail if stuck else "")
+        limit = watched.settings.boot_limit
+        stands = watched.elapsed("starting", not all(view.running for view in views))
+        if stands < limit:
+            return limit - stands
+        await self._give_up(views, f"{stuck.obstacle}: {stuck.detail}" if stuck else "the pods did not start in time")
+        return RETRY
+
+    async def _not_complete(self, views: list[PodView], died: PodView) -> None:
+        """A pod ended before the start, as far as is known here."""
+        assert died.ended is not None
+        if died.ended.code == 0:
+            return  # the leader let it go: its end is about to be seen
+        text = " ".join((died.ended.message or died.ended.reason or f"exit code {died.ended.code}").split())
+        await self._give_up(views, f"pod {died.name}: {text[:400]}")
+
+    async def _give_up(self, views: list[PodView], why: str) -> None:
+        """The gang will never be complete."""
+        self._watched.tell_reason("JobLaunchFailure", why)
+        leader = self._watched.leader(views)
+        if leader is not None and leader.running:
+            self._end_by_leader(states.BOOT_FAIL, why)
+        elif leader is None or leader.ended is None:
+            await self._closing.close(BOOT_FAIL)
+        # The record of a leader that has ended decides.
+
+    def _end_by_leader(self, state: str, why: str) -> None:
+        self._order(Order(number=GIVE_UP, kind="end", state=state, why=why))

@@ -1,0 +1,71 @@
+"""What is done when a job is submitted: its files are kept as they are now, and the API server is asked what it would refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from shim.control.backends.base import BackendError
+from shim.control.backends.kubernetes import manifests, staging
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.gang import image_of, staged
+from shim.control.backends.kubernetes.gangs import Gang
+from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.settings import Settings
+from shim.control.backends.kubernetes.site import Site
+from shim.core.model.job import Job
+
+MOST_STAGED = 700 * 1024  # bytes: what the Secret has room for beside the rest
+
+
+async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
+    """Keeps in ``spool`` what the job's pods need of this machine; notes for the user. BackendError: no image, too large."""
+    if not image_of(job, settings):
+        raise BackendError('no image: "image" in the configuration, or --container-image, must name one')
+    return await asyncio.to_thread(_packed, job, spool, settings) if staged(job, settings) else []
+
+
+async def dry_run(site: Site, gang: Gang, settings: Settings) -> None:
+    """Raises BackendError with what admission says of such a Job and such a pod. A quota that is used up now is no refusal."""
+    query = {"dryRun": "All"}
+    try:
+        await asyncio.gather(
+            site.access.post(site.objects.jobs, manifests.job(gang, settings), query),
+            site.access.post(site.objects.pods, manifests.pod(gang, settings), query),
+        )
+    except ApiError as error:
+        if not error.transient and not error.conflict and "exceeded quota" not in error.message:
+            raise BackendError(error.message) from error
+
+
+def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
+    """Keeps the working directory for the pods; a note where that is not done."""
+    folder = job.request.work_dir
+    if folder in ("/", os.path.expanduser("~"), "/tmp", "/root", "/home"):
+        return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
+    size = staging.pack(folder, os.path.join(spool, staging.NAME), settings.stage_limit)
+    if size > MOST_STAGED:
+        raise BackendError(
+            f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it"
+        )
+    return []
+
+
+def kept_files(spool: str) -> dict[str, bytes]:
+    try:
+        with open(os.path.join(spool, staging.NAME), "rb") as file:
+            return {staging.NAME: file.read()}
+    except FileNotFoundError:
+        return {}
+
+
+def outputs(job: Job) -> tuple[tuple[str, str, int], ...]:
+    """The job's output files here, made as Slurm makes them at the start. OSError."""
+    if job.request.kind != "batch":
+        return ()
+    found: list[tuple[str, str, int]] = []
+    append = job.request.open_mode == "a" or job.restarts > 0
+    for stream, path in (("stdout", job.stdout), ("stderr", job.stderr)):
+        if path and path != "/dev/null" and path not in [one[1] for one in found]:
+            found.append((stream, path, Output.begin(path, append, job.request.umask)))
+    return tuple(found)

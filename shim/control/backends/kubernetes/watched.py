@@ -1,0 +1,111 @@
+"""A run as it is seen from here, and what is told of it: shared by those who look at its start, its course and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from shim.control.backends.base import Observer, Run
+from shim.control.backends.kubernetes.observed import PodView, look
+from shim.control.backends.kubernetes.settings import Settings
+from shim.control.backends.kubernetes.tickets import TicketFolder
+from shim.core.model import states
+
+if TYPE_CHECKING:
+    from shim.control.backends.kubernetes.site import Site
+
+
+class Watched:
+    """``folder`` holds the ticket; ``seen``: the last line of the journal that the index has. ``started``: user code may run."""
+
+    def __init__(
+        self, site: Site, run: Run, settings: Settings, folder: TicketFolder, observer: Observer, seen: int
+    ) -> None:
+        ticket = folder.ticket or folder.make()
+        self.site = site
+        self.run = run
+        self.settings = settings
+        self.folder = folder
+        self.seen = seen
+        self.nodes = ticket.nodes
+        self.pinned = ticket.pinned
+        self.started = seen > 0 or ticket.torn
+        self.over = False
+        self.changed = asyncio.Event()  # something about the run's objects is new
+        self._observer = observer
+        self._placed: tuple[str, ...] = ()
+        self._told: tuple[str, str] = ("", "")
+        self._since: dict[str, float] = {}  # when a state began that is not borne for ever
+        self._loop = asyncio.get_running_loop()
+
+    def views(self) -> list[PodView]:
+        """The run's pods as they are known."""
+        return [look(pod) for pod in self.site.pods_of(self.run)]
+
+    @staticmethod
+    def leader(views: list[PodView]) -> PodView | None:
+        """The first pod, if it is there."""
+        return next((view for view in views if view.index == 0), None)
+
+    def elapsed(self, state: str, holds: bool) -> float:
+        """Seconds for which ``state`` has held without a break."""
+        if not holds:
+            self._since.pop(state, None)
+            return 0.0
+        return self._loop.time() - self._since.setdefault(state, self._loop.time())
+
+    async def wait(self, seconds: float | None) -> None:
+        """Returns when something has changed, or after ``seconds``."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.changed.wait()
+        except TimeoutError:
+            pass  # looked at again because of the time alone
+
+    # What the controller is told
+
+    def tell(self, line: dict[str, Any]) -> None:
+        """A line of the journal, or one in its form."""
+        self.over = self.over or line["kind"] == "ended"
+        self._observer.happened(self.run, line)
+
+    def tell_verdict(self, verdict: dict[str, Any]) -> None:
+        """The end that was decided here."""
+        self.over = True
+        reason = str(verdict.get("reason") or "")
+        if verdict["kind"] == "withdrawn":
+            self._observer.withdrawn(self.run, reason)
+        elif verdict["kind"] == "lost":
+            self._observer.lost(self.run, reason)
+        else:
+            self.tell({"at": self.site.now(), **verdict})
+
+    def tell_place(self, views: list[PodView]) -> None:
+        """The nodes that the cluster has chosen, once all are known."""
+        nodes = tuple(view.node for view in sorted(views, key=lambda view: view.index) if view.node)
+        if len(nodes) == self.nodes and nodes != self._placed and self.site.names_nodes:
+            self._placed = nodes
+            self.tell({"kind": "placed", "nodes": list(nodes)})
+
+    def tell_reason(self, reason: str, detail: str = "") -> None:
+        """Why the run does not start, or what is wrong with it; "None" when nothing is."""
+        if (reason, detail) != self._told and (self._told[0] or reason != "None"):
+            self._told = (reason, detail)
+            self.tell({"kind": "waits", "reason": reason, "detail": detail})
+
+    def begun(self) -> None:
+        """User code runs: from now on no pod of this run may begin."""
+        self.tell_place(self.views())
+        self.started = True
+        self.site.soon(self._tear())
+
+    async def _tear(self) -> None:
+        ticket = self.folder.load()
+        if ticket is not None and not ticket.torn:
+            await self.site.objects.tear(self.run)
+            if self.folder.load() is not None:  # it was not forgotten meanwhile
+                self.folder.save(ticket.replace(torn=True))
+
+    def broken_before_start(self, line: dict[str, Any]) -> bool:
+        """Whether the leader ended because a node was lost, and nothing of the user's has run."""
+        return line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and not self.started
