@@ -22,6 +22,7 @@ from shim.core.model.job import Job, NodeShare
 CROWDED = 0.01  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
 NO_IDS = 10.0  # seconds until a cluster that gave no job ids is asked again
+FORECAST = 1.0  # seconds between passes that work out expected starts which change nothing else
 RETRY = 1.0  # seconds until a pass that could not be written is tried again
 
 
@@ -37,6 +38,9 @@ class Dispatcher:
         self._crowded = False  # the last pass left jobs that wait for resources
         self._rested = 0.0  # the loop's time from which on the next pass may begin
         self.rest = 2.0  # how much longer than a pass the pause behind it is
+        self.forecast_every = FORECAST
+        self._forecast_due = 0.0  # the loop's time from which on a pass works out expected starts
+        self._forecast = False  # this pass does
         self.launcher = Launcher(world, self.kick)
         self.alarm = Alarm(self._loop, world.clock, self.kick)
         world.book.followers.append(self._changed)
@@ -66,7 +70,10 @@ class Dispatcher:
         """One pass over all clusters."""
         began = self._loop.time()
         self._crowded = False
+        self._forecast = began >= self._forecast_due
         self._pass()
+        if self._forecast:
+            self._forecast_due = began + self.forecast_every
         ended = self._loop.time()
         self._rested = ended + self.rest * max(ended - began, CROWDED if self._crowded else 0.0)
 
@@ -115,8 +122,8 @@ class Dispatcher:
         if not pending:
             return []
         running = [job for job in jobs if job.state in states.ALLOCATED]
-        made = plan(pending, cluster, running, now, self._beside(change, cluster))
-        self._crowded = self._crowded or bool(made.expected)
+        made = plan(pending, cluster, running, now, self._beside(change, cluster), self._forecast)
+        self._crowded = self._crowded or made.crowded
         started = []
         for job, shares in made.starts:
             if job.array_tasks is not None and not self._has_ids(cluster):
@@ -165,7 +172,9 @@ class Dispatcher:
         self, change: Change, job: Job, reason: str | None, expected: tuple[float, Sequence[str]] | None, now: float
     ) -> None:
         """Writes down why the job waits and when it may start, if that is news."""
-        start = float(int(expected[0])) if expected is not None else 0.0
+        start = job.start_time
+        if self._forecast:
+            start = float(int(expected[0])) if expected is not None else 0.0
         if reason in (None, job.reason) and abs(start - job.start_time) < NEWS:
             return
         current = change.get(job.key) or job
@@ -175,6 +184,8 @@ class Dispatcher:
     def _next(self, now: float) -> float | None:
         """When time alone will change something."""
         times = [self._judge.due] if self._judge.due is not None else []
+        if self._crowded and not self._forecast:
+            times.append(now + self._forecast_due - self._loop.time())
         for job in self._world.book.active():
             if job.state == states.PENDING:
                 wake = waiting.wakes_at(job, now)

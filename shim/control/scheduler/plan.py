@@ -29,23 +29,31 @@ class Plan:
 
     ``starts``: jobs that start now, in order, with their shares. Such a job carries the partition it starts in and, from the
     rest of an array, the task (``array_task_id``); the rest may occur several times. ``reasons``: why a job waits, by key.
-    ``expected``: when (epoch seconds) and on which nodes it will start, as far as is known, by key.
+    ``expected``: when (epoch seconds) and on which nodes it will start, as far as is known, by key. ``crowded``: whether a job
+    waits for what others have.
     """
 
     def __init__(self) -> None:
         self.starts: list[tuple[Job, Shares]] = []
         self.reasons: dict[int, str] = {}
         self.expected: dict[int, tuple[float, tuple[str, ...]]] = {}
+        self.crowded = False
 
 
 def plan(
-    pending: Sequence[Job], cluster: Cluster, running: Iterable[Job], now: float, beside: Iterable[Job] = ()
+    pending: Sequence[Job],
+    cluster: Cluster,
+    running: Iterable[Job],
+    now: float,
+    beside: Iterable[Job] = (),
+    forecast: bool = True,
 ) -> Plan:
     """A pass over the ``pending`` jobs of ``cluster``; ``running`` are all that hold shares.
 
     ``beside``: jobs of other clusters on the same machine: they hold their part of it.
     Held jobs, jobs whose begin time is to come and jobs with a dependency left only get their reason. A heterogeneous job has
-    its turn with the first of its components, and none while one of them is not to be looked at.
+    its turn with the first of its components, and none while one of them is not to be looked at. Without ``forecast`` what is
+    expected is worked out only where the start of a job behind depends on it.
     """
     one = Pass(cluster, running, now)
     for job in beside:
@@ -56,11 +64,14 @@ def plan(
         if job.het_job_id:
             jobs = components.pop(job.het_job_id, [])
             if len(jobs) == job.het_size and not any(_not_eligible(other, now) for other in jobs):
+                one.reserve_all()
                 one.plan.reasons.update(together.consider(one, jobs))
         elif reason is None:
             reason = one.consider(job)
         if reason is not None:
             one.plan.reasons[job.key] = reason
+    if forecast:
+        one.reserve_all()
     return one.plan
 
 
@@ -87,6 +98,7 @@ class Pass:
         self.profile = Profile(cluster, now)
         self.licenses = {one.name: one.count for one in cluster.licenses}
         self.tasks: dict[int, int] = {}  # of each array, how many run
+        self.waiting: list[tuple[Job, Want]] = []  # jobs for which nothing is reserved yet
         self.reserved = 0
         self.wants: dict[tuple[object, ...], Want] = {}
         self.blocked: dict[
@@ -134,6 +146,9 @@ class Pass:
         if self.licenses_missing([job]):
             return want.standing(job) or "Licenses"
         found = self.fit(job, want, self.now)
+        if found is not None and self.waiting:
+            self.reserve_all()
+            found = self.fit(job, want, self.now)
         if found is None:
             return want.standing(job) or self.wait(job, want)
         self.start(job, task, *found)
@@ -186,13 +201,13 @@ class Pass:
         self.count(started)
 
     def wait(self, job: Job, want: Want) -> str:
-        """Reserves for a job that must wait: Resources for the first in a partition, Priority for those behind."""
-        if self.may_reserve:
-            self.reserve(job, want)
+        """Why a job must wait."""
+        self.waiting.append((job, want))
         return self.contends({partition.name for partition in want.partitions})
 
     def contends(self, names: set[str]) -> str:
-        """The reason of a job that waits for resources in these partitions."""
+        """The reason of a job that waits for resources in these partitions: Resources for the first in one, Priority for those behind."""
+        self.plan.crowded = True
         first = names.isdisjoint(self.contended)
         self.contended |= names
         return "Resources" if first else "Priority"
@@ -201,6 +216,13 @@ class Pass:
     def may_reserve(self) -> bool:
         """Whether one more job may get a time."""
         return self.reserved < RESERVATIONS
+
+    def reserve_all(self) -> None:
+        """Reserves for the jobs that wait, in their order; only a job behind that could start now makes this matter."""
+        for job, want in self.waiting:
+            if self.may_reserve:
+                self.reserve(job, want)
+        self.waiting.clear()
 
     def reserve(self, job: Job, want: Want) -> None:
         """Holds the shares that the job can have first."""

@@ -152,6 +152,7 @@ class Bench:
         shapes = tuple(one.cluster for one in by_name.values())
         self.controller = Controller(self.store, shapes, lambda cluster: by_name[cluster.name], clock, 60.0)
         self.controller.observing.rest = 0.0
+        self.controller.dispatcher.forecast_every = 0.0
         self.controller.dispatcher.rest = 0.0  # a pass follows at once, however long the last one took
 
     async def open(self) -> Bench:

@@ -114,3 +114,13 @@ def test_starting_early_delays_nobody_before(first: Any, second: Any, machine: b
     assert again.starts == []
     for key, (when, _) in list(found.expected.items())[:1]:
         assert again.expected[key][0] <= when
+
+
+@given(QUEUE, QUEUE, st.booleans())
+def test_what_starts_does_not_hang_on_the_forecast(first: Any, second: Any, machine: bool) -> None:
+    shape = cluster(machine)
+    running = run(plan([job(key, *item) for key, item in enumerate(first)], shape, [], NOW))
+    queue = [job(key, *item) for key, item in enumerate(second, 50)]
+    found, without = plan(queue, shape, running, NOW), plan(queue, shape, running, NOW, forecast=False)
+    assert (without.starts, without.reasons, without.crowded) == (found.starts, found.reasons, found.crowded)
+    assert without.expected.items() <= found.expected.items()
