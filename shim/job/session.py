@@ -12,7 +12,18 @@ import os
 
 from shim.job.address import accept, connect
 from shim.job.kdf import session_keys
-from shim.job.wire import MAX_FRAME, MESSAGE, PROTOCOL, Opener, Sealer, Splitter, WireError, hello_frame, parse_message
+from shim.job.wire import (
+    MAX_FRAME,
+    MESSAGE,
+    PROTOCOL,
+    Opener,
+    Plain,
+    Sealer,
+    Splitter,
+    WireError,
+    hello_frame,
+    parse_message,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +58,8 @@ class Session:
         self._secret = secret
         self._nonce = os.urandom(_NONCE)
         self._split = Splitter()
-        self._sealer: Sealer | None = None
-        self._opener: Opener | None = None
+        self._sealer: Sealer | Plain | None = None
+        self._opener: Opener | Plain | None = None
         self._waiting: list[tuple[bytes, bytes]] = []  # frames to send once there are keys
         self._out = bytearray()
         self._closed = False
@@ -256,6 +267,12 @@ class ClientSession(Session):
 class LeaderSession(Session):
     """The leader's end of a connection that somebody opened to it. ``on_open`` comes when the peer has proved itself."""
 
+    def trust(self) -> None:
+        """This end was handed over by the one who has the other: there is nothing to be proved."""
+        self._sealer = self._opener = Plain()
+        self._stop_patience()
+        self._split.limit = MAX_FRAME
+
     def _hello(self, hello: dict[str, Any]) -> None:
         role = hello.get("role")
         if hello.get("protocol") != PROTOCOL:
@@ -307,9 +324,11 @@ class Listener:
         self._serve(connection)
 
     def take(self, fd: int) -> None:
-        """A connection that was made without this socket: the other end of it is to prove itself like the others."""
+        """A connection that a controller has made and handed over: nobody else can have the other end of it."""
         os.set_blocking(fd, False)
-        self._serve(_socket.socket(fileno=fd))
+        session = LeaderSession(self._loop, _socket.socket(fileno=fd), self._secret)
+        session.trust()
+        self._on_session(session, {"role": "controller"})
 
     def _serve(self, connection: _socket.socket) -> None:
         session = LeaderSession(self._loop, connection, self._secret)

@@ -114,6 +114,29 @@ class Opener:
         return kind, payload
 
 
+class Plain:
+    """Both directions of a connection of which nobody else can have an end: frames without tags."""
+
+    __slots__ = ()
+
+    def seal(self, kind: bytes, payload: bytes) -> bytes:
+        """The whole next frame."""
+        size = 1 + len(payload)
+        if size > MAX_FRAME:
+            raise WireError(f"a frame of {size} bytes: more than {MAX_FRAME}")
+        return b"".join((_LENGTH.pack(size), kind, payload))
+
+    def message(self, fields: dict[str, Any]) -> bytes:
+        """A J frame."""
+        return self.seal(MESSAGE, dumps(fields).encode("ascii"))
+
+    def open(self, body: bytes) -> tuple[bytes, bytes]:
+        """(kind, payload) of the next frame's bytes after its length. WireError: no such kind."""
+        if body[:1] not in (MESSAGE, DATA):
+            raise WireError(f"frame kind {body[:1]!r}")
+        return body[:1], body[1:]
+
+
 class Splitter:
     """Cuts a byte stream into frame bodies (what follows each length)."""
 

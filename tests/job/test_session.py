@@ -14,7 +14,7 @@ from shim.job import address as addresses
 from shim.job.link import Link, SessionLink, local_pair
 from shim.job.loop import Loop
 from shim.job.session import ClientSession, Listener, Session, open_session
-from shim.job.wire import BATCH, CHUNK, MAX_HELLO, MESSAGE, STDOUT, hello_frame
+from shim.job.wire import BATCH, CHUNK, MAX_HELLO, MESSAGE, STDOUT, Plain, hello_frame
 from tests.support import wait_until
 
 SECRET = b"s" * 32
@@ -398,3 +398,16 @@ def test_the_first_frame_is_empty(loop: Loop, unix_leader: Leader, monkeypatch: 
     turn_until(loop, lambda: closed, "the end of the connection")
     assert not unix_leader.links
     session.close()
+
+
+def test_a_connection_that_was_handed_over_is_a_controllers_at_once(loop: Loop, unix_leader: Leader) -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        unix_leader.listener.take(theirs.detach())
+        assert unix_leader.hellos == [{"role": "controller"}]
+        ours.sendall(Plain().message({"do": "watch", "after": 0}))
+        turn_until(loop, lambda: unix_leader.got, "the message")
+        unix_leader.links[0].send({"do": "journal"})
+        assert ours.recv(1000) == Plain().message({"do": "journal"})
+    turn_until(loop, lambda: "closed" in unix_leader.got, "the end")
+    assert unix_leader.got == [{"do": "watch", "after": 0}, "closed"]

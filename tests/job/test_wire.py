@@ -17,6 +17,7 @@ from shim.job.wire import (
     MAX_FRAME,
     MESSAGE,
     Opener,
+    Plain,
     Sealer,
     Splitter,
     WireError,
@@ -166,3 +167,17 @@ def test_hello_is_a_message_without_a_tag() -> None:
     (body,) = bodies(hello_frame({"protocol": 1}))
     assert body[:1] == MESSAGE
     assert parse_message(body[1:]) == {"protocol": 1}
+
+
+@given(st.lists(st.tuples(st.sampled_from([MESSAGE, DATA]), st.binary(max_size=300)), max_size=5))
+def test_a_connection_that_was_handed_over_has_frames_without_tags(frames: list[tuple[bytes, bytes]]) -> None:
+    stream = b"".join(Plain().seal(kind, payload) for kind, payload in frames)
+    assert [Plain().open(body) for body in Splitter(MAX_FRAME).feed(stream)] == frames
+
+
+@pytest.mark.parametrize("body", [b"", b"X", b"Xabc"])
+def test_no_frame_without_tags(body: bytes) -> None:
+    with pytest.raises(WireError):
+        Plain().open(body)
+    with pytest.raises(WireError):
+        Plain().seal(DATA, b"x" * MAX_FRAME)

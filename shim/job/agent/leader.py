@@ -365,7 +365,8 @@ class Leader:
         self.ended_by_uid = uid
         self.limit.stop()
         self.components.pause()
-        self.record.write("ending", state=outcome.state, then=lambda: self._stop_nodes(said))
+        # An own end is followed by the last line at once, unless something is left of the job.
+        self.record.write("ending", state=outcome.state, then=lambda: self._stop_nodes(said), followed=not said)
 
     def _stop_nodes(self, said: bool) -> None:
         assert self.outcome is not None

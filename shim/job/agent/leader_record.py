@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FULL_DISK_PAUSE = 1.0  # seconds between tries to write what the disk refused
 FIRST_CALL = 0.5  # seconds that a controller has to come by itself before one is started
 LONGEST_CALL = 300.0
+TOGETHER = 0.02  # seconds for which a line waits for the one that usually follows it
 CALLS = 10  # how often a controller is asked for in vain before the leader stops asking
 
 
@@ -39,13 +40,17 @@ class Record:
         self._heard = len(journal.lines)
         self._calls = 0
         self._timer: Timer | None = None
+        self._later: Timer | None = None
 
-    def write(self, kind: str, then: Callable[[], None] | None = None, **fields: Any) -> None:
-        """Writes an event; ``then`` is called once it is on disk: at once unless the disk is full."""
+    def write(self, kind: str, then: Callable[[], None] | None = None, followed: bool = False, **fields: Any) -> None:
+        """Writes an event; ``then`` is called once it is on disk: at once unless the disk is full.
+
+        ``followed``: usually the next event is near; controllers are told of both together, or after ``TOGETHER``.
+        """
         if then is not None:
             self._after.append(then)
         written = self._journal.append(kind, **fields)
-        self._settle(written)
+        self._settle(written, followed)
 
     def watch(self, link: Link, after: int) -> None:
         """A controller wants every line after number ``after``."""
@@ -73,20 +78,27 @@ class Record:
 
     def close(self) -> None:
         """Ends the calls and closes the journal."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._later):
+            if timer is not None:
+                timer.cancel()
         self._journal.close()
 
-    def _settle(self, written: bool) -> None:
+    def _settle(self, written: bool, followed: bool = False) -> None:
         if not written:
             self._loop.call_later(FULL_DISK_PAUSE, lambda: self._settle(self._journal.flush()))
             return
-        self._tell()
+        if followed and self._later is None:
+            self._later = self._loop.call_later(TOGETHER, self._tell)
+        elif not followed:
+            self._tell()
         actions, self._after = self._after, []
         for action in actions:
             action()
 
     def _tell(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         lines = self._journal.lines
         for link, last in self._watchers.items():
             for line in lines[last:]:

@@ -97,6 +97,20 @@ async def test_a_full_cluster_makes_jobs_wait(box: Bench) -> None:
 
 
 @bench
+async def test_expected_starts_may_be_late_but_come(box: Bench) -> None:
+    dispatcher = box.controller.dispatcher
+    await box.submit(exclusive="node", min_nodes=4, time_limit=10)
+    dispatcher.forecast_every = 3600.0
+    dispatcher.run()
+    waiting = await box.submit(exclusive="node")
+    assert (box.job(waiting).reason, box.job(waiting).start_time) == ("Resources", 0.0)
+    assert NOW < (dispatcher.alarm.due or 0) <= NOW + 3600
+    dispatcher._forecast_due = 0.0
+    await box.pass_time(0)
+    assert box.job(waiting).start_time == NOW + 600
+
+
+@bench
 async def test_a_begin_time_is_waited_for(box: Bench) -> None:
     job_id = await box.submit(begin=int(NOW) + 50)
     assert (box.job(job_id).reason, box.backend.starts) == ("BeginTime", [])

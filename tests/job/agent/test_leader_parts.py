@@ -174,6 +174,25 @@ def test_a_controller_gets_every_line_after_its_number(tmp_path: Path) -> None:
     loop.close()
 
 
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_line_that_another_follows_is_told_with_it_or_a_little_later(tmp_path: Path, follows: bool) -> None:
+    clock = Clock()
+    record, loop = record_in(tmp_path, clock, [])
+    watcher = Watcher(loop)
+    record.watch(watcher.link, 0)
+    record.write("ending", followed=True)
+    loop.run_once(0)
+    assert watcher.lines == []
+    if follows:
+        record.write("ended")
+    clock.now += leader_record.TOGETHER
+    loop.run_once(0)
+    loop.run_once(0)
+    assert [line["kind"] for line in watcher.lines] == (["ending", "ended"] if follows else ["ending"])
+    record.close()
+    loop.close()
+
+
 def test_an_action_comes_after_its_line_and_before_its_return(tmp_path: Path) -> None:
     record, loop = record_in(tmp_path, Clock(), [])
     seen: list[str] = []

@@ -11,7 +11,7 @@ import socket
 from typing import Any
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.leader_link import LeaderLink, LinkError, dial, take
+from shim.control.backends.leader_link import LeaderLink, LinkError, dial, handed
 from shim.control.backends.local import runs
 from shim.job.address import read_address
 from shim.job.agent.cleaning import kill_marked
@@ -117,11 +117,10 @@ class Watch:
             await link.close()
 
     async def _connect(self) -> LeaderLink:
-        key = runs.key(self._run)
         if self._line is not None:
             line, self._line = self._line, None
-            return await take(line, key)
-        return await dial(read_address(runs.folder(self._run)), key)
+            return await handed(line)
+        return await dial(read_address(runs.folder(self._run)), runs.key(self._run))
 
     def _read_file(self) -> None:
         for line in runs.journal(self._run, self._seen):
