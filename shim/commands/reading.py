@@ -35,6 +35,12 @@ def site_clusters() -> tuple[Cluster, ...]:
     return tuple(shapes.recorded(cluster) for cluster in site.clusters() if cluster.backend != "slurm")
 
 
+def remembered(name: str | None) -> float:
+    """Since when ended jobs are still shown (MinJobAge), of the named cluster or of the one of ours that forgets last."""
+    clusters = site_clusters() if not name else (site_cluster(name),)
+    return time.time() - max([cluster.min_job_age for cluster in clusters], default=0)
+
+
 def site_cluster(name: str | None = None) -> Cluster:
     """The cluster of that name, or the default one. Slurm's text for a name that is none."""
     from shim.control import site

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from shim.commands import reading
 from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
@@ -51,13 +49,12 @@ def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list
     """The jobs that have not ended or ended less than MinJobAge ago; those of one id or array only if it is given."""
     if reader is None:
         return []
-    age = reading.site_cluster(session.cluster).min_job_age
     return reader.jobs(
         JobQuery(
             cluster=session.cluster or "",
             job_ids=(one.job_id,) if one is not None else (),
             active=False,
-            ended_since=time.time() - age,
+            ended_since=reading.remembered(session.cluster),
         )
     )
 

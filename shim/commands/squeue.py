@@ -64,7 +64,7 @@ class Ask:
             cluster=cluster,
             job_ids=tuple(one.job_id for one in named),
             active=live and not named,
-            ended_since=None if live and not named else _oldest(cluster),
+            ended_since=None if live and not named else reading.remembered(cluster),
             users=self.users or (),
             names=_words(self.values.get("name")),
             partitions=_words(self.values.get("partitions")),
@@ -170,11 +170,6 @@ def _nodes(text: str | None) -> frozenset[str]:
             if not any(cluster.node(name) is not None for cluster in known):
                 raise ShimError(f"error: Invalid node name {name}")
     return frozenset(names)
-
-
-def _oldest(cluster: str) -> float:
-    """Since when ended jobs are still shown (MinJobAge)."""
-    return time.time() - reading.site_cluster(cluster or None).min_job_age
 
 
 def _words(text: str | None) -> tuple[str, ...]:
