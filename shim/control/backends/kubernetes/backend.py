@@ -196,12 +196,16 @@ class KubernetesBackend:
         contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
         if gang.user is not None and gang.passwd:
             contents.update(passwd(spec, gang.user))
+        stage = ""
         if gang.staged:
-            contents.update(await asyncio.to_thread(trying.kept_files, spool))
+            archive, stage = await asyncio.to_thread(trying.kept_files, spool)
+            contents.update(archive)
         if not ticket.made:
             outputs = trying.outputs(spec.job) if gang.staged else ()
             folder.save(
-                ticket.replace(partition=spec.job.partition, nodes=gang.nodes, pinned=bool(gang.on), outputs=outputs)
+                ticket.replace(
+                    partition=spec.job.partition, nodes=gang.nodes, pinned=bool(gang.on), outputs=outputs, stage=stage
+                )
             )
         self._site.note_job(run, await self._site.objects.make(gang, settings, contents, folder))
 

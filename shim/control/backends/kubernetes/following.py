@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.pushing import Push
 from shim.control.backends.leader_link import LeaderLink, LinkError, take
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ class Follower:
         seen: int,
         tell: Callable[[dict[str, Any]], None],
         outputs: tuple[Output, ...] = (),
+        stage: str = "",
     ) -> None:
+        """``stage``: the archive of a working directory that the leader must be given before the start."""
         self.seen = seen
         self.over = False
         self.connected = False
@@ -64,6 +67,8 @@ class Follower:
         self._orders: dict[int, Order] = {}
         self._link: LeaderLink | None = None
         self._outputs = {output.stream: output for output in outputs}
+        self._stage = stage
+        self._push: Push | None = None
         self._end: dict[str, Any] | None = None
         self._task = asyncio.get_running_loop().create_task(self._work())
 
@@ -114,6 +119,8 @@ class Follower:
         link.on_data = lambda _step, _rank, stream, data: self._data(link, _STREAMS[stream], data)
         try:
             link.send({"do": "watch", "after": self.seen})
+            if self._stage and not self.seen:
+                self._push = Push(link, self._stage)
             for output in self._outputs.values():
                 link.send({"do": "output", "stream": output.stream, "after": output.taken()})
             for order in list(self._orders.values()):
@@ -121,6 +128,7 @@ class Follower:
             await self._listen(link)
         finally:
             self._link, self.connected = None, False
+            self._pushed()
             await link.close()
 
     async def _listen(self, link: LeaderLink) -> None:
@@ -147,10 +155,20 @@ class Follower:
             self._line(message["line"])
         elif do == "done":
             self._orders.pop(message["number"], None)
+        elif do == "credit" and self._push is not None:
+            self._push.credit(int(message["bytes"]))
+        elif do == "staged":
+            self._stage = ""
+            self._pushed()
         elif do == "output-end":
             self._outputs.pop(message["stream"], None)
             if self._end is not None and not self._outputs:
                 self._finish()
+
+    def _pushed(self) -> None:
+        if self._push is not None:
+            self._push.close()
+            self._push = None
 
     def _line(self, line: dict[str, Any]) -> None:
         if self.over or line["n"] <= self.seen or self._end is not None:

@@ -154,7 +154,13 @@ class Life:
     def _follow(self) -> None:
         watched = self._watched
         self._follower = Follower(
-            self.dial, watched.folder.key, self._site.turns, watched.seen, self._journal, watched.folder.outputs()
+            self.dial,
+            watched.folder.key,
+            self._site.turns,
+            watched.seen,
+            self._journal,
+            watched.folder.outputs(),
+            watched.folder.stage(),
         )
         for order in self._orders.values():
             self._follower.order(order)

@@ -132,3 +132,9 @@ def _too_large(folder: str, found: list[tuple[str, os.stat_result]], total: int,
         f"the working directory {folder} has {total / MIB:.1f} MiB, more than stage_limit = {limit} allows to copy into the"
         f' pods; the largest: {names}. Mount it ("mounts" in the configuration), or leave things out (.shimignore)'
     )
+
+
+def pack_nothing(target: str) -> None:
+    """An archive with nothing in it. OSError."""
+    with gzip.GzipFile(target, "wb", 6, None, 0) as packed, tarfile.open(fileobj=packed, mode="w"):
+        return

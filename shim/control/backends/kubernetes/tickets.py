@@ -33,6 +33,7 @@ class Ticket(Value):
     made: bool = False
     verdict: dict[str, Any] | None = None
     torn: bool = False
+    stage: str = ""  # the archive that the leader must be given
     outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
 
 
@@ -74,6 +75,10 @@ class TicketFolder:
         """The files here that are filled from the pods' copies."""
         found = self.ticket.outputs if self.ticket is not None else ()
         return tuple(Output(stream, path, base) for stream, path, base in found)
+
+    def stage(self) -> str:
+        """The archive of the working directory that the leader must be given; "" for none."""
+        return self.ticket.stage if self.ticket is not None else ""
 
     def key(self) -> bytes:
         """The run's secret. OSError if there is none."""

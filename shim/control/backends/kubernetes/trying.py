@@ -15,7 +15,7 @@ from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.site import Site
 from shim.core.model.job import Job
 
-MOST_STAGED = 700 * 1024  # bytes: what the Secret has room for beside the rest
+MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads, beside script and environment
 
 
 async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
@@ -40,23 +40,21 @@ async def dry_run(site: Site, gang: Gang, settings: Settings) -> None:
 
 def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
     """Keeps the working directory for the pods; a note where that is not done."""
-    folder = job.request.work_dir
-    if folder in ("/", os.path.expanduser("~"), "/tmp", "/root", "/home"):
+    folder, target = job.request.work_dir, os.path.join(spool, staging.NAME)
+    if folder in ("/", "/tmp", "/root", "/home", os.path.expanduser("~")):
+        staging.pack_nothing(target)
         return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
-    size = staging.pack(folder, os.path.join(spool, staging.NAME), settings.stage_limit)
-    if size > MOST_STAGED:
-        raise BackendError(
-            f"the working directory {folder} is {size} bytes when packed, more than {MOST_STAGED}: mount it"
-        )
+    staging.pack(folder, target, settings.stage_limit)
     return []
 
 
-def kept_files(spool: str) -> dict[str, bytes]:
-    try:
-        with open(os.path.join(spool, staging.NAME), "rb") as file:
-            return {staging.NAME: file.read()}
-    except FileNotFoundError:
-        return {}
+def kept_files(spool: str) -> tuple[dict[str, bytes], str]:
+    """What of the job's working directory goes into its Secret, else the archive that its leader must be given."""
+    path = os.path.join(spool, staging.NAME)
+    if os.path.getsize(path) > MOST_STAGED:
+        return {}, path
+    with open(path, "rb") as file:
+        return {staging.NAME: file.read()}, ""
 
 
 def outputs(job: Job) -> tuple[tuple[str, str, int], ...]:
