@@ -48,26 +48,33 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def unpack(data: bytes, folder: str) -> None:
-    """Makes the files of the archive. The module zipfile takes longer to load than all of this."""
-    from struct import unpack_from
+def files_of(data: bytes):  # type: ignore[no-untyped-def]  # Iterator would have to be imported
+    """Name and content of each file in a zip archive. The module zipfile takes longer to load than all of this."""
+    from _struct import unpack_from
     from zlib import decompress
 
-    made = set()
     count, _, at = unpack_from("<HLL", data, data.rindex(b"PK\5\6") + 10)
     for _ in range(count):
         method, packed, _, name, extra, comment = unpack_from("<H8xLLHHH", data, at + 10)
         (local,) = unpack_from("<L", data, at + 42)
-        path = folder + "/" + data[at + 46 : at + 46 + name].decode("ascii")
         begin = local + 30 + sum(unpack_from("<HH", data, local + 26))
         content = data[begin : begin + packed]
+        yield data[at + 46 : at + 46 + name].decode("ascii"), decompress(content, -15) if method else content
+        at += 46 + name + extra + comment
+
+
+def unpack(data: bytes, folder: str) -> None:
+    """Makes the files. They are in an archive that is the only file of the archive: all together they pack better."""
+    made = set()
+    ((_, inner),) = files_of(data)
+    for name, content in files_of(inner):
+        path = folder + "/" + name
         parent = path.rpartition("/")[0]
         if parent not in made:
             os.makedirs(parent, 0o755, exist_ok=True)
             made.add(parent)
         with open(path, "wb", 0) as file:
-            file.write(decompress(content, -15) if method else content)
-        at += 46 + name + extra + comment
+            file.write(content)
 
 
 def main() -> None:

@@ -13,6 +13,8 @@ import importlib.util
 import io
 import marshal
 import os
+import subprocess
+import sys
 import zipfile
 import zlib
 
@@ -25,8 +27,7 @@ _PACKAGES = ("shim/core", "shim/job", "shim/commands", "shim/inside")
 # In a pod there is no controller: what commands ask of control is answered by this package, under control's name.
 _RENAMED = ("shim/inside/", "shim/control/")
 _SINGLE = ("shim/__init__.py", "shim/dispatch.py", "shim/main.py", "shim/control/index/query.py")
-_PRECOMPILED = ("shim/core", "shim/job")  # what an agent loads; commands come after the start
-_NOT_PRECOMPILED = ("shim/core/options", "shim/core/render", "shim/job/steps/")
+_PRECOMPILED = ("shim.job.pod.main", "shim.job.pod.relay", "shim.job.steps.client")  # these, and all that they load
 _BEGINNING = (1980, 1, 1, 0, 0, 0)  # the time of every file
 # Tried in this order. "python" last: it may be a Python 2.
 INTERPRETERS = (
@@ -99,18 +100,37 @@ def _boot_text() -> str:
 
 
 def _archive(root: str) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        precompiled = _loaded(root)
         for name in sorted([*_SINGLE, *_sources(root)]):
             with open(os.path.join(root, name), "rb") as file:
                 source = file.read()
             _add(archive, name.replace(*_RENAMED), source)
-            if name.startswith(_PRECOMPILED) and not name.startswith(_NOT_PRECOMPILED):
+            if name in precompiled:
                 _add(archive, _cached(name), _byte_code(name, source))
-    content = buffer.getvalue()
+    outer = io.BytesIO()
+    with zipfile.ZipFile(outer, "w") as archive:
+        # Packed as one: the files have much in common.
+        _add(archive, "code.zip", inner.getvalue(), zipfile.ZIP_DEFLATED)
+    content = outer.getvalue()
     if len(content) > MOST:
         raise OSError(f"the agent's archive has {len(content)} bytes: more than {MOST} do not fit a ConfigMap")
     return content
+
+
+def _loaded(root: str) -> set[str]:
+    """The files of the modules in _PRECOMPILED and of all that they import: asked of an interpreter that has nothing else."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); [__import__(name) for name in sys.argv[2:]]; "
+        "print(*[module.__file__ for name, module in sys.modules.items() if name.partition('.')[0] == 'shim'], sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, root, *_PRECOMPILED], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise OSError(f"the agent's code cannot be loaded: {done.stderr}")
+    return {os.path.relpath(path, root) for path in done.stdout.splitlines()}
 
 
 def _sources(root: str) -> list[str]:
@@ -122,9 +142,9 @@ def _sources(root: str) -> list[str]:
     return found
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+def _add(archive: zipfile.ZipFile, name: str, content: bytes, how: int = zipfile.ZIP_STORED) -> None:
     info = zipfile.ZipInfo(name, _BEGINNING)
-    info.compress_type = zipfile.ZIP_DEFLATED
+    info.compress_type = how
     archive.writestr(info, content, compresslevel=zlib.Z_BEST_COMPRESSION)
 
 
