@@ -17,6 +17,7 @@ SPACE = " \t\n\v\f\r"
 MAGIC = "#SBATCH"
 _MARKS = ('"', "'", "\\", "#", " :", " hetjob", " packjob")  # what makes a directive more than words between blanks
 HET_WORDS = ("hetjob", "packjob")  # in any case; what a line says behind one of them is not read
+_LONGEST = 9  # characters that are looked at for one of them
 
 
 def check(data: bytes) -> None:
@@ -98,19 +99,22 @@ def split(line: str, name: str, number: int) -> List[str]:
     rest = line.lstrip(SPACE)
     if rest.isascii() and rest.isprintable() and not any(mark in f" {rest.lower()}" for mark in _MARKS):
         return rest.split()  # most lines: the rest of this would come to the same
+    end = 0  # of what was read so far
     while True:
-        start = rest.lstrip(SPACE)
-        if not start or start[0] == "#" or (start[0] in "hHpP" and het_word(start)):
+        at = end
+        while at < len(rest) and rest[at] in SPACE:
+            at += 1
+        if at == len(rest) or rest[at] == "#" or (rest[at] in "hHpP" and het_word(rest[at : at + _LONGEST])):
             return words
-        if start[0] == ":":
-            raise ShimError(f"fatal: {name}: line {number}: Unexpected `:` in [{rest}]")
-        word, after, quote = _word(start)
+        if rest[at] == ":":
+            raise ShimError(f"fatal: {name}: line {number}: Unexpected `:` in [{rest[end:]}]")
+        word, after, quote = _word(rest, at)
         if quote:
-            raise ShimError(f"fatal: {name}: line {number}: Unmatched `{quote}` in [{rest}]")
+            raise ShimError(f"fatal: {name}: line {number}: Unmatched `{quote}` in [{rest[end:]}]")
         if not word:
             return words
         words.append(word)
-        rest = after
+        end = after
 
 
 def het_word(text: str) -> str:
@@ -122,12 +126,11 @@ def het_word(text: str) -> str:
     return ""
 
 
-def _word(text: str) -> Tuple[str, str, str]:
-    """The first word of ``text``, what follows it, and the quote that was left open, if any."""
+def _word(text: str, at: int) -> Tuple[str, int, str]:
+    """The word of ``text`` that begins at ``at``, where it ends, and the quote that was left open, if any."""
     letters: List[str] = []
     quote = ""
     escaped = False
-    at = 0
     while at < len(text) and (quote or text[at] not in SPACE):
         letter = text[at]
         if escaped:
@@ -147,7 +150,7 @@ def _word(text: str) -> Tuple[str, str, str]:
         else:
             letters.append(letter)
         at += 1
-    return "".join(letters), text[at:], quote
+    return "".join(letters), at, quote
 
 
 def candidates(name: str, directory: str, path: str) -> Iterator[str]:

@@ -57,13 +57,34 @@ def parse(text: str | None) -> Constraint:
 
 def matches(expression: str, features: frozenset[str]) -> bool:
     """Whether a node with these features satisfies ``a&b|(c&d)``. Operators bind alike, from the left, as in Slurm."""
+    value: bool | None = None  # of what was read so far; None: nothing
+    operator = ""  # one that waits for its right side
+    outer: list[tuple[bool | None, str]] = []  # the same two, for each parenthesis that is open
     tokens = _tokens(expression)
-    if not tokens:
-        return True
-    value, rest = _expression(tokens, features, expression)
-    if rest:
+    for token in tokens:
+        if token in "&|":
+            if value is None or operator:
+                raise FeatureError(expression)
+            operator = token
+            continue
+        if token == ")":
+            if value is None or operator or not outer:
+                raise FeatureError(expression)
+            right = value
+            value, operator = outer.pop()
+        elif value is not None and not operator:
+            raise FeatureError(expression)
+        elif token == "(":
+            outer.append((value, operator))
+            value, operator = None, ""
+            continue
+        else:
+            right = token in features
+        value = right if value is None else (value and right) if operator == "&" else (value or right)
+        operator = ""
+    if outer or operator or (value is None and tokens):
         raise FeatureError(expression)
-    return value
+    return value is not False
 
 
 def _tokens(expression: str) -> list[str]:
@@ -82,23 +103,3 @@ def _tokens(expression: str) -> list[str]:
 
 def _names(expression: str) -> list[str]:
     return [token for token in _tokens(expression) if token not in "&|()"]
-
-
-def _expression(tokens: list[str], features: frozenset[str], text: str) -> tuple[bool, list[str]]:
-    value, tokens = _term(tokens, features, text)
-    while tokens and tokens[0] in "&|":
-        operator = tokens[0]
-        right, tokens = _term(tokens[1:], features, text)
-        value = (value and right) if operator == "&" else (value or right)
-    return value, tokens
-
-
-def _term(tokens: list[str], features: frozenset[str], text: str) -> tuple[bool, list[str]]:
-    if not tokens or tokens[0] in "&|)":
-        raise FeatureError(text)
-    if tokens[0] == "(":
-        value, rest = _expression(tokens[1:], features, text)
-        if not rest or rest[0] != ")":
-            raise FeatureError(text)
-        return value, rest[1:]
-    return tokens[0] in features, tokens[1:]

@@ -109,10 +109,10 @@ def _shorts(word: str, argv: Sequence[str], at: int, options: Table, found: List
         option = options.by_letter.get(letter)
         if option is None:
             raise _Refused(f"invalid option -- '{letter}'")
-        rest = word[index + 1 :]
         if option.arity == FLAG:
             found.append((option, None))
             continue
+        rest = word[index + 1 :]
         if rest:
             found.append((option, rest))
         elif option.arity == REQUIRED:
