@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.commands import reading
-from shim.commands.job_ids import narrowed, parse_job_id, split_ids
+from shim.commands.job_ids import exactly, narrowed, parse_job_id, split_ids
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
@@ -77,10 +77,16 @@ class Ask:
         )
 
     def narrow(self, job: Job) -> Job | None:
-        """What -j means of the record. A task that still waits is no record of its own, as in the database."""
+        """What -j means of the record. A task that still waits is no record of its own, as in the database.
+
+        A heterogeneous job's id means all its components, with --whole-hetjob=no the first alone.
+        """
         if not self.ids:
             return job
-        found = narrowed(job, self.ids)
+        wanted = [one for one in self.ids if one.het in (None, job.het_offset)]
+        if self.values.get("whole-hetjob", "").lower() == "no" and not exactly(job, wanted):
+            wanted = [one for one in wanted if one.het is not None]
+        found = narrowed(job, wanted)
         return None if found is not None and found.array_task_id != job.array_task_id else found
 
     def fits(self, job: Job) -> bool:

@@ -45,11 +45,12 @@ def settle(command: str, argv: Sequence[str], environ: Mapping[str, str], contex
     components: List[Component] = []
     before: Optional[Settings] = None
     named: List[int] = []
-    for place, (found, words) in enumerate(_parts(command, argv, context)):
+    parts = _parts(command, argv, context)
+    for place, (found, words) in enumerate(parts):
         named = _named(found) or named  # a component without --het-group is for those of the one before it
         for group in named or [place]:
             settings = Settings(command, context) if before is None else next_component(before)
-            notes = _fill(settings, before, environ, found, group)
+            notes = _fill(settings, before, environ, found, group, len(parts) > 1)
             components.append(Component(settings, words, group, bool(named), notes))
             before = settings
     for earlier, later in zip(components[-2::-1], components[:0:-1]):
@@ -75,14 +76,18 @@ def _named(found: Found) -> List[int]:
 
 
 def _fill(
-    settings: Settings, before: Optional[Settings], environ: Mapping[str, str], found: Found, group: int
+    settings: Settings, before: Optional[Settings], environ: Mapping[str, str], found: Found, group: int, several: bool
 ) -> List[str]:
-    """Reads the variables and the command line into ``settings``; the warnings about them."""
+    """Reads the variables and the command line into ``settings``; the warnings about them. ``several``: it is one part of many."""
     put_environment(settings, environ)
     if "SLURM_HET_SIZE" in environ:
         put_environment(settings, _of_group(environ, group))
     settings.put_all(found, COMMAND_LINE)
     keep_verbosity(settings, before)
+    if several and "SLURM_HET_SIZE" not in environ and not settings.given("nodes"):
+        # In a plain job the variable tells of all its nodes, which the parts share out: a part that does not say has one.
+        if settings.given("ntasks") or "ntasks" not in settings:
+            settings.drop("nodes")
     put_hostfile(settings, environ)
     notes = verify(settings)
     if "propagate" in settings:

@@ -77,8 +77,10 @@ class Row:
 
     @property
     def label(self) -> str:
-        """``12``, ``12_3``, ``12_[4-9]``, ``12.0``, ``12_3.batch``."""
-        return facts.label(self.job) if self.step is None else step_label(self.job, self.step)
+        """``12``, ``12_3``, ``12_[4-9]``, ``12.0``, ``12_3.batch``, ``12+1.0``."""
+        if self.step is None:
+            return facts.label(self.job)
+        return f"{self.job.array_label}.{self.step.step_id}" if self.job.het_job_id else step_label(self.job, self.step)
 
     @property
     def raw_label(self) -> str:
@@ -177,8 +179,11 @@ def rows(jobs: Iterable[Job], steps: Iterable[tuple[Job, Step]], view_of: dict[s
 
 
 def batch_step(job: Job) -> Step | None:
-    """The batch script as the step that accounting makes of it; None for a job without one, and one that never ran."""
-    if job.request.kind != "batch" or not job.shares:
+    """The batch script as the step that accounting makes of it; None for a job without one, and one that never ran.
+
+    Of a heterogeneous job the first component has it.
+    """
+    if job.request.kind != "batch" or not job.shares or job.het_offset:
         return None
     code, number = job.exit_status >> 8 & 0xFF, job.exit_status & 0x7F
     state = states.RUNNING

@@ -158,6 +158,8 @@ def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) 
         if wish.request.ntasks:
             wanted = min(wanted, wish.request.ntasks)
         left = _left(wish.request, job, taken)
+        if wish.request.node_list:
+            wanted = max(wanted, len(left))
         if len(left) < wanted:
             raise ShimError(
                 f"error: Allocation failure of {wanted} nodes: job size of {len(job.shares)}, already allocated"
