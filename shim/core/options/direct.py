@@ -84,10 +84,10 @@ def _fill(
         put_environment(settings, _of_group(environ, group))
     settings.put_all(found, COMMAND_LINE)
     keep_verbosity(settings, before)
-    if several and "SLURM_HET_SIZE" not in environ and not settings.given("nodes"):
-        # In a plain job the variable tells of all its nodes, which the parts share out: a part that does not say has one.
-        if settings.given("ntasks") or "ntasks" not in settings:
-            settings.drop("nodes")
+    # In a plain job the variable tells of all its nodes, which the parts share out: a part that does not say has one.
+    shares = several and "SLURM_HET_SIZE" not in environ and not settings.given("nodes")
+    if shares and (settings.given("ntasks") or "ntasks" not in settings):
+        settings.drop("nodes")
     put_hostfile(settings, environ)
     notes = verify(settings)
     if "propagate" in settings:
