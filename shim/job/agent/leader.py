@@ -285,7 +285,9 @@ class Leader:
     def _node_message(self, index: int, message: Message) -> None:
         self._beats.heard(index)
         do = message["do"]
-        if do == "stopped":
+        if do == "leaving":
+            self.end(ended_by(NODE_FAIL))
+        elif do == "stopped":
             self._node_stopped(index)
         elif self.stage is not None and self.stage.node_message(index, message):
             return

@@ -187,6 +187,8 @@ class Agent:
         if self._node is None or self._node.clear:
             self._loop.stop()
         else:
+            # Before its tasks end: else a script that waits for them would go on, and the job would seem to have done its work.
+            self._node.leave()
             self._node.stop(0)
 
     def _end(self, code: int) -> None:

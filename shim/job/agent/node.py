@@ -174,6 +174,10 @@ class Node:
 
     # The end
 
+    def leave(self) -> None:
+        """This node is being taken away: the leader is to know before its tasks end."""
+        self._link.send({"do": "leaving"})
+
     def stop(self, grace: float) -> None:
         """End everything of the job here: TERM and CONT, KILL after ``grace`` seconds; at once when that is 0. Then ``stopped`` goes to
         the leader. Asked again, the shorter grace counts.

@@ -150,6 +150,7 @@ class PodAgent(PodPart, Agent):
         if self._node is None or self._node.clear or not self._node.started:
             self._loop.stop()
         else:
+            self._node.leave()
             self._node.stop(self._spec.cluster.kill_wait)
 
 

@@ -131,3 +131,13 @@ def test_an_image_whose_python_is_too_old_says_so(pods: Maker) -> None:
     job.start(0, str(old), "/nowhere/python3", sys.executable)
     assert job.ended() == 127
     assert "needs python3, version 3.9 or later" in job.termination()
+
+
+def test_a_pod_that_is_deleted_ends_the_run_as_a_lost_node(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\nsrun sleep 1000; echo over\n")
+    job.start_all()
+    job.line("step")
+    job.processes[1].send_signal(signal.SIGTERM)
+    assert job.ended(1) == 143
+    assert job.line("ended")["state"] == "NODE_FAIL"
+    assert "over" not in job.out.read_text()
