@@ -55,11 +55,20 @@ def chosen_clusters(text: str | None) -> list[str]:
     from shim.control import site
 
     known = site.backends()
-    wanted = list(known) if text == "all" else list(dict.fromkeys(name for name in text.split(",") if name))
-    for name in wanted:
-        if name not in known:
-            raise site.unknown(name, site_cluster())
-    return wanted
+    wanted = list(known) if text == "all" else [name for name in text.split(",") if name]
+    return list(dict.fromkeys(_name_here(name) for name in wanted))
+
+
+def _name_here(name: str) -> str:
+    """The name of that cluster here: a real Slurm is also known by the one that it has itself."""
+    from shim.control import site
+
+    if name in site.backends():
+        return name
+    for place in site.places():
+        if place.real and place.real_name == name:
+            return place.name
+    raise site.unknown(name, site_cluster())
 
 
 def one_cluster(text: str | None) -> str | None:

@@ -31,9 +31,8 @@ def main(argv: list[str]) -> int:
     if reading.answered(_PROGRAM, values):
         return 0
     reading.refuse(values, "json", "yaml")
-    if "reservation" in values and not elsewhere.real():
-        reading.put(["No reservations in the system"])
-        return 0
+    if "reservation" in values:
+        return _reservations(values, argv)
     given = read(_PROGRAM, argv, {})[0]
     if "Format" in values and "format" in values and "format" not in given:
         del values["format"]
@@ -52,6 +51,15 @@ def main(argv: list[str]) -> int:
         sys.stdout.write("\n")
         sys.stdout.flush()
         time.sleep(seconds)
+
+
+def _reservations(values: dict[str, str], argv: list[str]) -> int:
+    """``sinfo -T``: only real Slurms have any."""
+    real = elsewhere.real(reading.chosen_clusters(values.get("clusters")))
+    if not real:
+        reading.put(["No reservations in the system"])
+        return 0
+    return elsewhere.told(elsewhere.Asked(_PROGRAM, argv, real, header="noheader" not in values), None, found=False)
 
 
 def _show(values: dict[str, str], argv: list[str]) -> int:

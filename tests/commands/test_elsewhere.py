@@ -91,6 +91,7 @@ def test_each_cluster_under_its_title(two: Two) -> None:
     out, _ = two.said("squeue", "-M", "hpc,local", "-o", "%i")
     assert out == ["CLUSTER: hpc", "HEADER OF hpc", "7 job of hpc", "", "CLUSTER: local", "JOBID"]
     assert two.called() == ["hpc squeue --format=%i"]
+    assert two.said("squeue", "-hM", "there", "-o", "%i")[0] == ["7 job of hpc"], "what it calls itself"
     assert two.said("squeue", SLURM_CLUSTERS="far")[0] == ["CLUSTER: far", "HEADER OF far", "8 job of far"]
     long, _ = two.said("squeue", "-l", "-M", "hpc")
     assert (long[1:], len(long)) == (["CLUSTER: hpc", "HEADER OF hpc", "7 job of hpc"], 4)
@@ -127,6 +128,8 @@ def test_sinfo_and_sacct_ask_all(two: Two) -> None:
         ["PARTITION", "debug*", "hpc sinfo --format=%P --noheader", "far sinfo --format=%P --noheader"],
         [],
     )
+    assert two.said("sinfo", "-T")[0] == ["hpc sinfo --reservation", "far sinfo --reservation --noheader"]
+    assert two.said("sinfo", "-T", "-M", "local")[0] == ["No reservations in the system"]
     two.called()
     out, _ = two.said("sacct", "-X", "-P", "-o", "jobid")
     assert out == [

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from shim.control import paths
+from shim.control.backends.base import BackendError
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster, Node, Partition
+from shim.core.model.job import Job
 from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, Clock, FakeBackend, submission
 
 OTHER = Cluster(
@@ -183,3 +186,53 @@ async def test_what_cannot_be_moved_is_said(box: Bench, other: FakeBackend) -> N
     notes = (await box.ask("move", job_id=gpu, cluster="local"))["notes"]
     assert notes == ["--partition=gpu: not on local; its debug partition is used"]
     assert box.job(gpu).partition == "debug"
+
+
+class Shared(FakeBackend):
+    """A backend whose ids are given out elsewhere, and that keeps what a job needs as it is now."""
+
+    def __init__(self) -> None:
+        super().__init__(OTHER.replace(first_job_id=9000, id_ranges=(9000, 1 << 62)))
+        self.next = 9000
+        self.refusal = ""
+
+    async def reserve(self, first: int) -> range:
+        self.next = max(self.next, first) + 10
+        return range(self.next - 10, self.next)
+
+    async def try_out(self, job: Job, spool: str) -> list[str]:
+        if self.refusal:
+            raise BackendError(self.refusal)
+        Path(spool, "staged").write_text(job.array_label)
+        return ["staged"]
+
+
+def test_a_job_gets_an_id_of_the_cluster_whose_ids_are_shared(state_dir: Path) -> None:
+    async def inside() -> None:
+        shared = Shared()
+        box = await Bench(FakeBackend(), Clock(), shared).open()
+        try:
+            array = await box.submit(array="0-1", hold=True)
+            shared.refusal = "no such image"
+            with pytest.raises(ShimError, match="other: no such image"):
+                await box.ask("move", job_id=array, cluster="other")
+            assert box.job(array).cluster == "local"
+            shared.refusal = ""
+            reply = await box.ask("move", job_id=array, cluster="other")
+            there = reply["job_id"]
+            assert (there >= 9000, reply["notes"]) == (True, ["staged"])
+            job = box.job(there)
+            assert (job.array_job_id, job.array_label, job.cluster) == (there, f"{there}_[0-1]", "other")
+            assert Path(paths.job_spool(job.key), "staged").read_text() == f"{array}_[0-1]"
+            assert await box.results("release_job", {"job_id": array}) == ["Invalid job id specified"]
+            await box.results("release_job", {"job_id": there})
+            assert {run.job_id for run in shared.starts} == {there, there + 1}
+
+            first = await box.submit(hold=True)
+            chained = await box.submit(dependency=f"afterok:{first}")
+            with pytest.raises(ShimError, match=f"job {chained} depends on job {first}"):
+                await box.ask("move", job_id=first, cluster="other")
+        finally:
+            await box.close()
+
+    asyncio.run(inside())
