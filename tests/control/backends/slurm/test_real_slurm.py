@@ -56,7 +56,10 @@ def told(line: str, path: str, stdin: bytes = b"") -> tuple[int, str, str]:
     done = subprocess.run(
         ["/bin/bash", "-c", line], env={**os.environ, "PATH": path}, input=stdin, capture_output=True, timeout=120
     )
-    return done.returncode, plain(done.stdout), plain(done.stderr)
+    err = plain(done.stderr)
+    if "srun" in line:  # its own lines and those of its tasks and their daemons come in any order
+        err = "".join(sorted(err.splitlines(keepends=True)))
+    return done.returncode, plain(done.stdout), err
 
 
 def plain(data: bytes) -> str:
