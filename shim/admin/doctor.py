@@ -13,6 +13,7 @@ from shim.admin import doctor_slurm
 from shim.control import paths, site
 from shim.core import hostlist
 from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"
 
@@ -41,6 +42,9 @@ def _findings() -> Iterator[tuple[str, str]]:
         yield from doctor_slurm.unused()
     ours = [cluster for cluster in clusters if cluster.backend != "slurm"]
     for cluster in ours:
+        if cluster.backend == "kubernetes":
+            yield from _kubernetes(cluster)
+            continue
         names = hostlist.fold([node.name for node in cluster.nodes])
         yield GOOD, f"cluster {cluster.name} ({cluster.backend}): {len(cluster.nodes)} nodes {names}"
     yield _index()
@@ -49,6 +53,12 @@ def _findings() -> Iterator[tuple[str, str]]:
             yield _names(cluster.settings.get("isolation"))
     yield _controller()
     yield from _commands()
+
+
+def _kubernetes(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    from shim.admin import doctor_kubernetes
+
+    yield from doctor_kubernetes.findings(cluster)
 
 
 def _state_folder() -> tuple[str, str]:

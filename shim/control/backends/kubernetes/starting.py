@@ -11,10 +11,12 @@ from collections.abc import Callable
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.closing import BOOT_FAIL, RETRY, Closing
 from shim.control.backends.kubernetes.observed import PodView
+from shim.control.backends.kubernetes.warnings import FIRST, Warnings
 from shim.control.backends.kubernetes.watched import Watched
 from shim.core.model import states
 
 GIVE_UP = 0  # the number of our own order to the leader: the index's begin at 1
+QUOTA = "AssocGrpResourceLimit"  # Slurm's reason for a group's limit
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
 _AUTOSCALE_WAIT = 1200.0  # seconds for a node to be added
 
@@ -26,6 +28,7 @@ class Starting:
         self._watched = watched
         self._closing = closing
         self._order = order
+        self._warnings = Warnings(watched.site)
 
     async def look(self, views: list[PodView]) -> float:
         """Seconds until time alone may change something."""
@@ -43,10 +46,15 @@ class Starting:
         texts = [view.unschedulable for view in views if view.unschedulable]
         # One pod of a gang tells the real reason, the others that they wait for it.
         text = next((one for one in texts if one.startswith("0/")), texts[0] if texts else "")
-        watched.tell_reason("Resources", text)
-        waits, patience = watched.elapsed("unplaced", True), self._patience(bool(text))
+        waits = watched.elapsed("unplaced", True)
+        if not texts:
+            # Pods that are not there have no status: the Job's events tell why.
+            job = watched.site.job(watched.run)
+            text = await self._warnings.about(job["metadata"].get("uid", "") if job else "", waits)
+        watched.tell_reason(QUOTA if "exceeded quota" in text else "Resources", text)
+        patience = self._patience(bool(texts))
         if waits < patience:
-            return patience - waits
+            return min(patience - waits, patience if texts else FIRST)
         await self._undo(views, text or "its pods were not created")
         return RETRY
 
@@ -78,12 +86,18 @@ class Starting:
     async def _look_placed(self, views: list[PodView]) -> float:
         watched = self._watched
         stuck = next((view for view in views if view.obstacle), None)
-        watched.tell_reason(stuck.obstacle if stuck else "None", stuck.detail if stuck else "")
+        late = next((view for view in views if not view.running), None)
         limit = watched.settings.boot_limit
-        stands = watched.elapsed("starting", not all(view.running for view in views))
+        stands = watched.elapsed("starting", late is not None)
+        reason, text = (stuck.obstacle, stuck.detail) if stuck else ("None", "")
+        if late is not None and stuck is None:
+            # A volume that is not there is told by events alone.
+            text = await self._warnings.about(late.uid, stands)
+            reason = "FailedMount" if text else reason
+        watched.tell_reason(reason, text)
         if stands < limit:
-            return limit - stands
-        await self._give_up(views, f"{stuck.obstacle}: {stuck.detail}" if stuck else "the pods did not start in time")
+            return min(limit - stands, limit if stuck or late is None else FIRST)
+        await self._give_up(views, f"{reason}: {text}" if text else "the pods did not start in time")
         return RETRY
 
     async def _not_complete(self, views: list[PodView], died: PodView) -> None:

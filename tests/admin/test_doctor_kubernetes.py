@@ -1,0 +1,196 @@
+"""The doctor's look at a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shim.admin import doctor, doctor_kubernetes, permissions
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.bundle import bundle
+from shim.control.backends.kubernetes.gangs import code_name
+from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
+
+NODE = {
+    "metadata": {"name": "gpu-1", "labels": {}},
+    "status": {
+        "allocatable": {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "4"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
+class Cluster:
+    """What the fake API server has and allows."""
+
+    def __init__(self, server: FakeServer, path: Path) -> None:
+        self.kubeconfig = server.kubeconfig(path / "kubeconfig")
+        self.config = path / "config.toml"
+        self.forbidden: set[str] = (
+            set()
+        )  # "create jobs", "get pods/exec", "list nodes" (in all namespaces: "list all pods")
+        self.there = {"/api/v1/namespaces/mine", "/apis/scheduling.k8s.io/v1alpha2"}
+        self.refused = ""  # what admission says of pods
+        self.silent = threading.Event()
+        self.silent.set()
+        server.answer = self.answer
+
+    def answer(self, request: Request) -> None:
+        assert self.silent.wait(30)
+        if request.where == "/version":
+            request.json({"gitVersion": "v1.33.1"})
+        elif request.where.endswith("/selfsubjectaccessreviews"):
+            assert request.body is not None
+            request.json({"status": {"allowed": self.may(request.body["spec"]["resourceAttributes"])}})
+        elif request.where == "/api/v1/nodes":
+            request.json({"items": [NODE]})
+        elif request.command == "POST":
+            assert request.query == {"dryRun": "All"}
+            request.fail(403, "Forbidden", self.refused) if self.refused else request.json({})
+        elif request.where in self.there:
+            request.json({})
+        else:
+            request.fail(404, "NotFound")
+
+    def may(self, asked: dict[str, str]) -> bool:
+        what = asked["resource"] + (f"/{asked['subresource']}" if asked["subresource"] else "")
+        everywhere = "all " if not asked["namespace"] and what == "pods" else ""
+        return f"{asked['verb']} {everywhere}{what}" not in self.forbidden
+
+    def configure(self, **words: object) -> None:
+        lines = [f"{name} = {json.dumps(value)}" for name, value in words.items()]
+        head = ["[clusters.k8s]", 'backend = "kubernetes"', f'kubeconfig = "{self.kubeconfig}"']
+        self.config.write_text("\n".join([*head, *lines]) + "\n")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    server = FakeServer()
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    made = Cluster(server, tmp_path)
+    made.configure(image="img:1")
+    monkeypatch.setenv("SHIM_CONFIG", str(made.config))
+    yield made
+    server.stop()
+
+
+def found() -> tuple[bool, list[str]]:
+    out = io.StringIO()
+    return doctor.report(out), out.getvalue().splitlines()
+
+
+def test_a_cluster_with_all_that_is_needed(cluster: Cluster) -> None:
+    fine, lines = found()
+    assert fine
+    assert "  ok  1 nodes gpu-1 with 4 GPUs" in lines
+    tried = len(permissions.NEEDED)
+    assert f"  ok  namespace mine allows all that jobs need ({tried} permissions tried)" in lines
+    assert "  ok  jobs of several nodes start together by the cluster's own PodGroup" in lines
+    assert "  ok  a pod of partition debug would be accepted (dry run)" in lines
+    assert any(line.startswith("note  no mounts") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "line"),
+    [
+        ("create jobs", "FAIL  may not create jobs: no job can run"),
+        ("delete jobs", "FAIL  may not delete jobs: no job can be cancelled, and all leave their objects"),
+        ("get pods/log", "note  may not get pods/log: the output of a job that ended while nobody followed it"),
+        ("create services", "FAIL  may not create services: pods have no host names; an administrator may make the Service slurm"),
+        ("list all pods", "note  may not list pods of all namespaces: what others use is not seen, jobs try and are taken back"),
+    ],
+)  # fmt: skip
+def test_a_permission_that_is_missing(cluster: Cluster, forbidden: str, line: str) -> None:
+    cluster.forbidden = {forbidden}
+    fine, lines = found()
+    assert line in lines
+    assert fine == line.startswith("note")
+
+
+def test_what_an_administrator_has_made_need_not_be_allowed(cluster: Cluster) -> None:
+    cluster.forbidden = {"create services", "create configmaps"}
+    base = "/api/v1/namespaces/mine"
+    code = code_name(bundle().digest)
+    cluster.there |= {f"{base}/services/{names.SERVICE}", f"{base}/configmaps/{code}"}
+    lines = found()[1]
+    assert not any("create services" in line for line in lines)
+    assert any("may not create configmaps" in line for line in lines)  # the numbers of jobs have no ConfigMap yet
+    cluster.there.add(f"{base}/configmaps/{names.IDS}")
+    fine, lines = found()
+    assert fine
+    assert not any("may not create" in line for line in lines)
+
+
+def test_nodes_that_may_not_be_listed(cluster: Cluster) -> None:
+    cluster.forbidden = {"list nodes"}
+    fine, lines = found()
+    assert not fine
+    assert any(line.startswith("FAIL  may not list nodes: describe them") for line in lines)
+    cluster.configure(image="img:1", nodes=2, cpus=4, memory="1G", node_names="n[1-2]")
+    fine, lines = found()
+    assert fine
+    assert any(line.startswith("  ok  2 nodes as configured: n[1-2]") for line in lines)
+
+
+def test_no_such_namespace(cluster: Cluster) -> None:
+    cluster.configure(namespace="other")
+    fine, lines = found()
+    assert not fine
+    assert 'FAIL  there is no namespace "other"' in lines
+
+
+def test_pods_that_admission_refuses(cluster: Cluster) -> None:
+    cluster.refused = 'pods "slurm-0-probe" is forbidden: violates PodSecurity "restricted:latest"'
+    fine, lines = found()
+    assert not fine
+    assert f"FAIL  a pod of partition debug would be refused: {cluster.refused}" in lines
+
+
+def test_a_quota_that_is_used_up_is_no_failure(cluster: Cluster) -> None:
+    cluster.refused = (
+        'pods "slurm-0-probe" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+    )
+    fine, lines = found()
+    assert fine
+    assert f"note  a quota is used up at present: {cluster.refused}" in lines
+    assert not any("would be accepted" in line for line in lines)
+
+
+def test_claims_and_images_that_are_not_there(cluster: Cluster) -> None:
+    cluster.configure()
+    cluster.config.write_text(cluster.config.read_text() + 'mounts = [{ path = "/home", pvc = "home" }]\n')
+    fine, lines = found()
+    assert not fine
+    assert any("has no image" in line for line in lines)
+    assert "FAIL  /home: there is no PersistentVolumeClaim home: no pod would start" in lines
+
+
+def test_a_cluster_without_pod_groups_or_asked_not_to_use_them(cluster: Cluster) -> None:
+    cluster.configure(image="img:1", gang="suspend")
+    assert "  ok  jobs of several nodes start together by suspension (as configured)" in found()[1]
+    cluster.there.remove("/apis/scheduling.k8s.io/v1alpha2")
+    assert "  ok  jobs of several nodes start together by suspension (the cluster has no PodGroup)" in found()[1]
+
+
+def test_what_cannot_be_asked(cluster: Cluster) -> None:
+    cluster.configure(context="nowhere")
+    fine, lines = found()
+    assert not fine
+    assert any('has no context "nowhere"' in line for line in lines)
+    cluster.config.write_text(cluster.config.read_text().replace('context = "nowhere"', 'mounts = [{ path = "home" }]'))
+    assert any("needs an absolute" in line for line in found()[1])
+
+
+def test_a_server_that_never_answers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_kubernetes, "_PATIENCE", 0.5)
+    cluster.silent.clear()
+    fine, lines = found()
+    cluster.silent.set()
+    assert not fine
+    assert any("does not answer" in line for line in lines)
