@@ -62,6 +62,7 @@ class KubernetesBackend:
             settings={**self._configured.settings, "namespace": f'"{namespace}"'}
         )
         self._site = Site(access, namespace, self._configured.name, names.owner())
+        self._dry_runs = trying.DryRuns(self._site)
         self._bundle = await asyncio.to_thread(bundle)
         self._watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
@@ -267,5 +268,5 @@ class KubernetesBackend:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
         notes = await trying.keep_files(job, spool, settings)
-        await trying.dry_run(self._site, probe(job, settings, self._site.owner, self._bundle), settings)
+        await self._dry_runs.ask(probe(job, settings, self._site.owner, self._bundle), settings)
         return notes

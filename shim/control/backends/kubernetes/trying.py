@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 
 from shim.control.backends.base import BackendError
@@ -15,6 +16,7 @@ from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.site import Site
 from shim.core.model.job import Job
 
+KNOWN = 60.0  # seconds
 MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads, beside script and environment
 
 
@@ -25,8 +27,24 @@ async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
     return await asyncio.to_thread(_packed, job, spool, settings) if staged(job, settings) else []
 
 
-async def dry_run(site: Site, gang: Gang, settings: Settings) -> None:
-    """Raises BackendError with what admission says of such a Job and such a pod. A quota that is used up now is no refusal."""
+class DryRuns:
+    """Asks what admission says of a job like the one that is submitted. What it has let pass is not asked again for a while."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._passed: dict[str, float] = {}
+
+    async def ask(self, gang: Gang, settings: Settings) -> None:
+        """Raises BackendError with what admission says. A quota that is used up now is no refusal."""
+        shape = json.dumps(manifests.job(gang, settings), sort_keys=True)
+        now = asyncio.get_running_loop().time()
+        if self._passed.get(shape, 0.0) < now:
+            await _dry_run(self._site, gang, settings)
+            self._passed = {one: until for one, until in self._passed.items() if until > now}
+            self._passed[shape] = now + KNOWN
+
+
+async def _dry_run(site: Site, gang: Gang, settings: Settings) -> None:
     query = {"dryRun": "All"}
     try:
         await asyncio.gather(
