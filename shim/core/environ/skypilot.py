@@ -57,8 +57,11 @@ def skypilot_environment(job: Job, cluster: Cluster, node_index: int = 0) -> dic
 def _addresses(job: Job, cluster: Cluster) -> list[str]:
     found = []
     for share in job.shares:
+        if share.host and share.host != share.name:
+            found.append(share.host)  # in a pod: the node's own address is somebody else's
+            continue
         node = cluster.node(share.name)
-        found.append((node.address if node is not None else "") or share.host or share.name)
+        found.append((node.address if node is not None else "") or share.name)
     return found
 
 

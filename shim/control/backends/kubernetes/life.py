@@ -146,6 +146,10 @@ class Life:
         if self._site.synced and not self._site.has_job(self.run):
             await self._job_gone(views)
             return RETRY
+        if watched.started and self._site.suspended(self.run):
+            # Resumed it would be made anew, by whoever suspended it: a queueing system, or a person.
+            await self._closing.lost("its Job was suspended")
+            return RETRY
         if watched.started:
             return await self._look_running(leader)
         watched.tell_place(views)

@@ -81,6 +81,10 @@ class Site:
         """The run's Job."""
         return self._jobs.get(run)
 
+    def suspended(self, run: Run) -> bool:
+        """Whether the run's Job is suspended."""
+        return bool((self._jobs.get(run) or {}).get("spec", {}).get("suspend"))
+
     def note_job(self, run: Run, job: Object) -> None:
         """A Job that was just made: the watch will tell of it."""
         self._jobs.setdefault(run, job)

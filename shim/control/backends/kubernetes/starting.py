@@ -18,6 +18,7 @@ from shim.core.model import states
 GIVE_UP = 0  # the number of our own order to the leader: the index's begin at 1
 QUOTA = "AssocGrpResourceLimit"  # Slurm's reason for a group's limit
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
+_QUEUED = 60.0  # seconds between looks at a job that a queueing system holds: its changes are told
 _AUTOSCALE_WAIT = 1200.0  # seconds for a node to be added
 
 
@@ -46,6 +47,10 @@ class Starting:
         texts = [view.unschedulable for view in views if view.unschedulable]
         # One pod of a gang tells the real reason, the others that they wait for it.
         text = next((one for one in texts if one.startswith("0/")), texts[0] if texts else "")
+        if watched.settings.queue and watched.site.suspended(watched.run):
+            watched.tell_reason("Resources", f"waits in queue {watched.settings.queue}")
+            watched.elapsed("unplaced", False)
+            return _QUEUED
         waits = watched.elapsed("unplaced", True)
         if not texts:
             # Pods that are not there have no status: the Job's events tell why.
