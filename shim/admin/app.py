@@ -63,7 +63,10 @@ def check(
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options and a script.")]) -> None:
-    """Says what becomes of each directive and option of a script here: honoured, approximated, inert or refused."""
+    """Says what becomes of each directive and option of a script here: honoured, approximated, inert or refused.
+
+    With "-o yaml" first it prints the Kubernetes objects that the job would be.
+    """
     from shim.admin import explain as explanation
 
     if not explanation.report(script, sys.stdout):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Verdict, judge
+from shim.admin.judge import Verdict, judge, seen
+from shim.commands import shapes
 from shim.control import site
 
 _INDENT = "    "
@@ -13,7 +14,7 @@ _INDENT = "    "
 
 def report(scripts: Sequence[str], out: TextIO, cluster: str | None = None) -> bool:
     """Writes the verdict on each script for the cluster of that name (or the default one); False if one would be refused."""
-    asked = site.cluster(cluster)
+    asked = seen(shapes.current(site.cluster(cluster), "shim"))
     refused = waiting = 0
     for name in scripts:
         verdict = judge([name], asked)

@@ -1,4 +1,4 @@
-"""`shim explain [sbatch's options] SCRIPT`: what becomes of each line of a script here, and whether the cluster would take it."""
+"""`shim explain [-o yaml] [sbatch's options] SCRIPT`: what becomes of each line of a script here, and whether the cluster would take it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Found, Options, judge, open_text, read_script
+from shim.admin.judge import Found, Options, judge, open_text, read_script, seen
+from shim.commands import shapes
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
@@ -21,11 +22,19 @@ from shim.core.options.support import fate
 def report(argv: Sequence[str], out: TextIO) -> bool:
     """Writes the explanation of ``argv`` (sbatch's options, the script, its arguments); False if it would be refused."""
     grammar = site.grammar()
-    found, words = command_line(argv, values.Context(time.time(), os.getuid(), open_text, grammar))
+    as_yaml = tuple(argv[:2]) == ("-o", "yaml")  # sbatch's own -o may follow
+    found, words = command_line(
+        argv[2:] if as_yaml else argv, values.Context(time.time(), os.getuid(), open_text, grammar)
+    )
     if not words:
         raise ShimError("error: no script given")
     text = read_script(words[0])
     cluster = site.cluster()
+    if as_yaml:
+        from shim.admin import explain_yaml
+
+        explain_yaml.report(words, found, cluster, out)
+        return True
     out.write(f"{words[0]} on cluster {cluster.name} ({cluster.backend}):\n")
     for place, words_, options in _sources(text, words[0], found, grammar):
         out.write(f"\n{place}: {words_}\n")
@@ -33,7 +42,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
             what, reason = fate(option, cluster.backend)
             shown = f"--{option.long}" + (f"={value}" if value is not None else "")
             out.write(f"    {what:<12} {shown}" + (f": {reason}" if reason else "") + "\n")
-    verdict = judge(words, cluster, found)
+    verdict = judge(words, seen(shapes.current(cluster, "shim")), found)
     if verdict.accepted:
         out.write("\nIt would be accepted")
         out.write(f", and wait for ever: {verdict.reason}.\n" if verdict.reason is not None else ".\n")

@@ -30,6 +30,7 @@ class Verdict:
     ``refused``: the lines that sbatch would print, empty if Slurm would accept it, with its exit ``code``. ``unsupported``: those
     with which only this project refuses it. ``reason``: why an accepted job would wait for ever, None if it can start.
     ``approximated``: a line for each option that does less here. ``warnings``: what sbatch says of a job that it accepts.
+    ``requests``: what it would ask for, one for each component.
     """
 
     def __init__(self) -> None:
@@ -39,11 +40,19 @@ class Verdict:
         self.reason: str | None = None
         self.approximated: list[str] = []
         self.warnings: list[str] = []
+        self.requests: list[JobRequest] = []
 
     @property
     def accepted(self) -> bool:
         """Whether the job would be submitted here."""
         return not self.refused and not self.unsupported
+
+
+def seen(cluster: Cluster) -> Cluster:
+    """The cluster, whose nodes must be known to judge anything. Raises ShimError for one that has not told them."""
+    if cluster.backend == "kubernetes" and not cluster.nodes:
+        raise ShimError(f"error: cluster {cluster.name} has not told its nodes; shim doctor says why")
+    return cluster
 
 
 def read_script(name: str) -> str:
@@ -84,7 +93,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdi
             verdict.approximated += approximations(settings, cluster.backend)
             verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
         verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
-        requests = [_request(settings, words) for settings in components]
+        requests = verdict.requests = [_request(settings, words) for settings in components]
         check.het_refusals(requests)
         for request in requests:
             check.refusals(request, cluster, os.getuid(), int(now))

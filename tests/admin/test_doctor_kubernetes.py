@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,70 +10,7 @@ from shim.admin import doctor, doctor_kubernetes, permissions
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.bundle import bundle
 from shim.control.backends.kubernetes.gangs import code_name
-from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
-
-NODE = {
-    "metadata": {"name": "gpu-1", "labels": {}},
-    "status": {
-        "allocatable": {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "4"},
-        "conditions": [{"type": "Ready", "status": "True"}],
-    },
-}
-
-
-class Cluster:
-    """What the fake API server has and allows."""
-
-    def __init__(self, server: FakeServer, path: Path) -> None:
-        self.kubeconfig = server.kubeconfig(path / "kubeconfig")
-        self.config = path / "config.toml"
-        self.forbidden: set[str] = (
-            set()
-        )  # "create jobs", "get pods/exec", "list nodes" (in all namespaces: "list all pods")
-        self.there = {"/api/v1/namespaces/mine", "/apis/scheduling.k8s.io/v1alpha2"}
-        self.refused = ""  # what admission says of pods
-        self.silent = threading.Event()
-        self.silent.set()
-        server.answer = self.answer
-
-    def answer(self, request: Request) -> None:
-        assert self.silent.wait(30)
-        if request.where == "/version":
-            request.json({"gitVersion": "v1.33.1"})
-        elif request.where.endswith("/selfsubjectaccessreviews"):
-            assert request.body is not None
-            request.json({"status": {"allowed": self.may(request.body["spec"]["resourceAttributes"])}})
-        elif request.where == "/api/v1/nodes":
-            request.json({"items": [NODE]})
-        elif request.command == "POST":
-            assert request.query == {"dryRun": "All"}
-            request.fail(403, "Forbidden", self.refused) if self.refused else request.json({})
-        elif request.where in self.there:
-            request.json({})
-        else:
-            request.fail(404, "NotFound")
-
-    def may(self, asked: dict[str, str]) -> bool:
-        what = asked["resource"] + (f"/{asked['subresource']}" if asked["subresource"] else "")
-        everywhere = "all " if not asked["namespace"] and what == "pods" else ""
-        return f"{asked['verb']} {everywhere}{what}" not in self.forbidden
-
-    def configure(self, **words: object) -> None:
-        lines = [f"{name} = {json.dumps(value)}" for name, value in words.items()]
-        head = ["[clusters.k8s]", 'backend = "kubernetes"', f'kubeconfig = "{self.kubeconfig}"']
-        self.config.write_text("\n".join([*head, *lines]) + "\n")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    server = FakeServer()
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    made = Cluster(server, tmp_path)
-    made.configure(image="img:1")
-    monkeypatch.setenv("SHIM_CONFIG", str(made.config))
-    yield made
-    server.stop()
+from tests.admin.fake_cluster import Cluster
 
 
 def found() -> tuple[bool, list[str]]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Observer, Order, Run
-from shim.control.backends.kubernetes import ids, names, staging, tickets, trying, volumes
+from shim.control.backends.kubernetes import ids, names, tickets, trying, volumes
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
-from shim.control.backends.kubernetes.gang import gang_of, probe
-from shim.control.backends.kubernetes.inside import files, inside, passwd
+from shim.control.backends.kubernetes.gang import probe
 from shim.control.backends.kubernetes.life import Life
+from shim.control.backends.kubernetes.made import made
 from shim.control.backends.kubernetes.reflector import Reflector
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import Shape
@@ -189,26 +188,33 @@ class KubernetesBackend:
         settings = settings_of(self._configured, spec.job.partition)
         await self._common_objects()
         ticket = folder.make()
-        gang = gang_of(spec, run, settings, ticket.submission, self._site.owner, self._bundle, self._shape)
-        # A copy that was made at submission counts, whatever has become of the folder since.
-        copied = os.path.exists(os.path.join(spool, staging.NAME))
-        gang = gang.replace(pod_group=self._shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
-        given = inside(spec, run, settings, staged=gang.staged, named=self._shape.names_nodes)
-        contents = files(given, {**environment, "SHIM_RUN_DIR": self._run_dir(run)}, script, folder.key())
-        if gang.user is not None and gang.passwd:
-            contents.update(passwd(spec, gang.user))
-        stage = ""
-        if gang.staged:
-            archive, stage = await asyncio.to_thread(trying.kept_files, spool)
-            contents.update(archive)
+        found = await asyncio.to_thread(
+            made,
+            spec,
+            run,
+            settings,
+            ticket.submission,
+            self._site.owner,
+            self._bundle,
+            self._shape,
+            environment,
+            script,
+            folder.key(),
+            spool,
+        )
+        gang = found.gang
         if not ticket.made:
             outputs = trying.outputs(spec.job) if gang.staged else ()
             folder.save(
                 ticket.replace(
-                    partition=spec.job.partition, nodes=gang.nodes, pinned=bool(gang.on), outputs=outputs, stage=stage
+                    partition=spec.job.partition,
+                    nodes=gang.nodes,
+                    pinned=bool(gang.on),
+                    outputs=outputs,
+                    stage=found.stage,
                 )
             )
-        self._site.note_job(run, await self._site.objects.make(gang, settings, contents, folder))
+        self._site.note_job(run, await self._site.objects.make(gang, settings, found.contents, folder))
 
     def _check_predecessors(self, run: Run) -> None:
         """A requeued job starts when nothing of the run before can write its files any more."""
@@ -253,10 +259,6 @@ class KubernetesBackend:
 
     def commands(self) -> str:
         return Places(ROOT, "").commands
-
-    @staticmethod
-    def _run_dir(run: Run) -> str:
-        return Places(ROOT, "").run_dir(f"{run.job_id}.{run.restart}")
 
     # What only shared clusters need
 

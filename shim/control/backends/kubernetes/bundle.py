@@ -1,6 +1,6 @@
 """The agent's code as one archive for a ConfigMap, and the command line of a container that runs it.
 
-The archive holds the packages core, job, commands and inside (docs/pods.md), with byte code for this interpreter's version beside
+The archive holds the packages core, job, commands and inside (docs/kubernetes.md), with byte code for this interpreter's version beside
 the sources: an image with the same Python starts 50 ms sooner, any other from 3.9 on compiles what it needs. The same
 sources and interpreter give the same bytes, so that all users of a version share one ConfigMap in a namespace.
 """
@@ -39,7 +39,7 @@ INTERPRETERS = (
     "/usr/libexec/platform-python",
     *(f"python3.{minor}" for minor in range(15, 8, -1)),
 )
-NO_PYTHON = "the image has no python3: slurm-shim's agent needs Python 3.9 or later in the image (docs/pods.md)"
+NO_PYTHON = "the image has no python3: slurm-shim's agent needs Python 3.9 or later in the image (docs/kubernetes.md)"
 _SHELL = """\
 boot=$0
 while [ $# -gt 0 ]; do

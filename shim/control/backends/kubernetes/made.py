@@ -1,0 +1,63 @@
+"""From a run's spec to what is made of it: the gang, and the files of its Secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from shim.control.backends.base import Run
+from shim.control.backends.kubernetes import staging, trying
+from shim.control.backends.kubernetes.bundle import Bundle
+from shim.control.backends.kubernetes.gang import gang_of
+from shim.control.backends.kubernetes.gangs import Gang
+from shim.control.backends.kubernetes.inside import files, inside, passwd
+from shim.control.backends.kubernetes.settings import Settings
+from shim.job.pod.places import ROOT, Places
+from shim.job.spec import RunSpec
+
+if TYPE_CHECKING:
+    from shim.control.backends.kubernetes.shape import Shape
+
+
+class Made:
+    """``stage``: the archive that the leader must be given because the Secret has no room for it; "" for none."""
+
+    def __init__(self, gang: Gang, contents: dict[str, bytes], stage: str) -> None:
+        self.gang = gang
+        self.contents = contents
+        self.stage = stage
+
+
+def made(
+    spec: RunSpec,
+    run: Run,
+    settings: Settings,
+    submission: str,
+    owner: str,
+    bundle: Bundle,
+    shape: Shape,
+    environment: Mapping[str, str],
+    script: bytes | None,
+    key: bytes,
+    spool: str,
+) -> Made:
+    """What the cluster is given. Reads the copy of the working directory in ``spool``. Raises BackendError, OSError."""
+    gang = gang_of(spec, run, settings, submission, owner, bundle, shape)
+    # A copy that was made at submission counts, whatever has become of the folder since.
+    copied = os.path.exists(os.path.join(spool, staging.NAME))
+    gang = gang.replace(pod_group=shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
+    given = inside(spec, run, settings, staged=gang.staged, named=shape.names_nodes)
+    contents = files(given, {**environment, "SHIM_RUN_DIR": run_dir(run)}, script, key)
+    if gang.user is not None and gang.passwd:
+        contents.update(passwd(spec, gang.user))
+    stage = ""
+    if gang.staged:
+        archive, stage = trying.kept_files(spool)
+        contents.update(archive)
+    return Made(gang, contents, stage)
+
+
+def run_dir(run: Run) -> str:
+    """The run's folder in its pods."""
+    return Places(ROOT, "").run_dir(f"{run.job_id}.{run.restart}")
