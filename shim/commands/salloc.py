@@ -26,7 +26,7 @@ else:
     import _signal
 
 PROGRAM = "salloc"
-_NAME = "interactive"  # the name of every salloc job that has none
+_NAME, _NAME_ALONE = "interactive", "no-shell"  # of jobs that have no name: with a command or a shell, and without
 
 
 def main(argv: List[str]) -> int:
@@ -55,7 +55,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
             one,
             directory=directory,
             umask=mask,
-            name=_NAME,
+            name=_NAME_ALONE if settings.get("no-shell") else _NAME,
             command=words[0] if words else None,
             arguments=words[1:],
         )

@@ -99,6 +99,32 @@ def test_options_that_do_less_here_are_named(write: Script, capsys: pytest.Captu
     assert lines[1].startswith("    --gpu-bind is approximated here: ")
 
 
+def test_components_are_judged_each_and_together(
+    write: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = write("good.sh", "-n1", "hetjob", "-n2 -p short")
+    assert run(capsys, "check", good) == (0, ["good.sh: accepted"])
+    assert run(capsys, "check", write("bad.sh", "-n1", "hetjob", "-c 9"))[1][1:] == [
+        "    sbatch: error: CPU count per node can not be satisfied",
+        "    sbatch: error: Batch job submission failed: Requested node configuration is not available",
+    ]
+    assert run(capsys, "check", write("same.sh", "-w n1", "hetjob", "-w n1"))[0] == 1
+    assert run(capsys, "check", write("wide.sh", "-n1", "hetjob", "-N 9")) == (
+        0,
+        ["wide.sh: accepted, and would wait for ever (PartitionNodeLimit)"],
+    )
+    explained = run(capsys, "explain", "--nice", ":", "-n3", good)[1]
+    assert "line 3: #SBATCH hetjob" in explained
+    assert [line for line in explained if line.startswith("command line")] == [
+        "command line: --nice",
+        "command line: --ntasks",
+    ]
+    monkeypatch.setattr(site, "clusters", lambda: (CLUSTER.replace(backend="kubernetes"),))
+    code, lines = run(capsys, "check", good)
+    assert (code, lines[0]) == (1, "good.sh: Slurm would accept it, it is refused here")
+    assert lines[1] == "    sbatch: error: heterogeneous jobs are not supported on the kubernetes backend"
+
+
 def test_many_scripts(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
     names = [write("a.sh", "-n1"), write("b.sh", "-p nosuch"), write("c.sh", "-N 9"), "missing.sh"]
     code, lines = run(capsys, "check", "-M", "site", *names)

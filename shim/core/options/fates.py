@@ -27,6 +27,7 @@ test-only time tmp tres-per-task unbuffered usage verbose version wait wrap
 # Where what is honoured needs a word.
 NOTES = {
     "deadline": "a job that cannot end in time is cancelled",
+    "het-group": "docs/heterogeneous.md",
     "mpi": "none; the other types need a PMI server and are refused",
     "parsable": "srun has no message that it would shorten",
     "requeue": "=expedite is as without a value",

@@ -14,7 +14,7 @@ accel-bind account acctg-freq array async autocomplete batch bb bbf begin bell c
 consolidate-segments container container-id container-type context core-spec cores-per-socket cpu-bind cpu-freq cpus-per-gpu
 cpus-per-task deadline debugger-test delay-boot dependency disable-status distribution epilog exact export export-file external
 external-launcher extra extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres-flags help
-het-group hint hold ignore-pbs ignore-signals input interactive job-name jobid kill-command kill-on-bad-exit kill-on-invalid-dep
+hint hold ignore-pbs ignore-signals input interactive job-name jobid kill-command kill-on-bad-exit kill-on-invalid-dep
 label mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mem-update mincpus mpi multi-prog network no-allocate
 no-bell no-kill no-requeue no-shell nodefile nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
 ntasks-per-tres open-mode overcommit overlap parsable partition power prefer preserve-env priority profile prolog pty qos quiet
@@ -67,5 +67,6 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
         "container-entrypoint": "an image's entry point is not run",
         "container-name": "a pod is made anew for each job",
         "container-save": "the file system of a pod is gone with it",
+        "het-group": "the components of a heterogeneous job are not started together",
     },
 }

@@ -325,6 +325,14 @@ async def test_the_trial_counts_all(box: Bench) -> None:
 
 
 @bench
+async def test_it_is_moved_nowhere(box: Bench) -> None:
+    job_id = await submit(box, {"ntasks": 1, "hold": True}, {"ntasks": 1, "hold": True})
+    for one in (job_id, job_id + 1):
+        with pytest.raises(ShimError, match="a component of a heterogeneous job: these cannot be moved"):
+            await box.ask("move", job_id=one, cluster="local")
+
+
+@bench
 async def test_waiting_for_the_end_waits_for_all(box: Bench) -> None:
     job_id = await running(box)
     reply = asyncio.ensure_future(box.ask("wait", job_id=job_id))

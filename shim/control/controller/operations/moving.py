@@ -95,8 +95,6 @@ def movable(world: World, connection: Connection, job_id: int) -> list[Job]:
     begun = next((one for one in found if one.state != states.PENDING), None)
     if begun is not None:
         raise ShimError(f"error: only a pending job can be moved: {begun.array_label} is {begun.state}")
-    if job.het_job_id:
-        raise ShimError(f"error: job {job_id} is a component of {job.het_job_id}: heterogeneous jobs cannot be moved")
     if job.request.kind != "batch":
         raise ShimError(f"error: job {job_id} waits for the command that asked for it: only batch jobs can be moved")
     return found
