@@ -208,3 +208,25 @@ def test_the_answer_must_be_one_job(there: Site, ids: str, found: int | None) ->
     there.script(there.real / "squeue", SHOWS.format(ids=ids, session=os.getsid(0)))
     submission = recording.Submission("sbatch", ["-Q", "x.sh"])
     assert watching.asked(Place("hpc", "slurm", folder=str(there.real)), submission) == found
+
+
+def test_many_calls_leave_no_process(there: Site) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job $$\n")
+    there.script(there.real / "squeue", "#!/bin/sh\n:\n")
+    calls = (
+        "for i in 1 2 3 4 5; do squeue; sbatch x.sh; sbatch -Q x.sh; salloc true; salloc --no-shell; done >/dev/null"
+    )
+    subprocess.run(["bash", "-c", calls], env=there.environ, cwd=there.folder, check=True, timeout=120)
+
+    def left() -> list[bytes]:
+        """Command lines of what runs with this test's state folder, but for the controller and what it keeps ready."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if there.environ["SHIM_STATE_DIR"].encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_bytes())
+            except OSError:
+                pass  # it has just ended
+        return [line for line in found if b"controller.main" not in line and b"forkserver" not in line]
+
+    wait_until(lambda: not left(), "the end of all that was started")
