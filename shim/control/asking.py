@@ -59,7 +59,8 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
     parts, words = command_line(argv, context)
     text, path = None, None
     if not any(option.field == "wrap" for part in parts for option, _ in part):
-        path = _path(words[0]) if words else None
+        chdir = [value for part in parts for option, value in part if option.field == "chdir"]
+        path = _path(words[0], chdir[-1] or "" if chdir else os.getcwd()) if words else None
         data = bytes_of(path) if path else standard_input() if stdin and not words else None
         text = script.text_of(data) if data is not None else None
     name = words[0] if words else "stdin"
@@ -92,10 +93,10 @@ def found_in(argv: Sequence[str], long: str, short: str) -> str:
     return value
 
 
-def _path(name: str) -> str | None:
-    """The batch script of that name, as sbatch finds it."""
-    for path in script.candidates(name, os.getcwd(), os.environ.get("PATH", "")):
-        if os.path.exists(path):
+def _path(name: str, directory: str) -> str | None:
+    """The batch script of that name, as sbatch finds it; None if there is none."""
+    for path in (*script.candidates(name, directory, os.environ.get("PATH", "")), name):
+        if os.path.exists(path) and not os.path.isdir(path):
             return path
     return None
 

@@ -42,7 +42,7 @@ class Submission:
             settings, words, path = asking.read(program, argv, stdin=False)
             self.silent = bool(settings.get("quiet"))
             self.makes_job = not settings.get("test-only")
-            self.request = _request(program, settings, words, path, self.directory)
+            self.request = _request(program, settings, words, os.path.abspath(path) if path else None, self.directory)
         except values.Shown:
             self.makes_job = False  # --help
         except (ShimError, OSError):

@@ -7,7 +7,6 @@ import pty
 import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from shim.control.index.reader import open_reader
@@ -77,28 +76,29 @@ def on_terminal(words: list[str], environ: dict[str, str], typed: list[tuple[byt
     """Runs a command on a terminal of its own: waits for each text and types what follows it. Status and all that was shown."""
     master, slave = pty.openpty()
     # Not pty.fork: a fork of a process with threads is warned of.
-    with subprocess.Popen(
-        ["setsid", "--ctty", *words], env=environ, stdin=slave, stdout=slave, stderr=slave
-    ) as process:
-        os.close(slave)
-        shown = b""
-        try:
-            for text, answer in typed:
-                seen = len(shown)
-                end = time.monotonic() + 60
-                while text not in shown[seen:]:
-                    assert time.monotonic() < end, (text, shown)
-                    if select.select([master], [], [], 0.1)[0]:
-                        shown += os.read(master, 4096)
-                os.write(master, answer)
-            while data := _read(master):
-                shown += data
-            return process.wait(timeout=60), shown
-        finally:
-            os.close(master)  # which hangs up on whoever is still there
+    process = subprocess.Popen(["setsid", "--ctty", *words], env=environ, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        for text, answer in typed:
+            seen = len(shown)
+            while text not in shown[seen:]:
+                more = _more(master, shown)
+                assert more, shown
+                shown += more
+            os.write(master, answer)
+        while data := _more(master, shown):
+            shown += data
+        return process.wait(timeout=60), shown
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)  # which hangs up on whoever is still there
 
 
-def _read(master: int) -> bytes:
+def _more(master: int, shown: bytes) -> bytes:
+    """What comes next, b"" at the end; fails when nothing comes."""
+    assert select.select([master], [], [], 60)[0], shown
     try:
         return os.read(master, 4096)
     except OSError:

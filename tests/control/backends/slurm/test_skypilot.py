@@ -51,7 +51,7 @@ def site(there: Site) -> Site:
 def ran(site: Site, text: str, *words: str, environ: dict[str, str] | None = None) -> tuple[int, list[str]]:
     """The exit code and the output of a script that was submitted."""
     (site.folder / "train.sh").write_text(text)
-    done = site.run("sbatch", "train.sh", *words, environ=environ)
+    done = site.run("sbatch", f"{site.folder}/train.sh", *words, environ=environ)
     assert done.stdout == b"Submitted batch job 31\n"
     return done.returncode, done.stderr.decode().splitlines()
 

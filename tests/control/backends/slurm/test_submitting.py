@@ -53,6 +53,15 @@ def test_a_job_gets_a_row(there: Site) -> None:
     assert row.submit_line == "sbatch train.sh one two"
 
 
+@pytest.mark.parametrize("name", ["train.sh", "./train.sh", "{folder}/train.sh"])
+def test_the_script_is_found_as_sbatch_finds_it(there: Site, name: str) -> None:
+    there.script(there.real / "sbatch", "#!/bin/sh\necho 8\n")
+    (there.folder / "train.sh").write_text("#!/bin/sh\n#SBATCH -c 3\n")
+    assert there.run("sbatch", name.format(folder=there.folder)).returncode == 0
+    (row,) = there.rows()
+    assert (row.name, row.request.command, row.request.cpus_per_task) == ("train.sh", f"{there.folder}/train.sh", 3)
+
+
 def test_options_that_are_not_known_here_are_no_hindrance(there: Site) -> None:
     there.script(there.real / "sbatch", "#!/bin/sh\necho 8\n")
     done = there.run("sbatch", "--parsable", "--new-in-slurm-99", "-Jmine", str(script(there)))
