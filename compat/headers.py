@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from compat.cluster import packages, slurm
 from compat.cluster.controller import controller, write_conf
 from compat.header_case import GIVEN, differences, measured, read_cases, words, write_cases
-from compat.targets import local_session, person, usable_account
+from compat.targets import acting, local_session, person
 
 Case = dict[str, Any]
 CONFIG = """\
@@ -107,7 +107,7 @@ def real() -> Iterator[Caller]:
 @contextmanager
 def ours() -> Iterator[Caller]:
     """The commands of this checkout, with the same slurm.conf."""
-    account = usable_account()
+    account = acting()
     with tempfile.TemporaryDirectory(prefix="shim-compat-") as name:
         folder = Path(name)
         if account is not None:

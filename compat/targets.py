@@ -173,11 +173,12 @@ class Kubernetes:
 
 @contextmanager
 def local_session(
-    folder: Path, config: str = CONFIG, account: pwd.struct_passwd | None = None
+    folder: Path, config: str = CONFIG, account: pwd.struct_passwd | None = None, jobs: bool = True
 ) -> Iterator[dict[str, str]]:
     """The environment in which the commands of this checkout use a cluster like the real one, with its state and
     configuration below ``folder``. Nothing of it runs any more when the block is left. ``account``: who will use it, if
-    not the caller; the folder is theirs then."""
+    not the caller; the folder is theirs then. ``jobs``: end all of their jobs too (not where those are a real Slurm's).
+    """
     (folder / "config.toml").write_text(config)
     environ = {
         **_person(account or pwd.getpwuid(os.geteuid())),
@@ -193,14 +194,15 @@ def local_session(
     try:
         yield environ
     finally:
-        _end_session(environ, account)
+        _end_session(environ, account, jobs)
 
 
-def _end_session(environ: dict[str, str], account: pwd.struct_passwd | None) -> None:
+def _end_session(environ: dict[str, str], account: pwd.struct_passwd | None, jobs: bool) -> None:
     mine = {"SHIM_STATE_DIR": environ["SHIM_STATE_DIR"]}
     if Path(environ["SHIM_STATE_DIR"]).exists():
-        _command(environ, "scancel", "-Q", "-u", environ["USER"], account=account)
-        wait_for(lambda: not _command(environ, "squeue", "-h", account=account).strip(), 20, 0.2)
+        if jobs:
+            _command(environ, "scancel", "-Q", "-u", environ["USER"], account=account)
+            wait_for(lambda: not _command(environ, "squeue", "-h", account=account).strip(), 20, 0.2)
         _command(environ, "shim", "controller", "stop", account=account)
     wait_for(lambda: not any(processes_with(mine)), 5, 0.1)
     for pid in list(processes_with(mine)):
@@ -229,22 +231,28 @@ def _command(environ: dict[str, str], *command: str, account: pwd.struct_passwd 
     return str(done.stdout)
 
 
-def usable_account() -> pwd.struct_passwd | None:
-    """Who acts on both sides: the cluster's test user, or None (the caller) if that user cannot run this interpreter."""
+def acting() -> pwd.struct_passwd | None:
+    """Who types on both sides of a comparison: the cluster's test user; None, the caller, for one who is not root.
+
+    An administrator is refused less, so root does not type. ClusterError if the test user cannot run this interpreter.
+    """
     if os.geteuid() != 0:
         return None
     account = pwd.getpwnam(slurm.USER)
+    command = [sys.executable, "-c", "import shim"]
     try:
         tried = subprocess.run(  # type: ignore[call-overload]
-            [sys.executable, "-c", "import shim"],
-            env={"PYTHONPATH": str(ROOT)},
-            cwd="/",
-            capture_output=True,
-            **person(account),
+            command, env={"PYTHONPATH": str(ROOT)}, cwd="/", capture_output=True, **person(account)
         )
+        can = tried.returncode == 0
     except OSError:
-        return None
-    return account if tried.returncode == 0 else None
+        can = False
+    if not can:
+        raise slurm.ClusterError(
+            f"the user {slurm.USER} cannot run {sys.executable} in {ROOT}: a checkout and an interpreter are needed that others may"
+            " read (rm -r .venv; SHIM_PYTHON=/usr/bin/python3 ./dev setup)"
+        )
+    return account
 
 
 def person(account: pwd.struct_passwd | None) -> dict[str, object]:

@@ -43,7 +43,8 @@ class Target:
 def judged(left: tuple[str, ...], right: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> tuple[Tally, str]:
     scene = parse_scene("x", TEXT)
     tally = Tally()
-    compare(scene, answers(scene, Target(*left)), answers(scene, Target(*right)), tally, False)
+    pairs = list(zip(answers(scene, Target(*left)), answers(scene, Target(*right))))
+    compare(scene, pairs, tally, False)
     return tally, capsys.readouterr().out
 
 
