@@ -1,7 +1,7 @@
 """Ratios, measured side by side in one run: what our commands cost beside an empty Python entry point.
 
     ./dev bench                 everything that needs no real Slurm
-    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, passing, idle)
+    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, passing, idle, pods)
 
 With a real Slurm up (compat/cluster/slurm.py up) ``drain`` measures it too, in turns with ours. Prints a table; asserts nothing.
 """
@@ -338,6 +338,19 @@ def _switches(family: Sequence[str]) -> int:
     return total
 
 
+def pods(folder: Path) -> None:
+    """A job in pods beside a bare Indexed Job: see pods.py."""
+    if not os.environ.get("KUBECONFIG"):
+        row("jobs in pods", "not measured", "KUBECONFIG names no cluster (compat/cluster/k8s.py up)")
+        return
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.pods import measure
+
+    env = environment(folder)
+    empty = empty_entry_point(folder)
+    measure(folder, env, row, statistics.median(cost(empty, env, folder) for _ in range(20)))
+
+
 MEASUREMENTS = {
     "commands": commands,
     "parsing": parsing,
@@ -345,6 +358,7 @@ MEASUREMENTS = {
     "drain": drain,
     "passing": passing,
     "idle": idle,
+    "pods": pods,
 }
 
 
