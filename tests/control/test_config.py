@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shim.control import config, shape, site
+from shim.control.id_ranges import numbered
 from shim.control.machine import Machine, this_machine
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -200,7 +201,7 @@ def test_this_machine_has_something() -> None:
 def test_ranges_of_job_ids_do_not_overlap(
     clusters: list[tuple[str, str, int]], ranges: dict[str, tuple[int, ...]]
 ) -> None:
-    made = shape.numbered(Cluster(name=name, backend=backend, first_job_id=first) for name, backend, first in clusters)
+    made = numbered(Cluster(name=name, backend=backend, first_job_id=first) for name, backend, first in clusters)
     assert {cluster.name: cluster.id_ranges for cluster in made} == ranges
     assert all(cluster.first_job_id == cluster.id_ranges[0] for cluster in made)
 
@@ -208,7 +209,7 @@ def test_ranges_of_job_ids_do_not_overlap(
 def test_a_first_id_among_a_kubernetes_cluster_s_is_refused() -> None:
     made = [Cluster(name="a", first_job_id=600), Cluster(name="k", backend="kubernetes", first_job_id=500)]
     with pytest.raises(ShimError, match="first_job_id 600 lies among the job ids of a Kubernetes cluster"):
-        shape.numbered(made)
+        numbered(made)
 
 
 def test_a_real_slurm_is_no_default_where_local_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
