@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.core.errors import ShimError
+from shim.core.model.request import StepRequest
 from shim.job.steps.exits import Exits, code_of, status_lines
 from shim.job.steps.lines import LONGEST, LineWriter
 from shim.job.steps.multiprog import parse, programs_of
-from shim.job.steps.parts import Part
+from shim.job.steps.parts import Asked, Part, asked_for, parts_of
 from shim.job.steps.streams import Stream, stream_of, streams_of
 
 STEP = Part("7.0", range(9), 9, {})
@@ -70,6 +71,30 @@ def test_lines_are_said_once() -> None:
     assert exits.take_lines() == ["error: n1: task 0: Killed"]
     assert not exits.pending
     assert exits.last_lines(aborted=False) == ["Force Terminated StepId=7.0"]
+
+
+def test_each_part_of_a_step_counts_its_own_tasks() -> None:
+    first, second = Part("7.0", [0], 3, {}), Part("8.0", [1, 2], 3, {})
+    exits = Exits()
+    exits.add(first, "n1", 0, 0)
+    exits.add(second, "n2", 2, 9)
+    exits.add(second, "n2", 1, 9)
+    assert exits.code == 137
+    assert exits.last_lines(False) == ["error: n2: tasks 0-1: Killed", "Force Terminated StepId=8.0"]
+    assert [status_lines(part, exits.ended) for part in (first, second)] == [
+        ["StepId=7.0 task 0: exited"],
+        ["StepId=8.0 tasks 0-1: exited abnormally"],
+    ]
+
+
+def test_parts_as_they_are_asked_for_and_made() -> None:
+    request = StepRequest(argv=("a",))
+    plain = asked_for([Asked(request, {"A": "1"})])
+    assert plain == {"request": {"argv": ["a"]}, "environment": {"A": "1"}}
+    two = asked_for([Asked(request, {}), Asked(request, {}, 1, True)])
+    assert [(one.get("group"), one.get("named")) for one in two["parts"]] == [(None, None), (1, True)]
+    (part,) = parts_of({"ntasks": 4, "parts": [{"id": "7.0", "ranks": [1, 2, 3], "files": {}}]})
+    assert (list(part.ranks), part.local(3), part.ntasks) == ([1, 2, 3], 2, 4)
 
 
 def test_out_of_memory_is_named() -> None:
