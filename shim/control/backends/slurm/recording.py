@@ -1,4 +1,4 @@
-"""What is kept of a job that a real Slurm took: told to the controller, within a second or two, or not at all.
+"""What is kept of a job that a real Slurm took: told to the controller; if it is not there at once, by a process beside.
 
 A home that is full or read-only, a controller that cannot be started, a command line that cannot be read here: none of it may
 change what the user sees.
@@ -10,6 +10,7 @@ import os
 import time
 
 from shim.control import channel, paths
+from shim.control.backends.slurm import beside
 from shim.core.errors import ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from shim.core.options.merge import Settings
 
-_PATIENCE = 2.0  # seconds for a controller to be there, and for its answer
+SHORT = 0.5  # seconds that a user waits for a controller to be there and to answer
+LONG = 60.0  # seconds that a process beside does
 _KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}
 
 
@@ -52,8 +54,8 @@ class Submission:
                 partition=asking.found_in(argv, "--partition", "-p") or None,
             )
 
-    def record(self, cluster: str, job_id: int, *, state: str, start: bool = True) -> bool:
-        """Tells the controller that this became a job; whether it could be told. ``start``: a controller may be started for it."""
+    def record(self, cluster: str, job_id: int, *, state: str, start: bool = True, patience: float = SHORT) -> None:
+        """Tells the controller that this became a job. ``start``: a controller may be started for it."""
         job = Job(
             cluster=cluster,
             job_id=job_id,
@@ -67,7 +69,8 @@ class Submission:
             state=state,
             partition=self.request.partition or "",
         )
-        return tell(job, start=start)
+        if not tell(job, patience, start=start):
+            beside.run(lambda: tell(job, LONG, start=start))
 
 
 def _request(program: str, settings: Settings, words: Sequence[str], path: str | None, directory: str) -> JobRequest:
@@ -97,25 +100,30 @@ def _directory() -> str:
         return "/"
 
 
-def tell(job: Job, *, start: bool) -> bool:
-    """One bounded call; False if it was not answered well."""
-    end = time.monotonic() + _PATIENCE
-    try:
-        connected = _connected(end, start=start)
-        if connected is None:
-            return False
-        from shim.control.client import request
+def tell(job: Job, patience: float, *, start: bool) -> bool:
+    """One bounded call; False if it was not answered in time. What can never be told is passed over."""
+    from shim.control.client import request
 
-        fields = {
-            "job": job.to_dict(),
-            "submit_line": job.submit_line,
-            "submit_host": job.submit_host,
-            "sid": job.alloc_sid,
-        }
-        connected.send(request("record", fields))
-        return bool(_answer(connected, end).get("ok"))
-    except (OSError, channel.ChannelClosed, ShimError):
-        return False
+    fields = {
+        "job": job.to_dict(),
+        "submit_line": job.submit_line,
+        "submit_host": job.submit_host,
+        "sid": job.alloc_sid,
+    }
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        try:
+            connected = _connected(end, start=start)
+            if connected is None:
+                return not start
+            connected.send(request("record", fields))
+            if _answered(connected, end):
+                return True
+        except channel.ChannelClosed:
+            time.sleep(0.02)  # it has just ended: there will be another one
+        except (OSError, ShimError):
+            return True  # no place for an index
+    return False
 
 
 def _connected(end: float, *, start: bool) -> channel.Channel | None:
@@ -124,20 +132,22 @@ def _connected(end: float, *, start: bool) -> channel.Channel | None:
         return connected
     from shim.control import starter
 
-    starter.start()
+    again = 0.0
     while connected is None and time.monotonic() < end:
+        if time.monotonic() >= again:
+            starter.start()  # from time to time: one that was just leaving may have held the lock
+            again = time.monotonic() + 1.0
         time.sleep(0.01)
         connected = channel.connect(paths.socket_path())
     return connected
 
 
-def _answer(connected: channel.Channel, end: float) -> dict[str, object]:
+def _answered(connected: channel.Channel, end: float) -> bool:
+    """Whether there was an answer in time, a refusal included."""
     from select import select
 
-    while True:
-        reply = connected.receive_now()
-        if reply is not None:
-            return reply
+    while connected.receive_now() is None:
         left = end - time.monotonic()
         if left <= 0 or not select([connected.fileno()], [], [], left)[0]:
-            return {}
+            return False
+    return True

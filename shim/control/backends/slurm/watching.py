@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import time
 
-from shim.control.backends.slurm import guard, programs
-from shim.control.backends.slurm.recording import Submission
+from shim.control.backends.slurm import beside, guard, programs
+from shim.control.backends.slurm.recording import LONG, Submission
 from shim.core.errors import ShimError
 from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from shim.core.routing import Place, Route
 
@@ -39,9 +39,9 @@ def salloc(route: Route, argv: Sequence[str]) -> None:
         if submission.makes_job:
             job_id = _watched(pid, before) or asked(route.place, submission)
             if job_id is not None:
-                submission.record(route.place.name, job_id, state=states.RUNNING)
+                submission.record(route.place.name, job_id, state=states.RUNNING, patience=LONG)
 
-    _beside(work)
+    beside.run(work)
 
 
 def ask_later(place: Place, submission: Submission) -> None:
@@ -50,27 +50,9 @@ def ask_later(place: Place, submission: Submission) -> None:
     def work() -> None:
         job_id = asked(place, submission)
         if job_id is not None:
-            submission.record(place.name, job_id, state=states.PENDING)
+            submission.record(place.name, job_id, state=states.PENDING, patience=LONG)
 
-    _beside(work)
-
-
-def _beside(work: Callable[[], None]) -> None:
-    """Runs ``work`` in a process of its own that has neither the caller's session nor the caller's streams."""
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        return
-    try:
-        os.setsid()
-        if os.fork() == 0:
-            null = os.open(os.devnull, os.O_RDWR)
-            for number in (0, 1, 2):
-                os.dup2(null, number)
-            os.closerange(3, 256)
-            work()
-    finally:
-        os._exit(0)
+    beside.run(work)
 
 
 def _watched(pid: int, before: str) -> int | None:

@@ -15,6 +15,7 @@ import pytest
 
 from compat.cluster import slurm
 from shim.control.index.reader import open_reader
+from shim.core.model.job import Job
 from tests.control.backends.slurm.fake import OURS, on_terminal
 from tests.support import wait_until
 
@@ -213,12 +214,13 @@ def test_queries_and_refusals() -> None:
 def test_submissions() -> None:
     for line in lines(SUBMISSIONS):
         same(line)
-    (index,) = Path("state").glob("*/index.db")
-    reader = open_reader(str(index))
-    assert reader is not None
-    names = [job.name for job in reader.passed_jobs()]
-    assert names.count(NAME) >= 12
-    assert {job.cluster for job in reader.passed_jobs()} == {"slurm"}
+
+    def rows() -> list[Job]:
+        reader = open_reader(str(next(Path("state").glob("*/index.db"))))
+        return reader.passed_jobs() if reader is not None else []
+
+    wait_until(lambda: [job.name for job in rows()].count(NAME) >= 12, "the rows of the jobs")
+    assert {job.cluster for job in rows()} == {"slurm"}
 
 
 def test_runs_and_allocations() -> None:

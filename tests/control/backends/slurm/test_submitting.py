@@ -46,7 +46,7 @@ def test_a_job_gets_a_row(there: Site) -> None:
     path.write_text("#!/bin/bash\n#SBATCH -J name -p gpu --array=0-3\ntrue\n")
     done = there.run("sbatch", "train.sh", "one", "two")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"Submitted batch job 4711\n", b"")
-    (row,) = there.rows()
+    (row,) = wait_until(there.rows, "a row")
     assert (row.cluster, row.job_id, row.name, row.partition, row.state) == ("slurm", 4711, "name", "gpu", "PENDING")
     assert (row.request.command, row.request.arguments) == (str(path), ("one", "two"))
     assert (row.request.work_dir, row.array_spec, row.uid) == (str(there.folder), "0-3", os.getuid())
@@ -58,7 +58,7 @@ def test_the_script_is_found_as_sbatch_finds_it(there: Site, name: str) -> None:
     there.script(there.real / "sbatch", "#!/bin/sh\necho 8\n")
     (there.folder / "train.sh").write_text("#!/bin/sh\n#SBATCH -c 3\n")
     assert there.run("sbatch", name.format(folder=there.folder)).returncode == 0
-    (row,) = there.rows()
+    (row,) = wait_until(there.rows, "a row")
     assert (row.name, row.request.command, row.request.cpus_per_task) == ("train.sh", f"{there.folder}/train.sh", 3)
 
 
@@ -66,7 +66,7 @@ def test_options_that_are_not_known_here_are_no_hindrance(there: Site) -> None:
     there.script(there.real / "sbatch", "#!/bin/sh\necho 8\n")
     done = there.run("sbatch", "--parsable", "--new-in-slurm-99", "-Jmine", str(script(there)))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"8\n", b"")
-    (row,) = there.rows()
+    (row,) = wait_until(there.rows, "a row")
     assert (row.job_id, row.name, row.request.work_dir) == (8, "mine", str(there.folder))
 
 
@@ -88,7 +88,7 @@ def test_with_several_clusters_a_script_on_standard_input_is_read_twice(there: S
     text = b"#!/bin/sh\n#SBATCH -p big\n\377\n"
     done = there.run("sbatch", stdin=text)
     assert (done.stderr, done.stdout) == (text, b"Submitted batch job 1\n")
-    assert [row.cluster for row in there.rows()] == ["hpc"]
+    assert [row.cluster for row in wait_until(there.rows, "a row")] == ["hpc"]
 
 
 def test_a_step_goes_to_the_cluster_of_its_job(there: Site) -> None:
@@ -97,6 +97,7 @@ def test_a_step_goes_to_the_cluster_of_its_job(there: Site) -> None:
     )
     there.script(there.real / "sbatch", "#!/bin/sh\necho Submitted batch job 66\n")
     assert there.run("sbatch", "-p", "big", "x.sh").returncode == 0
+    wait_until(there.rows, "its row")
     assert there.run("srun", "--jobid=66", "true").stdout == b"real srun [--jobid=66] [true]\n"
     assert there.run("srun", "--jobid=67", "true").returncode == 1
 
@@ -177,7 +178,7 @@ def test_nobody_reads_the_answer(there: Site) -> None:
     piped, closed, full = done.stdout.split()
     assert piped in (b"141", b"5")  # it may be written before the reader has gone
     assert (closed, full) == (b"5", b"5")
-    assert [row.job_id for row in there.rows()] == [6]
+    assert [row.job_id for row in wait_until(there.rows, "a row")] == [6]
 
 
 def test_salloc_is_exec_ed_and_its_job_found_by_its_command(there: Site) -> None:
