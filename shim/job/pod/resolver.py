@@ -1,9 +1,13 @@
 """Finding a pod by its name without spoiling the name for everybody else.
 
 A name that is asked for too early is answered "no such name", and the usual cluster DNS then says so to all for 30 s. It keeps
-its answers by name, type, and the flags DO and CD of the question. The questions here are never the plain one that
-programs ask (type A without flags): a too early one of ours costs them nothing. And as there are seven other kinds, one
-that was answered too early leaves the others open: each kind is asked for a name at most once in 30 s.
+its answers by name, type, and the flags DO and CD of the question. The questions here are never the plain ones that
+programs ask (types A and AAAA without flags): a too early one of ours costs them nothing.
+
+Whether the name is there is found out by asking for types that it has not: "no such name" and "no such record" are different
+answers. Each ``SLOT`` of time has a kind of such questions of its own, for all pods, so that what one of them asks too early does not
+keep the others from hearing the truth in the next slot; after 30 s they begin again. Only when the name is there its address is
+asked for. A server that does not know such types is asked for the address every ``PACE`` seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import _socket
 import os
 from _struct import error as StructError  # type: ignore[attr-defined]
 from _struct import pack, unpack_from
+from time import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ _SIZE = 1232  # bytes of an answer: fits any network
 # Type, DO, CD. The answer to SRV carries the addresses of the name that it leads to, of both families.
 KINDS = (
     (A, True, False),
+    (AAAA, True, False),
     (A, False, True),
     (SRV, False, False),
     (A, True, True),
@@ -35,9 +41,11 @@ KINDS = (
     (SRV, False, True),
     (SRV, True, True),
 )
-TIMES = (0.0, 0.15, 0.5, 1.5, 5.0, 12.0, 20.0)  # seconds from the first question: one kind each
+# Types for private use: no pod has such records, and no program asks for them.
+PROBES = tuple([(qtype, do, cd) for qtype in range(65280, 65360) for do in (False, True) for cd in (False, True)])
+SLOT = 0.1  # seconds; all slots together are longer than an answer is kept
 KEPT = 30.5  # seconds after which a kind may be asked again
-PACE = 5.0  # seconds between questions from then on
+PACE = 5.0  # seconds between questions for the address of a name of which it is not known whether it is there
 _ANSWER_LIMIT = 4.0  # seconds that an answer may take
 
 
@@ -116,34 +124,62 @@ def _name(data: bytes, at: int) -> tuple[bytes, int]:
     raise ValueError("a name without end")
 
 
-class Lookup:
-    """Asks until ``name`` has an address: ``on_found(address)`` once, from the loop. ``close`` at any time."""
+def is_there(answer: bytes, ident: int) -> bool:
+    """Whether an answer to the question ``ident`` says that the name exists, with or without such records."""
+    return len(answer) >= 12 and answer[:2] == pack(">H", ident) and answer[2] & 0x80 != 0 and answer[3] & 0x0F == 0
 
-    def __init__(self, loop: Loop, servers: list[Server], name: str, on_found: Callable[[str], None]) -> None:
+
+class Lookup:
+    """Asks until ``name`` has an address: ``on_found(address)`` once, from the loop. ``close`` at any time. ``wall`` gives the epoch."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        servers: list[Server],
+        name: str,
+        on_found: Callable[[str], None],
+        wall: Callable[[], float] = time,
+    ) -> None:
         self._loop = loop
         self._servers = servers
         self._name = name
         self._on_found = on_found
-        self._asked = 0
-        self._begun = loop.now()
-        self._last = [0.0] * len(KINDS)
+        self._wall = wall
+        self._count = 0
+        self._last = [loop.now() - KEPT] * len(KINDS)  # when each was asked
         self._open: dict[_socket.socket, Timer] = {}
-        self._timer: Timer | None = loop.call_later(TIMES[0], self._ask)
+        self._timers: list[Timer] = [loop.call_later(0.0, self._probe), loop.call_later(PACE, self._ask_anyway)]
 
     def close(self) -> None:
         """Ask no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
         for sock in list(self._open):
             self._drop(sock)
 
-    def _ask(self) -> None:
-        kind = self._asked % len(KINDS)
-        self._last[kind] = now = self._loop.now()
-        server = self._servers[self._asked % len(self._servers)]
-        self._asked += 1
-        self._timer = self._loop.call_at(self._next(now), self._ask)
+    def _probe(self) -> None:
+        slot, into = divmod(self._wall(), SLOT)
+        self._timers[0] = self._loop.call_later(SLOT - into + 0.01, self._probe)
+        self._ask(self._next_server(), PROBES[int(slot) % len(PROBES)], probing=True)
+
+    def _ask_anyway(self) -> None:
+        self._timers[1] = self._loop.call_later(PACE, self._ask_anyway)
+        self._ask_address(self._next_server())
+
+    def _next_server(self) -> Server:
+        self._count += 1
+        return self._servers[self._count % len(self._servers)]
+
+    def _ask_address(self, server: Server) -> None:
+        now = self._loop.now()
+        for place, kind in enumerate(KINDS):
+            if now - self._last[place] >= KEPT:
+                self._last[place] = now
+                self._ask(server, kind)
+                return
+
+    def _ask(self, server: Server, kind: tuple[int, bool, bool], probing: bool = False) -> None:
         ident = int.from_bytes(os.urandom(2), "big")
         family = _socket.AF_INET6 if ":" in server[0] else _socket.AF_INET
         try:
@@ -152,19 +188,14 @@ class Lookup:
             return
         try:
             sock.connect(server)  # other senders' answers are then dropped by the kernel
-            sock.send(question(ident, self._name, KINDS[kind]))
+            sock.send(question(ident, self._name, kind))
         except OSError:
             sock.close()
             return
         self._open[sock] = self._loop.call_later(_ANSWER_LIMIT, lambda: self._drop(sock))
-        self._loop.reader(sock.fileno(), lambda: self._answered(sock, ident))
+        self._loop.reader(sock.fileno(), lambda: self._answered(sock, server, ident, probing))
 
-    def _next(self, now: float) -> float:
-        if self._asked < len(TIMES):
-            return self._begun + TIMES[self._asked]
-        return max(now + PACE, self._last[self._asked % len(KINDS)] + KEPT)
-
-    def _answered(self, sock: _socket.socket, ident: int) -> None:
+    def _answered(self, sock: _socket.socket, server: Server, ident: int, probing: bool) -> None:
         try:
             answer = sock.recv(65536)
         except BlockingIOError:
@@ -178,6 +209,8 @@ class Lookup:
             self._on_found(found[0])
         elif len(answer) > 2 and answer[:2] == pack(">H", ident):
             self._drop(sock)
+            if probing and is_there(answer, ident):
+                self._ask_address(server)
 
     def _drop(self, sock: _socket.socket) -> None:
         timer = self._open.pop(sock, None)

@@ -51,6 +51,8 @@ class NameServer:
                 self._negative.add(key)
             return struct.pack(">HHHHHH", ident, 0x8183, 1, 0, 0, 0) + body
         found = b"\xc0\x0c" + struct.pack(">HHIH", A, 1, 5, 4) + socket.inet_aton(address)
+        if qtype not in (A, SRV):  # the name is there, such a record is not
+            return struct.pack(">HHHHHH", ident, 0x8180, 1, 0, 0, 0) + body
         if qtype == SRV:
             target = struct.pack(">HHH", 0, 100, 6818) + body[:-4]
             record = b"\xc0\x0c" + struct.pack(">HHIH", SRV, 1, 5, len(target)) + target
