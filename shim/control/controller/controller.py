@@ -79,6 +79,7 @@ class Controller:
                 self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
             if isinstance(backend, CanWarm):
                 self.world.task(backend.warm())
+        self.world.seen = self.dispatcher.kick
         await recover(self.world, self.dispatcher.launcher.launch, self.dispatcher.launcher.order)
         self.observing.flush()
         self._store.caught_up()

@@ -88,7 +88,8 @@ class Dispatcher:
                     if judging:
                         self._judge.pass_over(change, cluster, now)
                     self._times(change, cluster, now)
-                    started.extend(self._plan(change, cluster, now))
+                    if cluster.name not in self._world.unseen:
+                        started.extend(self._plan(change, cluster, now))
         except IndexFault as fault:
             log.error("%s", fault)
             self._judge.again()

@@ -96,7 +96,7 @@ class Launcher:
 
     async def _pass_on(self, job: Job) -> None:
         backend = self._world.backends.get(job.cluster)
-        if backend is not None:
+        if backend is not None and job.cluster not in self._world.unseen:
             for order in self._world.book.orders_of(job):
                 crash.point("order")
                 await backend.order(run_of(job), order)

@@ -21,6 +21,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
 RETRY = 1.0  # seconds until lines that could not be written are tried again
+PATIENCE = 2.0  # seconds that a start waits for clusters elsewhere
 
 
 class Observing:
@@ -241,14 +242,41 @@ _HANDLERS: dict[str, Handler] = {
 async def recover(world: World, launch: Callable[[Job], None], order: Callable[[Job], None]) -> None:
     """After a start: tells every backend what the index believes to run, and asks again for what may not have been asked.
 
-    A run of whose journal nothing was taken in may never have reached its backend: starting it again is harmless.
+    This machine is waited for; a cluster that does not answer soon is looked at when it does, and starts nothing until then.
     """
-    for name, backend in world.backends.items():
-        allocated = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
-        runs = [job for job in allocated if not het.follows(job)]
-        await backend.recover([(run_of(job), job.journal) for job in runs])
-        for job in runs:
-            if not job.journal:
-                launch(job)
-            else:
-                order(job)
+    tasks = {name: asyncio.ensure_future(_recover(world, name, launch, order)) for name in world.backends}
+    world.unseen.update(tasks)
+    here = [task for name, task in tasks.items() if world.clusters[name].backend == "local"]
+    if here:
+        await asyncio.wait(here)
+    if tasks:
+        await asyncio.wait(tasks.values(), timeout=PATIENCE if len(here) < len(tasks) else None)
+    for name, task in tasks.items():
+        if task.done():
+            task.result()
+        else:
+            log.warning("cluster %s does not answer: others go on without it", name)
+            world.task(_later(task))
+
+
+async def _later(task: asyncio.Task[None]) -> None:
+    try:
+        await task
+    finally:
+        task.cancel()  # where the controller ends before the cluster has answered
+
+
+async def _recover(world: World, name: str, launch: Callable[[Job], None], order: Callable[[Job], None]) -> None:
+    """One cluster's part. A run of whose journal nothing was taken in may never have reached its backend: starting it again
+    is harmless.
+    """
+    allocated = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
+    runs = [job for job in allocated if not het.follows(job)]
+    await world.backends[name].recover([(run_of(job), job.journal) for job in runs])
+    world.unseen.discard(name)
+    for job in runs:
+        if not job.journal:
+            launch(job)
+        else:
+            order(job)
+    world.seen()

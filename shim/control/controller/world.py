@@ -26,6 +26,8 @@ class World:
         self.clock = clock
         self.clusters: dict[str, Cluster] = {}
         self.backends: dict[str, Backend] = {}
+        self.unseen: set[str] = set()  # clusters that have not yet said what runs there: nothing is started on them
+        self.seen: Callable[[], None] = lambda: None  # called when one has
         self._tasks: set[asyncio.Task[None]] = set()
         # Who waits for a change of one job: woken and forgotten when it changes.
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shim.control import paths
-from shim.control.backends.base import BackendError
+from shim.control.backends.base import BackendError, Run
+from shim.control.controller import observing
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.job import Job
@@ -234,5 +235,55 @@ def test_a_job_gets_an_id_of_the_cluster_whose_ids_are_shared(state_dir: Path) -
                 await box.ask("move", job_id=first, cluster="other")
         finally:
             await box.close()
+
+    asyncio.run(inside())
+
+
+class Silent(FakeBackend):
+    """A cluster that does not say what runs there until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(OTHER.replace(backend="kubernetes"))
+        self.answers = asyncio.Event()
+
+    async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
+        await self.answers.wait()
+        await super().recover(runs)
+
+
+def test_a_cluster_that_does_not_answer_at_a_start_holds_up_no_other(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "PATIENCE", 0.0)
+
+    async def inside() -> None:
+        silent = Silent()
+        box = await Bench(FakeBackend(), Clock(), silent).open()
+        try:
+            here = await box.submit()
+            there = (await box.ask("submit", **submission(), cluster="other"))["job_id"]
+            cancelled = (await box.ask("submit", **submission(), cluster="other"))["job_id"]
+            assert (box.job(here).state, box.job(there).state) == ("CONFIGURING", "PENDING")
+            assert await box.results("cancel", {"job_id": cancelled}) == [None]
+            assert silent.starts == [], "what runs there is not known: nothing is started"
+            silent.answers.set()
+            await box.settle()
+            assert [run.job_id for run in silent.starts] == [there]
+        finally:
+            await box.close()
+        # The same with a run that the index knows: its orders are passed on when the cluster answers.
+        silent.answers.clear()
+        silent.tell(there, "started")
+        again = await Bench(box.backend, box.clock, silent).open()
+        try:
+            await again.results("cancel", {"job_id": there})
+            assert again.job(there).state == "COMPLETING"
+            assert silent.orders_of(there) == []
+            silent.answers.set()
+            await again.settle()
+            assert [order.kind for order in silent.orders_of(there)] == ["end"]
+            assert len(silent.starts) == 1
+        finally:
+            await again.close()
 
     asyncio.run(inside())
