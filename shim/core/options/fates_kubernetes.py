@@ -28,8 +28,7 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
     HONOURED: {
         "chdir": "a directory that no mount provides is copied in when the job is submitted",
         "constraint": "features are labels of nodes, as the configuration says",
-        "container-image": "the image of the job's pods; a step has that of its job",
-        "container-workdir": "where the script runs in its pod, unless --chdir says it",
+        "container-image": "the image of the job's pods; a step that asks for another one is refused",
         "error": "streamed back where no mount provides the file",
         "exclude": "by the names of nodes in the cluster",
         "gres": "gpu; the configuration names the cluster's resource for it",
@@ -39,7 +38,8 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
     },
     APPROXIMATED: {
         "container-env": "recorded; the job's variables win over the image's, as --export says",
-        "container-mounts": "paths that the configuration mounts; others are refused",
+        "container-mounts": "nothing is mounted for it: targets that the configuration does not mount from there are refused",
+        "container-workdir": "recorded; the script begins in the job's working directory (--chdir)",
         "container-remap-root": "the pod's user is what the configuration says",
         "contiguous": "recorded; the cluster's scheduler chooses the nodes",
         "exclusive": "no other job of this index runs on its nodes; other pods of the cluster may",

@@ -269,6 +269,8 @@ class KubernetesBackend:
     async def try_out(self, job: Job, spool: str) -> list[str]:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
+        if not self._shape.names_nodes:
+            trying.check_described(job)
         notes = await trying.keep_files(job, spool, settings)
         await self._dry_runs.ask(probe(job, settings, self._site.owner, self._bundle), settings)
         return notes

@@ -41,6 +41,7 @@ INTERPRETERS = (
 )
 NO_PYTHON = "the image has no python3: slurm-shim's agent needs Python 3.9 or later in the image (docs/kubernetes.md)"
 _SHELL = """\
+trap 'exit 143' TERM
 boot=$0
 while [ $# -gt 0 ]; do
     python=$1

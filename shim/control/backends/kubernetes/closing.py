@@ -49,6 +49,7 @@ class Closing:
         watched = self._watched
         objects = watched.site.objects
         await objects.remove(watched.run)
+        tries = 0
         while True:
             watched.changed.clear()
             left = [view for view in watched.views() if not view.over and not watched.site.node_is_gone(view.node)]
@@ -57,4 +58,8 @@ class Closing:
             for view in left:
                 if not view.node:
                     await objects.remove_pod(view.name, grace=0, uid=view.uid)
+                elif not watched.started and tries:
+                    # Its first process did not hear the TERM, so early. The kubelet still sees to it that it is gone.
+                    await objects.remove_pod(view.name, grace=1, uid=view.uid)
+            tries += 1
             await watched.wait(RETRY)

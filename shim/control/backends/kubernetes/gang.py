@@ -11,6 +11,7 @@ from shim.control.backends.kubernetes.bundle import Bundle, container_command
 from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core import hostlist
+from shim.core.layout import features
 from shim.core.model.job import Job
 from shim.job.spec import RunSpec
 
@@ -27,6 +28,8 @@ def gang_of(
     if not image:
         raise BackendError('no image: the configuration\'s "image", or --container-image, must name one')
     user = _user(job, settings)
+    # Nodes that only the configuration describes are places for a job, not machines, until a job names one.
+    named = shape.names_nodes or bool(job.request.node_list)
     types = sorted({kind for share in job.shares for kind in share.gpu_types if kind})
     return Gang(
         run=run,
@@ -37,8 +40,9 @@ def gang_of(
         memory=max(share.memory for share in job.shares),
         gpus=max(len(share.gpus) for share in job.shares),
         gpu_type=types[0] if len(types) == 1 else "",
-        on=tuple(shape.hostname(share.name) for share in job.shares) if shape.names_nodes else (),
+        on=tuple(shape.hostname(share.name) for share in job.shares) if named else (),
         not_on=tuple(hostlist.expand(job.request.exclude)) if job.request.exclude and not shape.names_nodes else (),
+        features=() if named else features.parse(job.request.constraint).names,
         limit=spec.limit,
         kill_wait=spec.cluster.kill_wait,
         user=user,

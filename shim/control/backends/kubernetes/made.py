@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from shim.control import site
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import staging, trying
 from shim.control.backends.kubernetes.bundle import Bundle
@@ -13,11 +14,14 @@ from shim.control.backends.kubernetes.gang import gang_of
 from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.inside import files, inside, passwd
 from shim.control.backends.kubernetes.settings import Settings
+from shim.core import jsonlite
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
 
 if TYPE_CHECKING:
     from shim.control.backends.kubernetes.shape import Shape
+
+_GRAMMAR = "SHIM_GRAMMAR"  # where commands in pods look for it
 
 
 class Made:
@@ -47,8 +51,10 @@ def made(
     # A copy that was made at submission counts, whatever has become of the folder since.
     copied = os.path.exists(os.path.join(spool, staging.NAME))
     gang = gang.replace(pod_group=shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
+    # What the pods' image is, so that a step that asks for another one is told so.
+    spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(container_image=gang.image)))
     given = inside(spec, run, settings, staged=gang.staged, named=shape.names_nodes)
-    contents = files(given, {**environment, "SHIM_RUN_DIR": run_dir(run)}, script, key)
+    contents = files(given, {**environment, "SHIM_RUN_DIR": run_dir(run), **_grammar()}, script, key)
     if gang.user is not None and gang.passwd:
         contents.update(passwd(spec, gang.user))
     stage = ""
@@ -56,6 +62,12 @@ def made(
         archive, stage = trying.kept_files(spool)
         contents.update(archive)
     return Made(gang, contents, stage)
+
+
+def _grammar() -> dict[str, str]:
+    """Which options the site's commands have: the ones in the pods cannot read its configuration."""
+    found = site.grammar()
+    return {} if found is None else {_GRAMMAR: jsonlite.dumps(found.to_dict())}
 
 
 def run_dir(run: Run) -> str:

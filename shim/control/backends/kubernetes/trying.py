@@ -7,7 +7,7 @@ import json
 import os
 
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import manifests, staging
+from shim.control.backends.kubernetes import manifests, staging, volumes
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.gang import image_of, staged
 from shim.control.backends.kubernetes.gangs import Gang
@@ -21,10 +21,20 @@ MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads
 
 
 async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
-    """Keeps in ``spool`` what the job's pods need of this machine; notes for the user. BackendError: no image, too large."""
+    """Keeps in ``spool`` what the job's pods need of this machine; notes for the user. BackendError: no image, no such mount, too large."""
     if not image_of(job, settings):
         raise BackendError('no image: "image" in the configuration, or --container-image, must name one')
+    volumes.check_asked(job.request.container_mounts or "", settings)
     return await asyncio.to_thread(_packed, job, spool, settings) if staged(job, settings) else []
+
+
+def check_described(job: Job) -> None:
+    """What a job may ask for where only the configuration describes the nodes: the cluster chooses them. Raises BackendError."""
+    wanted = job.request.constraint or ""
+    if any(sign in wanted for sign in "|*[") and not job.request.node_list:
+        raise BackendError(
+            f"--constraint={wanted}: nodes that the configuration describes can be chosen by features joined by & only"
+        )
 
 
 class DryRuns:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from shim.control.backends.base import Run
+from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.errors import ShimError
@@ -73,6 +73,17 @@ def mounted(path: str, settings: Settings) -> bool:
     """Whether the path is the same file in the pods as here: it lies below a configured mount."""
     roots = [str(mount["path"]).rstrip("/") for mount in settings.mounts if not mount.get("empty_dir")]
     return any(path == root or path.startswith(root + "/") for root in roots)
+
+
+def check_asked(mounts: str, settings: Settings) -> None:
+    """``--container-mounts``: raises BackendError for a path that the pods do not have already, under the same name."""
+    for one in mounts.split(",") if mounts else ():
+        source, _, rest = one.partition(":")
+        target = rest.partition(":")[0] or source
+        if source != target or not mounted(source, settings):
+            raise BackendError(
+                f"--container-mounts={one}: pods mount what the configuration says (mounts), under the same path as here"
+            )
 
 
 def check(settings: Settings) -> None:
