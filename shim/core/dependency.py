@@ -177,7 +177,7 @@ def _conditions(word: str) -> list[Condition]:
         job_text, plus, delay = target.partition("+")
         minutes = _number(delay) if plus else minutes
         id_text, underscore, task_text = job_text.partition("_")
-        job_id = _number(id_text)
+        job_id = _job_id(id_text) if colon else _number(id_text)
         if not job_id:
             raise ValueError(PROBLEM)
         conditions.append(
@@ -191,6 +191,14 @@ def _conditions(word: str) -> list[Condition]:
             )
         )
     return conditions
+
+
+def _job_id(text: str) -> int:
+    """A number as C reads it, its sign and all, cut to the 32 bits of a job id."""
+    sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise ValueError(PROBLEM)
+    return int(sign + digits) & 0xFFFFFFFF
 
 
 def _number(digits: str) -> int:

@@ -139,7 +139,7 @@ def _range(text: str, piece: str) -> Range:
         raise HostlistError(text, f"_parse_single_range: Invalid range: `{piece}'")
     first, last = int(low), int(high)
     if last - first >= LIMIT:
-        raise HostlistError(text, f"_parse_single_range: Too many hosts in range '{piece}'")
+        raise HostlistError(text, f"_parse_single_range: Too many hosts in range `{piece}'")
     return first, last, len(low)
 
 

@@ -77,7 +77,7 @@ def test_right_after_submission(text: str, shown: str) -> None:
         "foo:1",
         "afterok:abc",
         "afterok:0",
-        "afterok:-1",
+        "-1",
         "singleton:1",
     ]
     + ["after:1+x", "afterok:1_x", "1+"],
@@ -146,6 +146,12 @@ def test_singleton_asks_for_jobs_of_the_name() -> None:
     dependency = Dependency.parse("singleton")
     assert judge(dependency, lookup, NOW, singleton_blocked=lambda: True) == (WAITING, "singleton(unfulfilled)")
     assert judge(dependency, lookup, NOW, singleton_blocked=lambda: False) == (SATISFIED, "")
+
+
+def test_ids_are_read_as_c_reads_them() -> None:
+    """Measured: a sign is taken, and what has more than 32 bits is cut."""
+    assert str(Dependency.parse("afterok:-1")) == "afterok:4294967295"
+    assert str(Dependency.parse("afterok:99999999999")) == "afterok:1215752191"
 
 
 @given(st.text(alphabet="afteroknyNP:_*+,?()1269 ", max_size=24))

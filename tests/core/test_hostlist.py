@@ -61,7 +61,7 @@ def test_fold_sorted_is_natural_and_unique() -> None:
         ("n[1-2]-[a-b]", "_parse_single_range: Invalid range: `a-b'"),
         ("n[3-1]", "_parse_single_range: Invalid range: `3-1'"),
         ("n[]", "_parse_single_range: Invalid range: `'"),
-        ("n[1-100000]", "_parse_single_range: Too many hosts in range '1-100000'"),
+        ("n[1-100000]", "_parse_single_range: Too many hosts in range `1-100000'"),
         ("n[1-300]m[1-300]", "Too many hosts in range 'n[1-300]m[1-300]'"),
         ("n[1", "Unmatched brackets: `n[1'"),
         ("n1]", "Unmatched brackets: `n1]'"),

@@ -7,7 +7,7 @@ from shim.core.tres import INVALID_GRES, parse_gpus, parse_gres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Optional, Tuple
 
     from shim.core.model.request import JobRequest
 
@@ -39,6 +39,17 @@ def tasks_per_node(request: JobRequest) -> Optional[int]:
     return per_node // per_task
 
 
+def nodes_of_gpus(request: JobRequest) -> Tuple[Optional[int], Optional[int]]:
+    """The least and most nodes: of a range, what GPUs of the job and of a node come to; else what the user says."""
+    try:
+        per_job, per_node = _count(request.gpus), _per_node(request)
+    except ValueError:
+        per_job = per_node = 0
+    if not (request.min_nodes and per_job and per_node):
+        return request.min_nodes, request.max_nodes
+    return per_job // per_node, per_job // per_node
+
+
 def _contradiction(request: JobRequest) -> str:
     per_job, per_task, per_node = _count(request.gpus), _count(request.gpus_per_task), _per_node(request)
     tasks = request.ntasks or request.ntasks_per_node
@@ -67,6 +78,11 @@ def _contradiction(request: JobRequest) -> str:
         return "Failed to ensure --gpus >= --gpus-per-task"
     if per_job and per_node and per_job % per_node:
         return "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node"
+    if per_job and per_node and request.min_nodes and not request.min_nodes <= per_job // per_node <= _most(request):
+        return (
+            f"Failed to validate job spec. Based on --gpu and --gres=gpu/--gpus-per-node required nodes ({per_job // per_node})"
+            f" doesn't fall between min_nodes ({request.min_nodes}) and max_nodes ({_most(request)}) boundaries."
+        )
     if per_job and per_task and per_job % per_task:
         return "Failed to validate job spec, --gpus not multiple of --gpus-per-task"
     if per_job and per_task and request.ntasks and per_job // per_task != request.ntasks:
@@ -74,6 +90,10 @@ def _contradiction(request: JobRequest) -> str:
     if per_job and per_job < max(request.min_nodes or 1, _listed(request)):
         return "Failed to validate job spec, --gpus < -N"
     return ""
+
+
+def _most(request: JobRequest) -> int:
+    return request.max_nodes or 0xFFFFFFFE
 
 
 def _listed(request: JobRequest) -> int:

@@ -185,10 +185,11 @@ def job_request(
     _geometry(settings, fields)
     request = JobRequest(**fields)
     if "gres" in settings or any("gpu" in option or "tres" in option for option in settings.sources):
-        from shim.core.options.gres_rules import check_gpus, tasks_per_node
+        from shim.core.options.gres_rules import check_gpus, nodes_of_gpus, tasks_per_node
 
         check_gpus(request)
-        request = request.replace(ntasks_per_node=tasks_per_node(request))
+        least, most = nodes_of_gpus(request)
+        request = request.replace(ntasks_per_node=tasks_per_node(request), min_nodes=least, max_nodes=most)
     return request
 
 

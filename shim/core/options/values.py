@@ -150,10 +150,13 @@ def _when(option: Option, text: Optional[str], context: Context) -> int:
     if not text:
         raise bad(option)
     try:
-        return parse_when(text, context.now)
+        epoch = parse_when(text, context.now)
     except WhenError as error:
         where = plain(f"Invalid time specification (pos={error.position}): {text}")
         raise UsageError(where, f"error: Invalid --{option.long} specification") from None
+    if not epoch:  # the time that stands for none
+        raise bad(option)
+    return epoch
 
 
 def _signal(option: Option, text: Optional[str], context: Context) -> str:

@@ -103,10 +103,8 @@ def _tres_per_task(settings: Settings) -> None:
 def _nodes(settings: Settings, notes: List[str]) -> None:
     """A node list needs at least its own number of nodes."""
     nodes = settings.get("nodes")
-    if not nodes:
-        return
     listed = _listed(settings.get("nodelist"))
-    if listed:
+    if nodes and listed:
         if settings.given("nodelist") and not settings.given("nodes") and listed > nodes[1] > 0:
             # srun in a job: the variable that describes the job gives way to what the user wrote.
             settings.values["nodes"] = (listed, listed)
@@ -120,7 +118,9 @@ def _nodes(settings: Settings, notes: List[str]) -> None:
             settings.values["nodelist"] = _first_names(settings.get("nodelist"), most)
             least = most
         if most and least > most:
-            raise ShimError(f"error: invalid number of nodes (-N {least}-{most})")
+            tasks = settings.get("ntasks", listed)
+            fewer = [f"Warning: can't run {tasks} processes on {listed} nodes, setting nnodes to {tasks}"]
+            raise ShimError(f"error: invalid number of nodes (-N {least}-{most})", *(fewer if tasks < listed else ()))
         settings.values["nodes"] = (least, most)
 
 
@@ -135,14 +135,16 @@ def _plane(settings: Settings) -> None:
 
 
 def _listed(text: Optional[str]) -> int:
-    """How many nodes a list names; 0 for one that cannot be read: the controller refuses it."""
+    """How many nodes a list names; 0 for one whose brackets do not match: the controller refuses it, ShimError for a bad range."""
     if not text:
         return 0
     from shim.core import hostlist
 
     try:
         return len(set(hostlist.expand(text)))
-    except ValueError:
+    except hostlist.HostlistError as error:
+        if "_parse_single_range" in error.lines[0]:
+            raise ShimError(error.lines[0], "error: memory allocation failure") from None
         return 0
 
 
@@ -188,6 +190,7 @@ def _fewer_names(settings: Settings, tasks: int, notes: List[str]) -> None:
         return
     notes.append(f"Warning: can't run {tasks} processes on {listed} nodes, setting nnodes to {tasks}")
     settings.values["nodelist"] = _first_names(settings.get("nodelist"), tasks)
+    settings.values["nodes"] = (tasks, tasks)
 
 
 def _first_names(text: str, count: int) -> str:

@@ -42,7 +42,7 @@ _PACKS = ("pack", "nopack")
 
 HINT_HELP = """\
 Application hint options:
-    --hint=
+    --hint=             Bind tasks according to application hints
         compute_bound   use all cores in each socket
         memory_bound    use only one core in each socket
         [no]multithread [don't] use extra threads with in-core multi-threading

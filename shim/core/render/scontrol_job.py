@@ -40,7 +40,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),
         *_times(job, view),
         f"Partition={job.partition} AllocNode:Sid={job.submit_host or 'localhost'}:{job.alloc_sid}",
-        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude)}",
+        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={'' if job.request.exclude == '' else _hosts(job.request.exclude)}",
         f"NodeList={facts.nodelist(job)}",
         *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
         *_sizes(job, view),
@@ -156,7 +156,7 @@ def _requirements(job: Job, view: View) -> list[str]:
 
 def _files(job: Job) -> list[str]:
     comment = job.comment or job.request.comment
-    lines = [f"Comment={comment} "] if comment else []
+    lines = [f"Comment={comment} "] if comment is not None else []
     if job.system_comment:
         lines.append(f"SystemComment={job.system_comment} ")
     if _is_batch(job):
