@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.backends.slurm.fake import Site
+from tests.control.backends.slurm.fake import Site, end_all
 
 
 @pytest.fixture
 def there(tmp_path: Path, state_dir: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    yield site
-    if list(state_dir.glob("*/controller.lock")):
-        assert site.run("shim", "controller", "stop", "--now").returncode == 0
+    yield Site(tmp_path)
+    end_all(state_dir)

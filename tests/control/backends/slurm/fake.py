@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shim.control.index.reader import open_reader
 from shim.core.model.job import Job
+from tests.support import wait_until
 
 ROOT = Path(__file__).resolve().parents[4]
 OURS = ROOT / "bin"
@@ -70,6 +71,26 @@ class Site:
             timeout=60,
             check=False,
         )
+
+
+def started(state: Path) -> list[bytes]:
+    """Command lines of what runs with this state folder, but for the controller and what it keeps ready."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.fsencode(state) in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes())
+        except OSError:
+            pass  # it has just ended
+    return [line for line in found if b"controller.main" not in line and b"forkserver" not in line]
+
+
+def end_all(state: Path) -> None:
+    """Waits for what is still being recorded, and ends the controller that it was told to."""
+    wait_until(lambda: not started(state), "the end of what was started beside")
+    if list(state.glob("*/controller.lock")):
+        environ = {**os.environ, "SHIM_STATE_DIR": str(state), "SHIM_PYTHON": sys.executable}
+        subprocess.run([OURS / "shim", "controller", "stop", "--now"], env=environ, check=True, timeout=60)
 
 
 def on_terminal(words: list[str], environ: dict[str, str], typed: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:

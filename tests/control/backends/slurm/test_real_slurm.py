@@ -16,7 +16,7 @@ import pytest
 from compat.cluster import slurm
 from shim.control.index.reader import open_reader
 from shim.core.model.job import Job
-from tests.control.backends.slurm.fake import OURS, on_terminal
+from tests.control.backends.slurm.fake import OURS, end_all, on_terminal
 from tests.support import wait_until
 
 pytestmark = pytest.mark.slurm
@@ -41,8 +41,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.chdir(tmp_path)
     yield
     subprocess.run(["/usr/bin/scancel", "-n", NAME], check=True, timeout=60)
-    if (tmp_path / "state").exists():
-        subprocess.run([OURS / "shim", "controller", "stop", "--now"], check=True, timeout=60)
+    end_all(tmp_path / "state")
 
 
 # Whether a job had to wait, and whether its end is said twice, differs from call to call.

@@ -12,7 +12,7 @@ import pytest
 from shim.control.backends.slurm import recording, watching
 from shim.control.backends.slurm.submitting import id_in
 from shim.core.routing import Place
-from tests.control.backends.slurm.fake import OURS, Site, on_terminal
+from tests.control.backends.slurm.fake import OURS, Site, on_terminal, started
 from tests.support import wait_until
 
 
@@ -125,7 +125,7 @@ def test_any_output_comes_through_as_it_is(there: Site) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (200, data, b"warned\n")
 
 
-def started(there: Site, *words: str) -> subprocess.Popen[bytes]:
+def popen(there: Site, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [str(OURS / words[0]), *words[1:]],
         env=there.environ,
@@ -139,7 +139,7 @@ def started(there: Site, *words: str) -> subprocess.Popen[bytes]:
 def test_a_signal_to_us_is_a_signal_to_the_real_sbatch(there: Site, handled: str, code: int) -> None:
     waits = f"#!/bin/sh\n{handled}\necho ready\nwhile :; do sleep 0.05; done\n"
     there.script(there.real / "sbatch", waits)
-    with started(there, "sbatch", "--wait", "x.sh") as process:
+    with popen(there, "sbatch", "--wait", "x.sh") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.terminate()
@@ -228,15 +228,5 @@ def test_many_calls_leave_no_process(there: Site) -> None:
     )
     subprocess.run(["bash", "-c", calls], env=there.environ, cwd=there.folder, check=True, timeout=120)
 
-    def left() -> list[bytes]:
-        """Command lines of what runs with this test's state folder, but for the controller and what it keeps ready."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if there.environ["SHIM_STATE_DIR"].encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_bytes())
-            except OSError:
-                pass  # it has just ended
-        return [line for line in found if b"controller.main" not in line and b"forkserver" not in line]
-
-    wait_until(lambda: not left(), "the end of all that was started")
+    state = Path(there.environ["SHIM_STATE_DIR"])
+    wait_until(lambda: not started(state), "the end of all that was started")
