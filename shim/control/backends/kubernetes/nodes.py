@@ -11,6 +11,7 @@ from typing import Any
 
 from shim.control.backends.kubernetes import quantities
 from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.core import hostlist
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.value import Value
 
@@ -57,7 +58,8 @@ def use_of(pods: Iterable[Mapping[str, Any]], gpu: str) -> dict[str, Use]:
 def shaped(configured: Cluster, nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> Cluster:
     """The configured cluster with its nodes as they are; ``pods``: those that are no jobs of this index."""
     settings = settings_of(configured)
-    objects = sorted(nodes, key=lambda node: _natural(node["metadata"]["name"]))
+    by_name = {node["metadata"]["name"]: node for node in nodes}
+    objects = [by_name[name] for name in hostlist.natural_sorted(by_name)]
     known = list(pods)
     used = use_of((pod for pod in known if not _of_the_node(pod)), settings.gpu_resource)
     taken = use_of((pod for pod in known if _of_the_node(pod)), settings.gpu_resource)
@@ -181,18 +183,3 @@ def _sum(one: Use, other: Use) -> Use:
 
 def _most(one: Use, other: Use) -> Use:
     return Use(cpus=max(one.cpus, other.cpus), memory=max(one.memory, other.memory), gpus=max(one.gpus, other.gpus))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """The order of node names as people count: n2 before n10."""
-    parts: list[tuple[int, str]] = []
-    digits = text = ""
-    for character in name + "\0":
-        if character.isdigit():
-            digits += character
-        else:
-            if digits:
-                parts.append((int(digits), text))
-                digits = text = ""
-            text += character
-    return [*parts, (-1, text)]
