@@ -53,6 +53,45 @@ _BSUB = {
     "W": "time",
 }
 _BSUB_FLAGS = {"x": "exclusive"}
+# The long spellings, by letter.
+_PBS_LONG = {
+    "a": "start_time",
+    "A": "account",
+    "c": "checkpoint",
+    "C": "working_dir",
+    "e": "error",
+    "h": "hold",
+    "I": "interactive",
+    "j": "join",
+    "J": "job_array",
+    "k": "keep",
+    "l": "resource_list",
+    "m": "mail_options",
+    "M": "mail_user_list",
+    "N": "job_name",
+    "o": "out",
+    "p": "priority",
+    "q": "destination",
+    "r": "rerunable",
+    "S": "script_path",
+    "t": "array",
+    "u": "running_user",
+    "v": "variable_list",
+    "V": "all_env",
+    "W": "attributes",
+    "z": "no_std",
+}
+_BSUB_LONG = {
+    "c": "cwd",
+    "e": "error_file",
+    "J": "job_name",
+    "m": "hostname",
+    "M": "memory_limit",
+    "o": "output_file",
+    "q": "queue_name",
+    "W": "time",
+    "x": "exclusive",
+}
 _MAIL = {"a": "FAIL", "b": "BEGIN", "e": "END", "n": "NONE"}
 # resource of -l -> option; of a chunk (select=…) too
 _RESOURCES = {
@@ -77,10 +116,13 @@ def foreign_directives(text: str, name: str) -> Iterator[Tuple[int, List[str]]]:
                 yield number, read(split(line[len(magic) :], name, number))
 
 
-def _found(words: Sequence[str], with_value: Dict[str, str], flags: Dict[str, str]) -> Iterator[Tuple[str, str]]:
+def _found(
+    words: Sequence[str], with_value: Dict[str, str], flags: Dict[str, str], long: Dict[str, str]
+) -> Iterator[Tuple[str, str]]:
     """Letters and values of a line. Slurm's errors for these differ from those about its own lines."""
-    table = [Option("", letter, REQUIRED, field=letter) for letter in with_value]
-    table += [Option("", letter, FLAG, field=letter) for letter in flags]
+    # No name has a blank: what has no long spelling is never found by one.
+    table = [Option(long.get(letter, f" {letter}"), letter, REQUIRED, field=letter) for letter in with_value]
+    table += [Option(long.get(letter, f" {letter}"), letter, FLAG, field=letter) for letter in flags]
     try:
         found, left = parse("sbatch", words, Table(table))
     except UsageError as error:
@@ -93,10 +135,14 @@ def _found(words: Sequence[str], with_value: Dict[str, str], flags: Dict[str, st
 
 def _bsub(words: Sequence[str]) -> List[str]:
     result = []
-    for letter, value in _found(words, _BSUB, _BSUB_FLAGS):
+    # The one long name that may have a single dash.
+    words = ["--cwd" if word == "-cwd" else word for word in words]
+    for letter, value in _found(words, _BSUB, _BSUB_FLAGS, _BSUB_LONG):
         if letter in _BSUB_FLAGS:
             result.append(f"--{_BSUB_FLAGS[letter]}")
         else:
+            if letter == "n":
+                value = value.rpartition(",")[2]  # the most of a range
             # LSF counts memory in kilobytes.
             unit = "K" if letter == "M" and value.isascii() and value.isdigit() else ""
             result.append(f"--{_BSUB[letter]}={value}{unit}")
@@ -105,7 +151,7 @@ def _bsub(words: Sequence[str]) -> List[str]:
 
 def _pbs(words: Sequence[str]) -> List[str]:
     result: List[str] = []
-    for letter, value in _found(words, _PBS, _PBS_FLAGS):
+    for letter, value in _found(words, _PBS, _PBS_FLAGS, _PBS_LONG):
         if letter == "l":
             result += _resources(value)
         elif letter == "m":

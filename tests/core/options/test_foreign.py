@@ -50,6 +50,9 @@ def settings(header: str, argv: str = "", **environ: str) -> Settings:
         ("#PBS -W depend=afterok:5", ["--dependency=afterok:5"]),
         ("#PBS -W umask=027", []),
         ("#BSUB -J name -W 10 -n 4 -x", ["--job-name=name", "--time=10", "--ntasks=4", "--exclusive"]),
+        ("#PBS --job_name=a --resource_list walltime=9 --hold --all_env", ["--job-name=a", "--time=9", "--hold"]),
+        ("#BSUB -cwd /tmp -n 2,4", ["--chdir=/tmp", "--ntasks=4"]),
+        ("#BSUB --output=o --queue_name q --exclusive", ["--output=o", "--partition=q", "--exclusive"]),
         ("#BSUB -q q -m n1 -M 100 # note", ["--partition=q", "--nodelist=n1", "--mem-per-cpu=100K"]),
     ],
 )
