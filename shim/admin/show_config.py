@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from shim.control import config as configuration
-from shim.control.config_words import CLUSTER, PARTITION
+from shim.control.config_words import CLUSTER, PARTITION, PLUGINS
 
 
 def report(out: TextIO, *, origin: bool) -> None:
     """Writes every word of every cluster: the set ones, and the defaults."""
     found = configuration.load()
     _line(out, "default", found.default.value, found.default.origin, origin)
+    _line(out, "slurm_version", found.slurm_version.value, found.slurm_version.origin, origin)
+    out.write("\n[plugins]\n")
+    for word in PLUGINS:
+        known = found.plugins.get(word.name)
+        _line(out, word.name, known.value if known else word.default, known.origin if known else "default", origin)
     for name, words in found.clusters.items():
         out.write(f"\n[clusters.{name}]\n")
         backend = words["backend"].value if "backend" in words else "local"
@@ -56,7 +61,9 @@ def _toml(name: str, value: object) -> str:
         return str(value)
     if name == "gpus" and isinstance(value, tuple):
         return '"' + ",".join(f"{kind}:{count}" if kind else str(count) for kind, count in value) + '"'
-    if isinstance(value, tuple):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml('', key)} = {_toml('', item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (tuple, list)):
         return "[" + ", ".join(_toml("", item) for item in value) + "]"
     text = str(value).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'

@@ -106,6 +106,20 @@ def test_a_pod_is_told_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options_here.grammar() == told
 
 
+def test_what_shim_config_shows_reads_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        tmp_path, 'slurm_version = 25.11\nplugins = { pyxis = true, ignore = ["uenv="], map = { edf = "account" } }\n'
+    )
+    meant = site.grammar()
+    assert funnel.run("shim", ["config"]) == 0
+    write(tmp_path, capsys.readouterr().out)
+    assert (
+        site.grammar() == meant == Grammar(level="25.11", pyxis=True, plugins=(("uenv", 1, ""), ("edf", 1, "account")))
+    )
+
+
 def test_explain_names_what_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, '[plugins]\nignore = ["uenv="]\n')
     script = tmp_path / "job.sh"
