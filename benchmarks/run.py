@@ -173,7 +173,7 @@ from shim.core.options.batch import settle
 from shim.core.options.request import job_request
 from shim.core.options.verify import verify
 text = open(sys.argv[2]).read()
-settings = settle(values.Context(1e9, 1000, None), [], {}, text, "forty.sh")
+(settings,) = settle(values.Context(1e9, 1000, None), [[]], {}, text, "forty.sh", lambda settings: None)
 verify(settings)
 job_request(settings, directory="/", umask=18, name="forty.sh")
 posix._exit(0)
