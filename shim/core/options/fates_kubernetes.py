@@ -34,7 +34,7 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
         "gres": "gpu; the configuration names the cluster's resource for it",
         "nodelist": "by the names of nodes in the cluster",
         "output": "streamed back where no mount provides the file",
-        "tmp": "ephemeral storage of the pod",
+        "tmp": "checked against the ephemeral storage that the node offers",
     },
     APPROXIMATED: {
         "container-env": "recorded; the job's variables win over the image's, as --export says",

@@ -171,6 +171,7 @@ class PodLeader(PodPart, LeadingAgent):
         if self._spec.script:
             self._leader.output = BatchOutput(self._loop, self._spec, (1, 2) if self._spec.echo_output else None)
         if self._spec.staged:
+            self._make_output_folders()
             given = os.path.exists(f"{self._places.ticket}/{ARCHIVE}")
             self._leader.stage = LeaderStage(self._loop, self._run_dir, self._spec.job.request.work_dir, given)
         departure = Departure(self._loop, self._leader, self._loop.stop)
@@ -178,6 +179,14 @@ class PodLeader(PodPart, LeadingAgent):
         self._leader.on_ended = lambda: self._ended(departure)
         port = int(self._spec.listen.partition(":")[2])
         write_address(self._run_dir, {"tcp": ["127.0.0.1", port]})
+
+    def _make_output_folders(self) -> None:
+        """They are there on the submitting machine; a copy may be without them (ignored, or nothing was in them)."""
+        for path in (self._spec.job.stdout, self._spec.job.stderr):
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            except OSError:
+                continue  # whoever opens the file there says so
 
     def _ended(self, departure: Departure) -> None:
         tell_end(self._places, termination_record(self._leader.journal.lines, self.why))

@@ -114,3 +114,13 @@ def test_an_archive_that_means_harm_fails_the_job_before_it_starts(pods: Maker, 
     assert (record["ended"]["state"], record["ended"]["reason"]) == ("FAILED", "JobLaunchFailure")
     assert "'../x': not a path within the working directory" in record["why"]
     assert job.ended(1) == 0
+
+
+def test_the_folder_of_the_output_need_not_be_in_the_copy(pods: Maker) -> None:
+    job = pods(script="#!/bin/sh\necho from the script\n", staged=True)
+    job.out = job.work_dir / "logs" / "today" / "7.out"
+    job.spec = job.spec.replace(job=job.spec.job.replace(stdout=str(job.out), stderr=str(job.out)))
+    job.archive = _tree(name=b"x")
+    job.start_all()
+    assert job.line("ended")["state"] == "COMPLETED"
+    assert job.out.read_text() == "from the script\n"

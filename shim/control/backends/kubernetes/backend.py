@@ -204,7 +204,7 @@ class KubernetesBackend:
         )
         gang = found.gang
         if not ticket.made:
-            outputs = trying.outputs(spec.job) if gang.staged else ()
+            outputs = trying.outputs(spec.job, settings)
             folder.save(
                 ticket.replace(
                     partition=spec.job.partition,

@@ -49,6 +49,7 @@ def gang_of(
         groups=_groups(job) if user is not None and user[0] == job.uid else (),
         work_dir=job.request.work_dir,
         staged=staged(job, settings),
+        folders=folders_of(job, settings),
         image=image,
         command=tuple(container_command()),
         digest=bundle.digest,
@@ -64,6 +65,13 @@ def image_of(job: Job, settings: Settings) -> str:
 def staged(job: Job, settings: Settings) -> bool:
     """Whether the pods get a copy of the working directory: it is not mounted there. (One that is not there is nowhere.)"""
     return not volumes.mounted(job.request.work_dir, settings) and os.path.isdir(job.request.work_dir)
+
+
+def folders_of(job: Job, settings: Settings) -> tuple[str, ...]:
+    """Folders of output outside of the working directory that are mounted nowhere. Those that every image has are left alone."""
+    found = {os.path.dirname(path) for path in (job.stdout, job.stderr) if path and not volumes.mounted(path, settings)}
+    own = job.request.work_dir.rstrip("/") + "/"
+    return tuple(sorted(path for path in found - {"/", "/tmp", "/dev"} if not f"{path}/".startswith(own)))
 
 
 def _user(job: Job, settings: Settings) -> tuple[int, int] | None:

@@ -26,6 +26,7 @@ class Gang(Value):
     groups: tuple[int, ...] = ()
     work_dir: str = ""
     staged: bool = False
+    folders: tuple[str, ...] = ()  # that the output goes to and no pod has
     image: str = ""
     command: tuple[str, ...] = ()
     digest: str = ""

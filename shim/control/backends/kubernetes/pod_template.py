@@ -30,6 +30,7 @@ def template(gang: Gang, settings: Settings, labels: Mapping[str, str]) -> dict[
 def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
     volumes = Volumes(gang.run, code_name(gang.digest), settings, gang.memory)
     volumes.add_work(gang.work_dir if gang.staged else "")
+    volumes.add_folders(gang.folders)
     if gang.passwd:
         volumes.add_identity()
     spec: dict[str, Any] = {

@@ -87,13 +87,17 @@ def kept_files(spool: str) -> tuple[dict[str, bytes], str]:
         return {staging.NAME: file.read()}, ""
 
 
-def outputs(job: Job) -> tuple[tuple[str, str, int], ...]:
-    """The job's output files here, made as Slurm makes them at the start. OSError."""
+def outputs(job: Job, settings: Settings) -> tuple[tuple[str, str, int], ...]:
+    """The job's output files that the pods do not share, made here as Slurm makes them at the start. BackendError."""
     if job.request.kind != "batch":
         return ()
     found: list[tuple[str, str, int]] = []
     append = job.request.open_mode == "a" or job.restarts > 0
     for stream, path in (("stdout", job.stdout), ("stderr", job.stderr)):
-        if path and path != "/dev/null" and path not in [one[1] for one in found]:
+        if not path or path == "/dev/null" or volumes.mounted(path, settings) or path in [one[1] for one in found]:
+            continue
+        try:
             found.append((stream, path, Output.begin(path, append, job.request.umask)))
+        except OSError as error:
+            raise BackendError(f"could not open {stream} file {path}: {error.strerror}") from error
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Run
@@ -62,6 +62,12 @@ class Volumes:
         if path not in ("", "/", "/tmp"):
             self.volumes.append({"name": "shim-work", "emptyDir": {}})
             self.mounts.append({"name": "shim-work", "mountPath": path})
+
+    def add_folders(self, paths: Sequence[str]) -> None:
+        """Empty folders for output."""
+        for number, path in enumerate(paths):
+            self.volumes.append({"name": f"shim-output-{number}", "emptyDir": {}})
+            self.mounts.append({"name": f"shim-output-{number}", "mountPath": path})
 
     def add_identity(self) -> None:
         """The user's name for programs that ask for it."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import trying, volumes
+from shim.control.backends.kubernetes import gang, trying, volumes
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.layout.step import NodeUse, StepError, step_layout
 from shim.core.model.job import Job, NodeShare
@@ -57,3 +58,40 @@ def test_a_step_with_the_image_of_its_job(asked: str | None) -> None:
 def test_a_step_with_another_image() -> None:
     with pytest.raises(StepError, match="its pods have the image img:1"):
         step_layout(StepRequest(container_image="img:2"), job(container_image="img:1"), [NodeUse()])
+
+
+def with_output(work_dir: str, stdout: str, stderr: str) -> Job:
+    return job(work_dir=work_dir, kind="batch").replace(stdout=stdout, stderr=stderr)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "folders"),
+    [
+        ("/work/slurm-1.out", ()),
+        ("/work/logs/1.out", ()),  # the agent makes it
+        ("/logs/1.out", ("/logs",)),
+        ("/workers/1.out", ("/workers",)),
+        ("/home/u/logs/1.out", ()),  # mounted
+        ("/tmp/1.out", ()),
+        ("/dev/null", ()),
+        ("", ()),
+    ],
+)
+def test_folders_that_the_output_needs(stdout: str, folders: tuple[str, ...]) -> None:
+    assert gang.folders_of(with_output("/work", stdout, stdout), SETTINGS) == folders
+
+
+def test_output_files_are_made_here_unless_the_pods_share_them(tmp_path: Path) -> None:
+    (tmp_path / "old.err").write_text("four")
+    mounted = Settings(mounts=({"path": f"{tmp_path}/shared", "pvc": "x"},))
+    found = trying.outputs(with_output("/w", f"{tmp_path}/new.out", f"{tmp_path}/shared/x.err"), mounted)
+    assert found == (("stdout", f"{tmp_path}/new.out", 0),)
+    assert not (tmp_path / "shared").exists()
+    appended = with_output("/w", "/dev/null", f"{tmp_path}/old.err").replace(restarts=1)
+    assert trying.outputs(appended, mounted) == (("stderr", f"{tmp_path}/old.err", 4),)
+
+
+def test_an_output_file_that_cannot_be_made_fails_the_job(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="could not open stdout file") as problem:
+        trying.outputs(with_output("/w", f"{tmp_path}/no/new.out", ""), SETTINGS)
+    assert not problem.value.transient
