@@ -1,0 +1,258 @@
+"""A cluster in memory: an ``Access`` whose objects behave as far as the backend relies on it. Pods do what the test says.
+
+It has the Job controller (pods of a Job that is let go, once), the garbage collector, and a kubelet that ends deleted pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import ApiError
+from tests.control.backends.kubernetes.fakeleader import FakeLeader
+
+Object = dict[str, Any]
+Watcher = Callable[[str, Object], None]
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+PODS = "/api/v1/namespaces/default/pods"
+SECRETS = "/api/v1/namespaces/default/secrets"
+TERM = 1.0  # seconds in which pods end that are deleted
+
+
+class Killed(Exception):
+    """The controller was killed at this moment."""
+
+
+class FakeCluster:
+    """``objects``: by path. ``said``: every write, as "POST jobs/slurm-7"."""
+
+    namespace = "default"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.said: list[str] = []
+        self.leader: FakeLeader | None = None
+        self.printed = b""
+        self.events: list[Object] = []
+        self.kill_after = 0  # the write after which the controller is killed; 0: none
+        self.silent_after = 0  # the write whose answer is lost
+        self.refusals: dict[str, ApiError] = {}  # what is answered to a write
+        self.deaf = False  # pods do not hear the TERM
+        self.watchers: list[tuple[str, Watcher]] = []
+        self._version = 0
+
+    @property
+    def access(self) -> Access:
+        return cast(Access, self)
+
+    # What the backend asks
+
+    async def get(self, path: str, query: Any = None) -> Object:
+        if path.endswith("/events"):
+            return {"items": self.events}
+        if path not in self.objects:
+            raise ApiError(404, "NotFound", f"{path} not found")
+        return copy.deepcopy(self.objects[path])
+
+    async def post(self, path: str, body: Object, query: Any = None) -> Object:
+        key = f"{path}/{body['metadata']['name']}"
+        self._refuse("POST", key)
+        if key in self.objects:
+            raise ApiError(409, "AlreadyExists", f"{key} already exists")
+        made = copy.deepcopy(body)
+        made["metadata"]["uid"] = f"uid-{self._version}"
+        self._put("ADDED", key, made)
+        self._begin(key)
+        self._written("POST", key)
+        return copy.deepcopy(made)
+
+    async def put(self, path: str, body: Object) -> Object:
+        if body["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        self._put("MODIFIED", path, copy.deepcopy(body))
+        self._written("PUT", path)
+        return copy.deepcopy(body)
+
+    async def patch(self, path: str, body: Object) -> Object:
+        self._refuse("PATCH", path)
+        found = self.objects[path]
+        found["spec"].update(body["spec"])
+        self._put("MODIFIED", path, found)
+        self._begin(path)
+        self._written("PATCH", path)
+        return copy.deepcopy(found)
+
+    async def delete(
+        self, path: str, *, grace: int | None = None, uid: str | None = None, version: str | None = None
+    ) -> Object:
+        self._refuse("DELETE", path)
+        found = self.objects.get(path)
+        if found is None:
+            raise ApiError(404, "NotFound", f"{path} not found")
+        metadata = found["metadata"]
+        if uid not in (None, metadata["uid"]) or version not in (None, metadata["resourceVersion"]):
+            raise ApiError(409, "Conflict", "the object is another one")
+        if path.startswith(PODS):
+            self._end_pod(path, grace)
+        else:
+            self.vanish(path)
+        self._written("DELETE", path)
+        return {}
+
+    async def can(self, verb: str, resource: str, group: str = "", **_more: Any) -> bool:
+        return resource != "podgroups"
+
+    async def log(self, namespace: str, pod: str, container: str, *, limit: int) -> bytes:
+        return self.printed
+
+    async def exec(self, namespace: str, pod: str, container: str, command: Any) -> Any:
+        if self.leader is None:
+            raise ApiError(500, "InternalError", "the container is not there")
+        here, there = socket.socketpair()
+        self.leader.serve(there)
+        return _Stream(here)
+
+    async def close(self) -> None:
+        if self.leader is not None:
+            await self.leader.close()
+
+    # What happens in it
+
+    def pod(self, index: int, stem: str = "slurm-7") -> Object:
+        """The pod with this index."""
+        return next(
+            pod
+            for path, pod in self.objects.items()
+            if path.startswith(f"{PODS}/{stem}-{index}-") and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def bind(self, index: int, node: str, stem: str = "slurm-7") -> None:
+        """The pod is given a node."""
+        pod = self.pod(index, stem)
+        pod["spec"]["nodeName"] = node
+        pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+        self.changed(pod)
+
+    def unschedulable(self, index: int, text: str) -> None:
+        pod = self.pod(index)
+        pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": text}]
+        self.changed(pod)
+
+    def state(self, index: int, name: str, stem: str = "slurm-7", **fields: Any) -> None:
+        """The container is ``running``, ``waiting`` or ``terminated``."""
+        pod = self.pod(index, stem)
+        pod["status"]["containerStatuses"] = [
+            {"name": names.CONTAINER, "ready": name == "running", "state": {name: fields}}
+        ]
+        self.changed(pod)
+
+    def run(self, *places: str, stem: str = "slurm-7") -> None:
+        """All pods run, one on each of these nodes."""
+        for index, node in enumerate(places):
+            self.bind(index, node, stem)
+            self.state(index, "running", stem)
+
+    def silence(self, index: int) -> None:
+        """The pod's node has stopped reporting."""
+        pod = self.pod(index)
+        pod["status"]["conditions"].append({"type": "Ready", "status": "False", "reason": "NodeStatusUnknown"})
+        self.changed(pod)
+
+    def changed(self, found: Object, path: str = PODS) -> None:
+        self._put("MODIFIED", f"{path}/{found['metadata']['name']}", found)
+
+    def pods(self) -> list[str]:
+        """The pods that are there."""
+        return [path for path in self.objects if path.startswith(PODS)]
+
+    def vanish(self, path: str) -> None:
+        """The object is gone, whoever did it, and what it owned goes with it."""
+        gone = self.objects.pop(path)
+        self._tell("DELETED", path, gone)
+        uid = gone["metadata"]["uid"]
+        for other, found in list(self.objects.items()):
+            if any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences", ())):
+                if other.startswith(PODS):
+                    self._end_pod(other, None)
+                else:
+                    self.vanish(other)
+
+    def watch(self, path: str, watcher: Watcher) -> None:
+        """``watcher`` is told what there is and what changes from now on."""
+        self.watchers.append((path, watcher))
+        for key, found in list(self.objects.items()):
+            if key.startswith(f"{path}/"):
+                watcher("ADDED", copy.deepcopy(found))
+
+    def _refuse(self, verb: str, path: str) -> None:
+        refusal = self.refusals.get(f"{verb} {_short(path)}")
+        if refusal is not None:
+            raise refusal
+
+    def _written(self, verb: str, path: str) -> None:
+        self.said.append(f"{verb} {_short(path)}")
+        if len(self.said) == self.kill_after:
+            raise Killed
+        if len(self.said) == self.silent_after:
+            raise ApiError(0, "Timeout", "the API server does not answer in time")
+
+    def _put(self, kind: str, path: str, found: Object) -> None:
+        self._version += 1
+        found["metadata"]["resourceVersion"] = str(self._version)
+        self.objects[path] = found
+        self._tell(kind, path, found)
+
+    def _tell(self, kind: str, path: str, found: Object) -> None:
+        for prefix, watcher in list(self.watchers):
+            if path.startswith(f"{prefix}/"):
+                watcher(kind, copy.deepcopy(found))
+
+    def _begin(self, path: str) -> None:
+        """The Job controller: pods of a Job that is not suspended."""
+        job = self.objects[path]
+        if not path.startswith(JOBS) or job["spec"].get("suspend") or "status" in job:
+            return
+        job["status"] = {"startTime": "2026-11-22T05:00:00Z"}
+        self.changed(job, JOBS)
+        for index in range(job["spec"]["completions"]):
+            name = f"{job['metadata']['name']}-{index}-{self._version}"
+            template = job["spec"]["template"]
+            metadata = {
+                "name": name,
+                "uid": f"uid-{name}",
+                "labels": dict(template["metadata"]["labels"]),
+                "annotations": {names.INDEX: str(index)},
+                "ownerReferences": [{"uid": job["metadata"]["uid"]}],
+            }
+            self._put("ADDED", f"{PODS}/{name}", {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}})
+
+    def _end_pod(self, path: str, grace: int | None) -> None:
+        pod = self.objects[path]
+        states = [one["state"] for one in pod["status"].get("containerStatuses", ())]
+        if not pod["spec"].get("nodeName") or any("terminated" in state for state in states) or grace == 0:
+            self.vanish(path)
+            return
+        if "deletionTimestamp" not in pod["metadata"]:
+            pod["metadata"]["deletionTimestamp"] = "2026-11-22T05:00:00Z"
+            self._put("MODIFIED", path, pod)
+        if not self.deaf or grace is not None:
+            asyncio.get_running_loop().call_later(TERM, self._kubelet, path)
+
+    def _kubelet(self, path: str) -> None:
+        if path in self.objects:
+            self.vanish(path)
+
+
+class _Stream:
+    def __init__(self, line: socket.socket) -> None:
+        self.line = line
+
+
+def _short(path: str) -> str:
+    kind, name = path.split("/")[-2:]
+    return f"{kind}/{name}"

@@ -1,0 +1,234 @@
+"""A run before its start: what is told of its waiting, and when it is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.settings import Settings
+from tests.control.backends.kubernetes import clock
+from tests.control.backends.kubernetes.fakecluster import FakeCluster
+from tests.control.backends.kubernetes.fakeleader import FakeLeader
+from tests.control.backends.kubernetes.stage import SETTINGS, Stage
+
+FULL = "0/2 nodes are available: 2 Insufficient cpu."
+
+
+def half_placed(stage: Stage, first: int = 0) -> None:
+    stage.cluster.bind(first, "n1")
+    stage.cluster.unschedulable(1 - first, FULL)
+
+
+def orders(leader: FakeLeader) -> list[tuple[str, str]]:
+    return [(one["order"]["kind"], one["order"].get("state", "")) for one in leader.asked("order")]
+
+
+def test_where_it_is_and_why_it_waits_is_told_once() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        half_placed(stage)
+        await asyncio.sleep(1)
+        stage.cluster.unschedulable(1, FULL)
+        await asyncio.sleep(1)
+        stage.cluster.bind(1, "n2")
+        await asyncio.sleep(1)
+        stage.cluster.state(1, "waiting", reason="ImagePullBackOff", message="no such image")
+        await asyncio.sleep(1)
+        stage.cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        assert stage.told.lines == [
+            {"kind": "waits", "reason": "Resources", "detail": FULL},
+            {"kind": "placed", "nodes": ["n1", "n2"]},
+            {"kind": "waits", "reason": "None", "detail": ""},
+            {"kind": "waits", "reason": "ImagePullBackOff", "detail": "no such image"},
+            {"kind": "waits", "reason": "None", "detail": ""},
+        ]
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize(
+    ("settings", "pinned", "seconds"),
+    [
+        (SETTINGS, False, 60),
+        (SETTINGS, True, 5),
+        (SETTINGS.replace(bind_wait=3), True, 3),
+        (SETTINGS.replace(autoscale=True), True, 1200),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_gang_that_is_placed_in_part_is_taken_back(
+    settings: Settings, pinned: bool, seconds: int, first: int
+) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster(), settings).begin(pinned=pinned)
+        half_placed(stage, first)
+        await asyncio.sleep(seconds - 0.5)
+        assert stage.told.ends == []
+        unplaced = stage.cluster.pod(1 - first)["metadata"]["name"]
+        await asyncio.sleep(0.6)
+        # The one without a node goes first: the barrier cannot open any more.
+        assert stage.cluster.said[-2:] == [f"DELETE pods/{unplaced}", "DELETE jobs/slurm-7"]
+        assert stage.told.ends == []
+        await asyncio.sleep(3)
+        assert stage.told.ends == [{"kind": "withdrawn", "reason": FULL}]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_pod_that_is_placed_at_the_last_moment_saves_its_gang() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        half_placed(stage)
+        await asyncio.sleep(30)
+        delete = stage.cluster.delete
+
+        async def late(path: str, **conditions: Any) -> dict[str, Any]:
+            stage.cluster.bind(1, "n2")  # since it was looked at
+            return await delete(path, **conditions)
+
+        stage.cluster.delete = late  # type: ignore[method-assign]
+        await asyncio.sleep(40)
+        assert stage.told.ends == []
+        assert stage.told.last == {"kind": "waits", "reason": "None", "detail": ""}
+        assert len(stage.cluster.pods()) == 2
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_pods_that_are_never_made_are_waited_for_only_so_long() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        for path in cluster.pods():
+            cluster.vanish(path)
+        cluster.events = [
+            {"reason": "FailedCreate", "message": "forbidden: exceeded quota: q", "lastTimestamp": "2"},
+            {"reason": "FailedCreate", "message": "older", "lastTimestamp": "1"},
+            {"reason": "Other", "message": "not ours", "lastTimestamp": "3"},
+        ]
+        await asyncio.sleep(10)
+        assert stage.told.last["reason"] == "AssocGrpResourceLimit"
+        await asyncio.sleep(60)
+        assert stage.told.ends == [{"kind": "withdrawn", "reason": "forbidden: exceeded quota: q"}]
+        # Without its Secret a pod that comes after all cannot begin.
+        assert cluster.said[-2:] == ["DELETE secrets/slurm-7", "DELETE jobs/slurm-7"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_where_a_pod_is_missing_the_leader_decides() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        leader = stage.lead()
+        cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        cluster.vanish(f"{stage.site.objects.pods}/{cluster.pod(1)['metadata']['name']}")
+        await asyncio.sleep(62)
+        assert orders(leader) == [("end", "NODE_FAIL")]
+        assert stage.told.ends == []
+        # It had started meanwhile: what it says counts.
+        leader.line("started")
+        leader.line("ended", state="COMPLETED", status=0)
+        await asyncio.sleep(1)
+        assert [line["state"] for line in stage.told.ends] == ["COMPLETED"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_was_ended_before_the_start_leaves_a_job_that_waits_again() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        leader = stage.lead()
+        cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        leader.line("ending", state="NODE_FAIL")
+        leader.line("ended", state="NODE_FAIL", status=0)
+        await asyncio.sleep(5)
+        assert "ending" not in stage.told.kinds
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        assert cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("reachable", [True, False], ids=["leader runs", "leader waits"])
+def test_pods_that_cannot_start_fail_the_job_in_time(reachable: bool) -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster, SETTINGS.replace(boot_limit=120)).begin()
+        leader = stage.lead()
+        cluster.run("n1", "n2")
+        cluster.state(1 if reachable else 0, "waiting", reason="ErrImagePull", message="no such image")
+        await asyncio.sleep(119)
+        assert (orders(leader), stage.told.ends) == ([], [])
+        await asyncio.sleep(6)
+        why = {"kind": "waits", "reason": "JobLaunchFailure", "detail": "ErrImagePull: no such image"}
+        assert why in stage.told.lines
+        if reachable:
+            assert orders(leader) == [("end", "BOOT_FAIL")]
+            assert len(cluster.pods()) == 2
+        else:
+            assert [line["state"] for line in stage.told.ends] == ["BOOT_FAIL"]
+            assert cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_pod_that_dies_before_the_start_ends_the_attempt_at_once() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        leader = stage.lead()
+        cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        cluster.state(1, "terminated", exitCode=127, message="no\npython3")
+        await asyncio.sleep(1)
+        assert orders(leader) == [("end", "BOOT_FAIL")]
+        assert stage.told.last["detail"].endswith(": no python3")
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_volume_that_is_not_there_is_told_from_the_events() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        cluster.bind(0, "n1")
+        cluster.bind(1, "n2")
+        cluster.events = [{"reason": "FailedMount", "message": 'volume "data":\n not found', "lastTimestamp": "1"}]
+        await asyncio.sleep(2)
+        assert all(line.get("reason") != "FailedMount" for line in stage.told.lines)
+        await asyncio.sleep(2)
+        assert stage.told.last == {"kind": "waits", "reason": "FailedMount", "detail": 'volume "data": not found'}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_job_in_a_queue_is_not_taken_back() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster, SETTINGS.replace(queue="team")).begin()
+        job = next(found for path, found in cluster.objects.items() if path.endswith("jobs/slurm-7"))
+        assert job["metadata"]["labels"][names.QUEUE] == "team"
+        assert cluster.said == ["POST jobs/slurm-7", "POST secrets/slurm-7"]  # whoever admits it lets it go
+        await asyncio.sleep(3600)
+        assert stage.told.lines == [{"kind": "waits", "reason": "Resources", "detail": "waits in queue team"}]
+        await stage.end()
+
+    clock.run(inside())
