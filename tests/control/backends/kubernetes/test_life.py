@@ -1,0 +1,322 @@
+"""A run from its start to its end, as its pods and its leader show it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from shim.control.backends.base import Order
+from shim.control.backends.kubernetes.errors import ApiError
+from tests.control.backends.kubernetes import clock
+from tests.control.backends.kubernetes.fakecluster import JOBS, PODS, SECRETS, FakeCluster
+from tests.control.backends.kubernetes.fakeleader import FakeLeader
+from tests.control.backends.kubernetes.stage import Stage
+
+CANCEL = Order(number=1, kind="end", state="CANCELLED", uid=1001)
+
+
+async def started() -> tuple[Stage, FakeLeader]:
+    """A run of two pods that has begun."""
+    stage = await Stage(FakeCluster()).begin()
+    leader = stage.lead("started")
+    stage.cluster.run("n1", "n2")
+    await asyncio.sleep(1)
+    assert stage.told.kinds == ["placed", "started"]
+    return stage, leader
+
+
+def record(ended: dict[str, Any], began: float | None) -> str:
+    return json.dumps({"started": began, "ended": ended, "steps": []})
+
+
+def test_a_run_that_has_begun_has_no_ticket_any_more() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        assert f"{SECRETS}/slurm-7" not in stage.cluster.objects
+        assert stage.ticket.torn
+        leader.line("step", step="0")
+        leader.line("ended", state="COMPLETED", status=0)
+        await asyncio.sleep(1)
+        assert [line.get("n") for line in stage.told.lines] == [None, 1, 2, 3]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_another_controller_goes_on_where_the_last_one_was() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        await stage.life.close()
+        leader.line("step", step="0")
+        await stage.begin(seen=1)
+        await asyncio.sleep(1)
+        assert leader.asked("watch")[-1]["after"] == 1
+        assert stage.told.lines == [{"n": 2, "at": 1.0, "kind": "step", "step": "0"}]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_an_end_that_nobody_heard_is_in_the_record() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        ended = {"n": 4, "at": 9.0, "kind": "ended", "state": "FAILED", "status": 768}
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "terminated", exitCode=3, message=record(ended, 5.0))
+        await asyncio.sleep(1)
+        assert stage.told.lines[-2:] == [{"kind": "started", "at": 5.0}, ended]
+        assert stage.ticket.torn
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_what_was_heard_already_is_not_told_again_from_the_record() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        leader.line("ended", state="COMPLETED", status=0)
+        await asyncio.sleep(1)
+        stage.cluster.state(0, "terminated", exitCode=0, message=record(leader.lines[-1], 5.0))
+        await asyncio.sleep(10)
+        assert stage.told.kinds == ["placed", "started", "ended"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_died_without_a_word_is_lost() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.cluster.state(0, "terminated", exitCode=137)
+        await asyncio.sleep(10)
+        assert stage.told.ends == [{"kind": "lost", "reason": "the job's first pod has ended without a record"}]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_record_of_a_node_lost_before_the_start_lets_the_job_wait_again() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        ended = {"n": 2, "at": 9.0, "kind": "ended", "state": "NODE_FAIL", "status": 0}
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "terminated", exitCode=1, message=record(ended, None))
+        await asyncio.sleep(10)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("path", [f"{JOBS}/slurm-7", "pod 0"])
+def test_a_run_whose_objects_somebody_deletes_is_lost(path: str) -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.cluster.vanish(path if path != "pod 0" else f"{PODS}/{stage.cluster.pod(0)['metadata']['name']}")
+        await asyncio.sleep(10)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        assert "deleted" in stage.told.last["reason"]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_job_that_is_deleted_before_its_pods_run_has_failed() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.vanish(f"{JOBS}/slurm-7")
+        await asyncio.sleep(5)
+        assert {"kind": "waits", "reason": "JobLaunchFailure", "detail": "its Job was deleted"} in stage.told.lines
+        assert [line["state"] for line in stage.told.ends] == ["FAILED"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_job_that_is_suspended_by_hand_is_lost_and_never_begins_anew() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        job = stage.cluster.objects[f"{JOBS}/slurm-7"]
+        job["spec"]["suspend"] = True
+        stage.cluster.changed(job, JOBS)
+        await asyncio.sleep(10)
+        assert stage.told.ends == [{"kind": "lost", "reason": "its Job was suspended"}]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_silent_node_is_waited_for_and_then_lost() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.cluster.deaf = True
+        stage.cluster.silence(0)
+        await asyncio.sleep(299)
+        assert stage.told.last == {"kind": "waits", "reason": "NodeNotResponding", "detail": "n1 does not answer"}
+        await asyncio.sleep(60)
+        # Its processes may still write: nothing is told until they cannot.
+        assert f"{JOBS}/slurm-7" not in stage.cluster.objects
+        assert stage.told.ends == []
+        stage.site.nodes = {}  # an administrator removes the nodes
+        await asyncio.sleep(5)
+        assert stage.told.ends == [{"kind": "lost", "reason": "node n1 does not answer"}]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        for _ in range(2):
+            stage.cluster.silence(0)
+            await asyncio.sleep(250)
+            stage.cluster.bind(0, "n1")
+            await asyncio.sleep(250)
+        assert stage.told.ends == []
+        leader.line("suspect", host="slurm-7-1")
+        await asyncio.sleep(1)
+        assert stage.told.last["detail"] == "slurm-7-1 is silent"
+        leader.line("recovered", host="slurm-7-1")
+        await asyncio.sleep(1)
+        assert stage.told.last == {"kind": "waits", "reason": "None", "detail": ""}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_runs_ends_the_run_itself() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        for _ in range(2):
+            stage.life.order(CANCEL)  # obeyed once
+        await asyncio.sleep(60)
+        assert [one["order"]["state"] for one in leader.asked("order")] == ["CANCELLED"]
+        assert len(stage.cluster.pods()) == 2
+        leader.line("ended", state="CANCELLED", status=15)
+        await asyncio.sleep(1)
+        assert stage.told.ends == [leader.lines[-1]]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_an_order_reaches_a_leader_that_is_there_later() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.life.order(Order(number=1, kind="limit", seconds=90))
+        leader = stage.lead()
+        stage.cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        assert [one["order"]["seconds"] for one in leader.asked("order")] == [90]
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["no pod runs", "the leader cannot be reached"])
+def test_without_a_leader_the_run_is_ended_from_here(runs: bool) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        if runs:
+            stage.cluster.run("n1", "n2")
+        stage.life.order(CANCEL)
+        await asyncio.sleep(9)
+        assert bool(stage.cluster.pods()) is runs
+        assert len(stage.told.ends) == (0 if runs else 1)
+        await asyncio.sleep(11)
+        assert stage.cluster.objects == {}
+        assert [(one["state"], one["uid"]) for one in stage.told.ends] == [("CANCELLED", 1001)]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_pods_that_do_not_hear_the_term_so_early_are_pressed() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.deaf = True
+        stage.cluster.run("n1", "n2")
+        stage.life.order(CANCEL)
+        await asyncio.sleep(30)
+        assert [one["state"] for one in stage.told.ends] == ["CANCELLED"]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_what_was_decided_is_carried_out_by_the_next_controller() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.refusals = {"DELETE jobs/slurm-7": ApiError(503, "ServiceUnavailable", "later")}
+        stage.life.order(CANCEL)
+        await asyncio.sleep(5)
+        assert stage.told.ends == []
+        verdict = stage.ticket.verdict
+        assert verdict is not None
+        assert verdict["state"] == "CANCELLED"
+        await stage.life.close()
+        stage.cluster.refusals = {}
+        await stage.begin()  # it knows of no order
+        await asyncio.sleep(5)
+        assert stage.told.lines == [verdict]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_an_api_server_that_fails_for_a_while_only_delays() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.cluster.refusals = {"DELETE jobs/slurm-7": ApiError(500, "InternalError", "etcd")}
+        stage.cluster.state(0, "terminated", exitCode=137)
+        await asyncio.sleep(60)
+        assert stage.told.ends == []
+        stage.cluster.refusals = {}
+        await asyncio.sleep(10)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_output_that_nobody_fetched_comes_from_the_log(tmp_path: Any) -> None:
+    async def inside() -> None:
+        out = tmp_path / "out"
+        out.write_text("before\nfirst ")
+        stage = await Stage(FakeCluster()).begin(outputs=(("stdout", str(out), len("before\n")),))
+        stage.cluster.printed = b"first line\nsecond line\n"
+        ended = {"n": 4, "at": 9.0, "kind": "ended", "state": "COMPLETED", "status": 0}
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "terminated", exitCode=0, message=record(ended, 5.0))
+        await asyncio.sleep(1)
+        assert out.read_text() == "before\nfirst line\nsecond line\n"
+        assert stage.told.last == ended
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_the_leader_goes_when_its_end_is_committed() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        leader.line("ended", state="COMPLETED", status=0)
+        await asyncio.sleep(1)
+        loop = asyncio.get_running_loop()
+        loop.call_later(2, lambda: stage.cluster.state(0, "terminated", exitCode=0))
+        began = loop.time()
+        await stage.life.forget()
+        assert loop.time() - began == pytest.approx(2)
+        assert "ended" in stage.told.kinds
+        await stage.end()
+
+    clock.run(inside())
