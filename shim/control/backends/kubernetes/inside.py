@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.settings import Settings
+from shim.core.environ.gpu import gpu_variables
 from shim.job.pod.places import PORT, ROOT, Places
 from shim.job.spec import SCRIPT, RunNode, RunSpec
 
@@ -20,7 +21,7 @@ _BARRIER = 24 * 3600  # seconds: who gives up a gang that cannot be complete is 
 
 
 def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: bool) -> RunSpec:
-    """The spec for the pods: every node goes by the name that resolves there.
+    """The spec for the pods: every node goes by the name that resolves there, and GPUs are counted from 0 in each.
 
     ``named``: the cluster chooses the nodes, and the agents know what they are called outside.
     """
@@ -31,7 +32,9 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         partitions=tuple(one.replace(settings={}) for one in spec.cluster.partitions),
         settings={},
     )
+    shares = tuple(share.replace(gpus=tuple(range(len(share.gpus)))) for share in spec.job.shares)
     return spec.replace(
+        job=spec.job.replace(shares=shares),
         cluster=cluster,
         nodes=tuple(RunNode(name=node.host, host=node.host) for node in spec.nodes),
         isolate="none",
@@ -47,6 +50,12 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         told_names=named,
         echo_output=True,
     )
+
+
+def gpu_environment(spec: RunSpec) -> dict[str, str]:
+    """What a batch script in the pods must be told of its GPUs: a container has only its own, whatever they are outside."""
+    own = spec.job.shares[0].gpus
+    return {**gpu_variables(own), "SLURM_JOB_GPUS": ",".join(map(str, own))} if own else {}
 
 
 def files(spec: RunSpec, environment: Mapping[str, str], script: bytes | None, key: bytes) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from shim.control.backends.kubernetes import staging, trying
 from shim.control.backends.kubernetes.bundle import Bundle
 from shim.control.backends.kubernetes.gang import gang_of
 from shim.control.backends.kubernetes.gangs import Gang
-from shim.control.backends.kubernetes.inside import files, inside, passwd
+from shim.control.backends.kubernetes.inside import files, gpu_environment, inside, passwd
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core import jsonlite
 from shim.job.pod.places import ROOT, Places
@@ -54,7 +54,8 @@ def made(
     # What the pods' image is, so that a step that asks for another one is told so.
     spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(container_image=gang.image)))
     given = inside(spec, run, settings, staged=gang.staged, named=shape.names_nodes)
-    contents = files(given, {**environment, "SHIM_RUN_DIR": run_dir(run), **_grammar()}, script, key)
+    own = {**gpu_environment(given), "SHIM_RUN_DIR": run_dir(run), **_grammar()}
+    contents = files(given, {**environment, **own}, script, key)
     if gang.user is not None and gang.passwd:
         contents.update(passwd(spec, gang.user))
     stage = ""
