@@ -65,7 +65,7 @@ NEEDED = (
         resource="pods",
         subresource="exec",
         vital=False,
-        lost="no srun or salloc from here, no output while a job runs, ends are seen late",
+        lost="no srun or salloc from here, no large copies of directories, output and ends of jobs come late",
     ),
     Permission(
         verb="get",

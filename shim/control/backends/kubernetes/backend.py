@@ -272,5 +272,6 @@ class KubernetesBackend:
         if not self._shape.names_nodes:
             trying.check_described(job)
         notes = await trying.keep_files(job, spool, settings)
+        await self._dry_runs.ask_reach(job, spool)
         await self._dry_runs.ask(probe(job, settings, self._site.owner, self._bundle), settings)
         return notes

@@ -40,9 +40,26 @@ def check_described(job: Job) -> None:
 class DryRuns:
     """Asks what admission says of a job like the one that is submitted. What it has let pass is not asked again for a while."""
 
+    _reached = False
+
     def __init__(self, site: Site) -> None:
         self._site = site
         self._passed: dict[str, float] = {}
+
+    async def ask_reach(self, job: Job, spool: str) -> None:
+        """Raises BackendError for a job that cannot do without pods/exec, if that is not allowed.
+
+        That is how srun and salloc reach it, and a copy of its directory that the Secret has no room for.
+        """
+        if self._reached or (job.request.kind == "batch" and not _is_large(os.path.join(spool, staging.NAME))):
+            return
+        for verb in ("create", "get"):  # "get" is what API servers before 1.35 ask for
+            if await self._site.access.can(verb, "pods", namespace=self._site.namespace, subresource="exec"):
+                self._reached = True
+                return
+        raise BackendError(
+            f"srun, salloc and large working directories need pods/exec, which namespace {self._site.namespace} does not allow you"
+        )
 
     async def ask(self, gang: Gang, settings: Settings) -> None:
         """Raises BackendError with what admission says. A quota that is used up now is no refusal."""
@@ -76,6 +93,13 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
         return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
     staging.pack(folder, target, settings.stage_limit)
     return []
+
+
+def _is_large(archive: str) -> bool:
+    try:
+        return os.path.getsize(archive) > MOST_STAGED
+    except FileNotFoundError:
+        return False
 
 
 def kept_files(spool: str) -> tuple[dict[str, bytes], str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -95,3 +96,52 @@ def test_an_output_file_that_cannot_be_made_fails_the_job(tmp_path: Path) -> Non
     with pytest.raises(BackendError, match="could not open stdout file") as problem:
         trying.outputs(with_output("/w", f"{tmp_path}/no/new.out", ""), SETTINGS)
     assert not problem.value.transient
+
+
+class Site:
+    """A namespace that allows some verbs on pods/exec."""
+
+    namespace = "mine"
+
+    def __init__(self, *verbs: str) -> None:
+        self.access = self
+        self.asked: list[str] = []
+        self._verbs = verbs
+
+    async def can(self, verb: str, resource: str, *, namespace: str, subresource: str) -> bool:
+        assert (resource, namespace, subresource) == ("pods", "mine", "exec")
+        self.asked.append(verb)
+        return verb in self._verbs
+
+
+def ask_reach(site: Site, *kinds: str, spool: str = "/nowhere") -> None:
+    async def ask() -> None:
+        one = trying.DryRuns(cast(Any, site))
+        for kind in kinds:
+            await one.ask_reach(job(kind=kind), spool)
+
+    asyncio.run(ask())
+
+
+def test_an_allocation_that_nobody_could_reach_is_refused() -> None:
+    with pytest.raises(BackendError, match="need pods/exec"):
+        ask_reach(Site(), "alloc")
+
+
+def test_a_batch_job_needs_no_streams() -> None:
+    site = Site()
+    ask_reach(site, "batch")
+    assert not site.asked
+
+
+def test_a_batch_job_with_a_large_copy_does(tmp_path: Path) -> None:
+    (tmp_path / "stage.tar.gz").write_bytes(bytes(trying.MOST_STAGED + 1))
+    with pytest.raises(BackendError, match="need pods/exec"):
+        ask_reach(Site(), "batch", spool=str(tmp_path))
+
+
+def test_streams_that_are_allowed_are_asked_for_once() -> None:
+    for verbs, asked in ((("create",), ["create"]), (("get",), ["create", "get"])):
+        site = Site(*verbs)
+        ask_reach(site, "alloc", "alloc")
+        assert site.asked == asked
