@@ -60,8 +60,10 @@ class Proxy:
         try:
             line = await self._dial()
             there, back = await asyncio.open_connection(sock=line)
-            await _both(_pump(reader, back), _pump(there, writer))
-            back.close()
+            try:
+                await _both(_pump(reader, back), _pump(there, writer))
+            finally:
+                back.close()
         except (OSError, ApiError):
             pass  # srun sees the end of the connection, and looks again whether the job is there
         except asyncio.CancelledError:
