@@ -85,7 +85,9 @@ def _cancel(target: dict[str, Any], signal: int | None, scope: str) -> str | Non
         return _FINISHED
     step = target.get("step")
     if step is not None:
-        running = [one.step_id for one in steps if one.state not in states.TERMINAL]
+        # A step of several programs is recorded by its parts (3+0, 3+1) and ended as one.
+        step = str(step).partition("+")[0]
+        running = [one.step_id.partition("+")[0] for one in steps if one.state not in states.TERMINAL]
         if step != "batch" and step not in running:
             return _FINISHED
         if signal is None:
