@@ -134,9 +134,10 @@ def test_an_image_whose_python_is_too_old_says_so(pods: Maker) -> None:
 
 
 def test_a_pod_that_is_deleted_ends_the_run_as_a_lost_node(pods: Maker) -> None:
-    job = pods(nodes=2, script="#!/bin/sh\nsrun sleep 1000; echo over\n")
+    job = pods(nodes=2, script="#!/bin/sh\nsrun sh -c 'echo here; exec sleep 1000'; echo over\n")
     job.start_all()
     job.line("step")
+    wait_until(lambda: job.out.read_text().count("here") == 2, "both tasks run")
     job.processes[1].send_signal(signal.SIGTERM)
     assert job.ended(1) == 143
     assert job.line("ended")["state"] == "NODE_FAIL"
