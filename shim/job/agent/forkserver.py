@@ -60,7 +60,8 @@ def serve(socket: int) -> None:
     poll.register(socket, select.POLLIN)
     spares = Spares(poll)
     while True:
-        for ready, _events in poll.poll(spares.pause()):
+        # Who says that it is free is heard before anybody is asked for an agent.
+        for ready, _events in sorted(poll.poll(spares.pause()), key=lambda event: event[0] == socket):
             if ready != socket:
                 spares.hear(ready)
             elif not _serve_one(connection, bell, spares):

@@ -54,9 +54,7 @@ class Runs:
         """A whole run, and the moment in which its agent says that it is free; its pid."""
         pid = self.start(script, place, **fields)
         self.end()
-        wait_until(
-            lambda: not lives(pid) or (Path(f"/proc/{pid}/wchan").read_text() != "" and waits(pid)), "free, or gone"
-        )
+        wait_until(lambda: not lives(pid) or waits(pid), "free, or gone")
         return pid
 
     def close(self) -> None:
@@ -66,8 +64,10 @@ class Runs:
 
 
 def waits(pid: int) -> bool:
-    """Whether an agent waits for another run: it has no event loop then."""
+    """Whether an agent waits for another run: it has no event loop then, has said that it is free, and sleeps."""
     try:
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            return False
         return not any("eventpoll" in os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir())
     except FileNotFoundError:
         return False
