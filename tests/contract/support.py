@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from compat.cluster.kubernetes.settings import IMAGE_PYTHON
 from shim.control import site
 from shim.control.backends import make
 from shim.control.backends.base import Backend, Run
@@ -17,7 +19,26 @@ from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 from shim.job.spec import RunSpec
 
-LIMIT = 30.0  # seconds; only ends a test that has failed
+LIMIT = 60.0  # seconds; only ends a test that has failed
+
+# All nodes of the test cluster are this machine: what is below the test's folder is the same in the pods.
+_KUBERNETES = """\
+[clusters.kubernetes]
+backend = "kubernetes"
+kubeconfig = "{kubeconfig}"
+namespace = "{namespace}"
+image = "{image}"
+identity = "image"
+cpu_request = 10
+mounts = [{{ path = "{folder}", host_path = "{folder}" }}]
+"""
+
+
+def configure_kubernetes(kubeconfig: str, namespace: str, folder: Path) -> None:
+    """Makes "kubernetes" a cluster of this test; jobs may use ``folder``."""
+    path = folder / "config" / "shim" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(_KUBERNETES.format(kubeconfig=kubeconfig, namespace=namespace, image=IMAGE_PYTHON, folder=folder))
 
 
 class Observer:
@@ -100,6 +121,7 @@ def spec_of(
 ) -> tuple[RunSpec, dict[str, str]]:
     """The spec and the environment of such a job."""
     request.setdefault("name", "job")
+    request.setdefault("work_dir", os.path.dirname(os.environ["SHIM_STATE_DIR"]))  # the test's folder
     shares = tuple(NodeShare(name=node.name) for node in cluster.nodes[:nodes])
     job = Job(
         cluster=cluster.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -13,19 +14,22 @@ import pytest
 
 from shim.control.backends.base import Order, Run
 from shim.core import hostlist
-from tests.contract.support import Subject, start
+from tests.contract.support import Subject, configure_kubernetes, start
 from tests.support import wait_until
 
-BACKENDS = ["local"]
+BACKENDS = ["local", pytest.param("kubernetes", marks=pytest.mark.kubernetes)]
 
 Test = Callable[[Subject, Path], Coroutine[Any, Any, None]]
 
 
-def contract(test: Test) -> Callable[[str, Path, Path], None]:
+def contract(test: Test) -> Callable[[str, Path, Path, pytest.FixtureRequest], None]:
     """Runs an asynchronous test on every backend."""
 
     @pytest.mark.parametrize("kind", BACKENDS)
-    def run(kind: str, state_dir: Path, tmp_path: Path) -> None:
+    def run(kind: str, state_dir: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+        if kind == "kubernetes":
+            configure_kubernetes(request.getfixturevalue("kubeconfig"), request.getfixturevalue("namespace"), tmp_path)
+
         async def inside() -> None:
             subject = Subject(kind)
             try:
@@ -39,22 +43,35 @@ def contract(test: Test) -> Callable[[str, Path, Path], None]:
     return run
 
 
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that only waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def long() -> str:
+    """Seconds to sleep, as nobody else has them: the sleeper is known by them, in whatever container it is."""
+    return f"300.{secrets.randbelow(10**9):09d}"
+
+
+def alive(seconds: str) -> bool:
+    """Whether such a sleeper runs on this machine."""
+    wanted = ["sleep", seconds, ""]
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_text(errors="replace").split("\0") == wanted:
+                return True
+        except OSError:
+            continue  # it has just ended
+    return False
 
 
 @contract
 async def test_a_run_tells_its_life_in_numbered_lines(subject: Subject, folder: Path) -> None:
     backend, observer, cluster = await subject.backend()
-    run = await start(backend, cluster, "#!/bin/sh\nexit 3\n")
+    go = folder / "go"
+    run = await start(backend, cluster, f"#!/bin/sh\nuntil test -e {go}; do sleep 0.05; done\nexit 3\n")
+    await observer.line(run, "started")
+    go.touch()
     end = await observer.line(run, "ended")
-    lines = observer.of(run)
+    # What the backend itself says has no numbers.
+    lines = [line for line in observer.of(run) if line["kind"] not in ("placed", "waits")]
     assert [line["n"] for line in lines] == list(range(1, len(lines) + 1))
-    assert lines[0]["kind"] == "started"
+    assert (lines[0]["kind"], lines[-1]) == ("started", end)
     assert (end["state"], end["status"]) == ("FAILED", 3 << 8)
     await backend.forget(run)
 
@@ -62,9 +79,11 @@ async def test_a_run_tells_its_life_in_numbered_lines(subject: Subject, folder: 
 @contract
 async def test_a_run_has_all_its_nodes_or_does_not_start(subject: Subject, folder: Path) -> None:
     backend, observer, cluster = await subject.backend()
-    out = folder / "out"
-    run = await start(backend, cluster, f"#!/bin/sh\necho $SLURM_JOB_NODELIST > {out}\n", nodes=2)
+    out, go = folder / "out", folder / "go"
+    script = f"#!/bin/sh\necho $SLURM_JOB_NODELIST > {out}\nuntil test -e {go}; do sleep 0.05; done\n"
+    run = await start(backend, cluster, script, nodes=2)
     assert len((await observer.line(run, "started"))["hosts"]) == 2
+    go.touch()
     assert (await observer.line(run, "ended"))["state"] == "COMPLETED"
     assert len(hostlist.expand(out.read_text().strip())) == 2
     await backend.forget(run)
@@ -94,7 +113,7 @@ async def test_runs_outlive_the_controller_and_are_found_again(subject: Subject,
     await backend.recover([(run, seen)])
     (folder / "go").touch()
     assert (await observer.line(run, "ended"))["state"] == "COMPLETED"
-    assert all(line["n"] > seen for line in observer.of(run))
+    assert all(line.get("n", seen + 1) > seen for line in observer.of(run))
     await backend.forget(run)
 
 
@@ -112,11 +131,9 @@ async def test_an_end_that_came_meanwhile_is_told(subject: Subject, folder: Path
 @contract
 async def test_an_ordered_end_leaves_nothing_behind(subject: Subject, folder: Path) -> None:
     backend, observer, cluster = await subject.backend()
-    pid = folder / "pid"
-    run = await start(backend, cluster, f"#!/bin/sh\nsleep 300 &\necho $! > {pid}.new\nmv {pid}.new {pid}\nwait\n")
-    await asyncio.to_thread(wait_until, pid.exists, "the script runs")
-    sleeper = int(pid.read_text())
-    assert alive(sleeper)
+    sleeper = long()
+    run = await start(backend, cluster, f"#!/bin/sh\nsleep {sleeper} &\nwait\n")
+    await asyncio.to_thread(wait_until, lambda: alive(sleeper), "the script runs")
     order = Order(number=1, kind="end", state="CANCELLED", uid=os.getuid())
     await backend.order(run, order)
     await backend.order(run, order)
@@ -141,12 +158,12 @@ async def test_a_signal_reaches_the_batch_shell(subject: Subject, folder: Path) 
 @contract
 async def test_runs_that_nobody_knows_are_ended(subject: Subject, folder: Path) -> None:
     backend, _observer, cluster = await subject.backend()
-    pid = folder / "pid"
-    run = await start(backend, cluster, f"#!/bin/sh\necho $$ > {pid}.new\nmv {pid}.new {pid}\nsleep 300\n")
-    await asyncio.to_thread(wait_until, pid.exists, "the script runs")
+    sleeper = long()
+    run = await start(backend, cluster, f"#!/bin/sh\nsleep {sleeper}\n")
+    await asyncio.to_thread(wait_until, lambda: alive(sleeper), "the script runs")
     backend, observer, cluster = await subject.backend()
     await backend.recover([])
-    await asyncio.to_thread(wait_until, lambda: not alive(int(pid.read_text())), "the orphan ended")
+    await asyncio.to_thread(wait_until, lambda: not alive(sleeper), "the orphan ended")
     assert observer.of(run) == []
 
 

@@ -122,6 +122,7 @@ class Site:
         task = asyncio.get_running_loop().create_task(self._logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: work.close())  # one that was cancelled before it began
         return task
 
     async def _logged(self, work: Coroutine[Any, Any, None]) -> None:

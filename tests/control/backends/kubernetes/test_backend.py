@@ -1,0 +1,247 @@
+"""The backend as controllers use it that follow each other: starting, finding again, requeueing, forgetting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from shim.control.backends.base import BackendError, Order, Run
+from shim.control.backends.kubernetes import backend as module
+from shim.control.backends.kubernetes import tickets
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.backend import KubernetesBackend
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.settings import texts
+from shim.core.model.cluster import Cluster, Node, Partition
+from tests.contract.support import spec_of
+from tests.control.backends.kubernetes import clock
+from tests.control.backends.kubernetes.fakecluster import SECRETS, FakeCluster, Killed
+from tests.control.backends.kubernetes.fakeleader import FakeLeader
+from tests.control.backends.kubernetes.stage import RUN, Told
+
+SHAPE = Cluster(
+    name="k8s",
+    backend="kubernetes",
+    nodes=(Node(name="n1", cpus=4, memory=4096), Node(name="n2", cpus=4, memory=4096)),
+    partitions=(Partition(name="all", nodes=("n1", "n2"), default=True),),
+    settings=texts({"image": "python", "mounts": [{"path": "/", "host_path": "/"}]}),
+)
+WRITES = [
+    "POST configmaps/slurm-agent",
+    "POST services/slurm",
+    "POST jobs/slurm-7",
+    "POST secrets/slurm-7",
+    "PATCH jobs/slurm-7",
+]
+
+
+class _Reflector:
+    """Tells of the objects in memory at once."""
+
+    def __init__(self, access: Access, path: str, selector: str, **hooks: Any) -> None:
+        self._cluster, self._path, self._hooks = cast(FakeCluster, access), path, hooks
+        self._open = True
+
+    def start(self) -> None:
+        self._cluster.watch(self._path, self._tell)
+        self._hooks["on_synced"]()
+
+    def _tell(self, kind: str, found: dict[str, Any]) -> None:
+        if self._open:
+            self._hooks["on_event"](kind, self._hooks["trim"](found))
+
+    async def close(self) -> None:
+        self._open = False
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """The cluster that every backend of the test finds."""
+    found = FakeCluster()
+
+    async def load(*_where: str | None) -> Access:
+        return found.access
+
+    monkeypatch.setattr(module, "Reflector", _Reflector)
+    monkeypatch.setattr(Access, "load", load)
+    return found
+
+
+async def opened(runs: Any = ()) -> tuple[KubernetesBackend, Told, Cluster]:
+    """A backend as a controller has it that was just started."""
+    backend, told = KubernetesBackend(SHAPE), Told()
+    shape = await backend.open(told)
+    await backend.recover(runs)
+    return backend, told, shape
+
+
+async def start(backend: KubernetesBackend, shape: Cluster, restart: int = 0) -> None:
+    spec, environment = spec_of(backend, shape, "", job_id=7, nodes=2)
+    job = spec.job.replace(restarts=restart)
+    await backend.start(spec.replace(job=job), environment, b"#!/bin/sh\n")
+
+
+def said(cluster: FakeCluster) -> list[str]:
+    """The writes, without what changes with the agent's code."""
+    return ["POST configmaps/slurm-agent" if "slurm-agent" in one else one for one in cluster.said]
+
+
+def test_starting_twice_is_starting_once(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        await start(backend, shape)
+        await start(backend, shape)
+        await backend.close()
+        backend, _told, shape = await opened([(RUN, 0)])
+        await start(backend, shape)
+        assert said(cluster) == WRITES
+        assert len(cluster.pods()) == 2
+        await backend.close()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("write", range(1, len(WRITES) + 1))
+def test_a_controller_that_is_killed_while_it_starts_a_run_is_followed_by_one_that_goes_on(
+    cluster: FakeCluster, write: int
+) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        cluster.kill_after = write
+        with pytest.raises(Killed):
+            await start(backend, shape)
+        await backend.close()
+        backend, told, shape = await opened([(RUN, 0)])
+        await start(backend, shape)
+        assert said(cluster) == WRITES
+        assert len(cluster.pods()) == 2
+        cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
+        cluster.leader.line("started")
+        cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        assert told.kinds == ["started"]
+        assert f"{SECRETS}/slurm-7" not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_run_that_began_is_never_given_its_ticket_again(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await start(backend, shape)
+        cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
+        cluster.leader.line("started")
+        cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        await backend.close()
+        # The controller was killed before the index had the line: it starts the run once more.
+        backend, told, shape = await opened([(RUN, 0)])
+        await start(backend, shape)
+        await asyncio.sleep(1)
+        assert said(cluster) == [*WRITES, "DELETE secrets/slurm-7"]
+        assert told.kinds == ["started"]
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_run_without_a_key_here_is_lost_and_one_that_nobody_knows_is_removed(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        await start(backend, shape)
+        await backend.close()
+        other = Run(cluster="k8s", job_id=8)
+        backend, told, shape = await opened([(other, 3)])
+        await asyncio.sleep(5)
+        assert told.lines == [{"kind": "lost", "reason": "this host has no key of it any more"}]
+        assert cluster.pods() == []
+        assert tickets.known("k8s") == []
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_requeued_job_waits_for_the_pods_of_the_run_before(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await start(backend, shape)
+        cluster.run("n1", "n2")
+        cluster.deaf = True
+        forgetting = asyncio.ensure_future(backend.forget(RUN))
+        await asyncio.sleep(10)
+        with pytest.raises(BackendError, match="run before") as caught:
+            await start(backend, shape, restart=1)
+        assert caught.value.transient
+        for path in cluster.pods():
+            cluster.vanish(path)
+        await forgetting
+        await start(backend, shape, restart=1)
+        assert cluster.said[-3:] == ["POST jobs/slurm-7-r1", "POST secrets/slurm-7-r1", "PATCH jobs/slurm-7-r1"]
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_nothing_is_left_of_a_run_that_is_forgotten(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await start(backend, shape)
+        await backend.order(RUN, Order(number=1, kind="end", state="CANCELLED"))
+        await asyncio.sleep(5)
+        assert [one["state"] for one in told.ends] == ["CANCELLED"]
+        await backend.forget(RUN)
+        await asyncio.sleep(5)
+        assert all("slurm-7" not in path for path in cluster.objects)
+        assert tickets.known("k8s") == []
+        await backend.order(RUN, Order(number=2, kind="end"))  # of a run that is gone: dropped
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_start_that_is_refused_for_good_leaves_nothing(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        cluster.refusals = {"POST secrets/slurm-7": ApiError(403, "Forbidden", "violates a policy")}
+        with pytest.raises(BackendError, match="violates a policy") as caught:
+            await start(backend, shape)
+        assert not caught.value.transient
+        await asyncio.sleep(1)
+        assert all("slurm-7" not in path for path in cluster.objects)
+        assert tickets.known("k8s") == []
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_what_was_decided_is_carried_out_before_the_run_is_started_again(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await start(backend, shape)
+        cluster.refusals = {"DELETE jobs/slurm-7": ApiError(503, "ServiceUnavailable", "later")}
+        await backend.order(RUN, Order(number=1, kind="end", state="CANCELLED"))
+        await asyncio.sleep(5)
+        assert told.ends == []
+        await backend.close()
+        cluster.refusals = {}
+        backend, told, shape = await opened([(RUN, 0)])
+        await start(backend, shape)
+        await asyncio.sleep(5)
+        assert [one["state"] for one in told.ends] == ["CANCELLED"]
+        assert said(cluster) == [*WRITES, "DELETE jobs/slurm-7"]
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_blocks_of_ids_follow_each_other(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, _shape = await opened()
+        first, second = await backend.reserve(5), await backend.reserve(5)
+        assert (first.start, second.start) == (5, first.stop)
+        await backend.close()
+
+    clock.run(inside())
