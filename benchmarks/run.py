@@ -241,7 +241,8 @@ def drain(folder: Path) -> None:
         if real:
             rates["real"].append(_drained(real, Path("/"), as_user="shimcompat"))
         print(
-            f"    round {number}: {', '.join(f'{name} {values[-1]:.0f}/s' for name, values in rates.items() if values)}"
+            f"    round {number}: {', '.join(f'{name} {values[-1]:.0f}/s' for name, values in rates.items() if values)}",
+            flush=True,
         )
     mine = statistics.median(rates["ours"][1:])
     if not real:
@@ -262,7 +263,7 @@ ids=
 for i in $(seq 200); do ids="$ids,$(sbatch --parsable --hold -n1 -o /dev/null --wrap true)"; done
 start=$(date +%s.%N)
 scontrol release ${ids#,}
-while [ -n "$(squeue -h -o %i)" ]; do sleep 0.05; done
+while [ -n "$(squeue -h -o %i -u "$(id -un)")" ]; do sleep 0.05; done
 echo "$(date +%s.%N) $start"
 """
     command = ["sh", "-c", script]
