@@ -205,7 +205,9 @@ class PodLeader(PodPart, LeadingAgent):
             self._meeting.close()
         known = self._leader.checked_in
         alone = len(self._spec.nodes) == 1
-        names = [] if alone else [full_name(self._spec, index) for index in known if not _writes_hosts(known)]
+        # Not the leader's own: the others have found it by that name, and their early questions may still be answered "none".
+        others = [] if alone or _writes_hosts(known) else [index for index in known if index]
+        names = [full_name(self._spec, index) for index in others]
 
         def met(missing: list[str]) -> None:
             if missing:

@@ -21,7 +21,7 @@ LIMIT = 15.0  # seconds that a start waits for names
 
 def full_name(spec: RunSpec, index: int) -> str:
     """The DNS name of a node's pod."""
-    return f"{spec.nodes[index].host}.{spec.leader.partition('.')[2]}"
+    return f"{spec.nodes[index].host}.{spec.leader.partition('.')[2].rstrip('.')}"
 
 
 def hosts_of(spec: RunSpec, checked_in: dict[int, dict[str, Any]]) -> list[list[str]]:

@@ -52,14 +52,14 @@ class Pods:
                 partitions=(Partition(name="debug"),),
             ),
             listen=f"tcp:{free_port()}",
-            leader=f"{names[0]}.{DOMAIN}",
+            leader=f"{names[0]}.{DOMAIN}.",
             barrier=60,
         ).replace(**fields)
         self.script = script
         self.archive: bytes | None = None  # the working directory in the ticket
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "7"}
         self.dns = NameServer()
-        self.dns.names[self.spec.leader] = "127.0.0.1"
+        self.dns.names[f"{names[0]}.{DOMAIN}"] = "127.0.0.1"
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._others: list[subprocess.Popen[bytes]] = []
 
