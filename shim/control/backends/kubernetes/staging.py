@@ -94,10 +94,15 @@ def entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
                     yield path, status
 
 
-def pack(folder: str, target: str, limit: int) -> int:
-    """Packs ``folder`` into the file ``target``; how many bytes that has. Raises BackendError above ``limit`` MiB."""
+def pack(folder: str, target: str, limit: int) -> list[str]:
+    """Packs ``folder`` into the file ``target``; the links that lead out of it, which are left out (pods refuse them).
+
+    Raises BackendError above ``limit`` MiB.
+    """
     try:
-        found = list(entries(folder))
+        everything = list(entries(folder))
+        abroad = [path for path, status in everything if stat.S_ISLNK(status.st_mode) and _leads_out(folder, path)]
+        found = [entry for entry in everything if entry[0] not in abroad]
         total = sum(status.st_size for _, status in found)
         if total > limit * MIB:
             raise BackendError(_too_large(folder, found, total, limit))
@@ -110,7 +115,13 @@ def pack(folder: str, target: str, limit: int) -> int:
                 archive.add(os.path.join(folder, path), path, recursive=False, filter=_plain)
     except OSError as error:
         raise BackendError(f"the working directory cannot be copied: {error.strerror}: {error.filename}") from error
-    return os.path.getsize(target)
+    return abroad
+
+
+def _leads_out(folder: str, path: str) -> bool:
+    target = os.readlink(os.path.join(folder, path))
+    inside = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    return os.path.isabs(target) or inside == ".." or inside.startswith("../")
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -17,6 +17,7 @@ from shim.control.backends.kubernetes.site import Site
 from shim.core.model.job import Job
 
 KNOWN = 60.0  # seconds
+_NAMED = 5  # links in a note
 MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads, beside script and environment
 
 
@@ -91,8 +92,11 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
     if folder in ("/", "/tmp", "/root", "/home", os.path.expanduser("~")):
         staging.pack_nothing(target)
         return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
-    staging.pack(folder, target, settings.stage_limit)
-    return []
+    abroad = staging.pack(folder, target, settings.stage_limit)
+    if not abroad:
+        return []
+    names = ", ".join(abroad[:_NAMED]) + (", ..." if len(abroad) > _NAMED else "")
+    return [f"links that lead out of {folder} are not copied into the pods: {names}"]
 
 
 def _is_large(archive: str) -> bool:
