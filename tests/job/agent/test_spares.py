@@ -125,10 +125,14 @@ def test_an_agent_that_was_killed_while_it_waited(scene: Runs) -> None:
 
 
 def test_an_agent_with_a_service_below_it_ends(scene: Runs) -> None:
-    pid = scene.start(f"SHIM_SERVICE=1 setsid sleep 1000 & echo $! > {scene.folder}/service")
+    told = scene.folder / "service"
+    # The script ends when the service is a program with that variable, and not a shell that is about to start it.
+    pid = scene.start(
+        f"SHIM_SERVICE=1 setsid sh -c 'echo $$ > {told}; exec sleep 1000' & while ! test -s {told}; do sleep 0.05; done"
+    )
     scene.end()
     wait_until(lambda: not lives(pid), "the agent's end")
-    service = int((scene.folder / "service").read_text())
+    service = int(told.read_text())
     assert lives(service)
     os.kill(service, signal.SIGKILL)
 
