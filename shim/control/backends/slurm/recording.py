@@ -30,10 +30,11 @@ _KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}
 class Submission:
     """A command line as far as it could be read: what it asks for, whether it is quiet, whether it makes a job at all."""
 
-    def __init__(self, program: str, argv: Sequence[str], session: int = 0) -> None:
+    def __init__(self, program: str, argv: Sequence[str], session: int | None = None) -> None:
+        """``session``: the caller's, where this is another one; 0 in a container whose session was begun outside."""
         self.line = " ".join([program, *argv])
         self.began = time.time()
-        self.session = session or os.getsid(0)
+        self.session = os.getsid(0) if session is None else session
         self.directory = _directory()
         self.silent = False  # it says no job id
         self.makes_job = True

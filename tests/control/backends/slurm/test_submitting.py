@@ -213,6 +213,12 @@ def test_where_no_id_is_said_squeue_is_asked(there: Site, program: str, words: l
     assert row.job_id == 80
 
 
+def test_a_session_that_was_begun_outside_of_the_container_is_a_session(there: Site) -> None:
+    there.script(there.real / "squeue", SHOWS.format(ids=80, session=0))
+    submission = recording.Submission("salloc", ["--no-shell"], 0)
+    assert watching.asked(Place("hpc", "slurm", folder=str(there.real)), submission) == 80
+
+
 @pytest.mark.parametrize(("ids", "found"), [("80", 80), ("80 82", None), ("", None)])
 def test_the_answer_must_be_one_job(there: Site, ids: str, found: int | None) -> None:
     there.script(there.real / "squeue", SHOWS.format(ids=ids, session=os.getsid(0)))
