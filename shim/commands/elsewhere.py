@@ -121,6 +121,18 @@ def told(asked: Asked, own: ShimError | None, *, found: bool) -> int:
     return code
 
 
+def put_answers(program: str, questions: Sequence[Question]) -> int:
+    """Prints what several real commands have said, errors with their cluster's name; the exit code."""
+    asked = Asked(program, [], [], header=False)
+    asked.questions = list(questions)
+    asked.wait()
+    code = 0
+    for question in asked.questions:
+        failed = asked.put(question)
+        code = code or (question.code or failed)
+    return code
+
+
 def titled(
     program: str,
     clusters: Sequence[str],

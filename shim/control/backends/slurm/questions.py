@@ -11,6 +11,7 @@ from select import POLLERR, POLLHUP, POLLIN, poll
 from time import monotonic
 
 from shim.control.backends.slurm import passing
+from shim.control.backends.slurm.call import Call
 from shim.core.errors import ShimError
 from shim.core.routing import Route
 
@@ -51,7 +52,7 @@ class Question:
         except OSError as error:
             self.problem = f"{error.filename or program}: {error.strerror}"
 
-    def _start(self, call: passing.Call) -> None:
+    def _start(self, call: Call) -> None:
         pipes = [os.pipe(), os.pipe()]
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -14,7 +14,7 @@ from shim.control.backends.slurm import beside
 from shim.core.errors import ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-from shim.core.options import values
+from shim.core.options import scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Submission:
             self.silent = bool(settings.get("quiet"))
             self.makes_job = not settings.get("test-only")
             self.request = _request(program, settings, words, os.path.abspath(path) if path else None, self.directory)
-        except values.Shown:
+        except scan.Shown:
             self.makes_job = False  # --help
         except (ShimError, OSError):
             # Options of a newer Slurm, of plugins: what can be seen among them must do.
