@@ -18,7 +18,7 @@ from shim.core.routing import Route
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from shim.core.routing import Place
 else:
@@ -35,7 +35,10 @@ class Question:
     answered; ``problem`` says why, if it did not.
     """
 
-    def __init__(self, place: Place, program: str, argv: Sequence[str]) -> None:
+    def __init__(
+        self, place: Place, program: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """``environment``: variables beside those of this process."""
         self.place = place
         self.program = program
         self.out = b""
@@ -46,7 +49,9 @@ class Question:
         self._pid = 0
         self._open: dict[int, str] = {}
         try:
-            self._start(passing.made(program, Route(place, argv, _said(os.environ))))
+            call = passing.made(program, Route(place, argv, _said(os.environ)))
+            call.environment.update(environment or {})
+            self._start(call)
         except ShimError as error:
             self.problem = error.lines[0].partition("error: ")[2] or error.lines[0]
         except OSError as error:
