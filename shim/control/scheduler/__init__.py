@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shim.control.scheduler.one_pass import Plan
-from shim.control.scheduler.plan import plan
+from shim.control.scheduler.plan import Plan, plan
 
 __all__ = ["Plan", "plan"]

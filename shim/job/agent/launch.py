@@ -1,4 +1,4 @@
-"""Starting one task: fork, and everything between fork and execve.
+"""Starting one task: fork, and everything between fork and execve, where ``spawn`` cannot do it at less cost.
 
 As slurmstepd does: an own session for each task, the submitter's limits and umask, the working directory or /tmp, no signal
 blocked or ignored. What goes wrong in the child is written to the task's own standard error, in slurmstepd's words,
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+
+from shim.job.agent.spawn import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +53,10 @@ class TaskStart:
 
 
 def start(task: TaskStart) -> int:
-    """Fork the task; its pid. OSError: no process could be made."""
+    """Start the task; its pid. OSError: no process could be made."""
+    spawned = spawn(task)
+    if spawned is not None:
+        return spawned
     # Blocked over the fork: a signal that came to the child now would run the agent's handler, into the agent's wake-up pipe.
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _ALL)
     try:

@@ -13,6 +13,7 @@ import sys
 from shim.core.jsonlite import loads
 from shim.job.agent import main as agent_main
 from shim.job.agent.place import Place
+from shim.job.agent.spawn import IGNORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
     code = 70  # as sysexits' EX_SOFTWARE: an error of ours
     try:
         os.setsid()
-        for number in (_signal.SIGCHLD, _signal.SIGINT, _signal.SIGHUP):
-            _signal.signal(number, _signal.SIG_DFL)
+        _notice_signals()
         _keep_only(bell, line, control)
         os.chdir("/")
         place = Place()
@@ -53,6 +53,14 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
         agent_main.log(run_dir, index, traceback.format_exc())
     finally:
         os._exit(code)
+
+
+def _notice_signals() -> None:
+    """Nothing stays blocked or ignored, whoever started the fork server: tasks inherit it."""
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    for number in _signal.valid_signals():
+        if _signal.getsignal(number) == _signal.SIG_IGN and number not in IGNORED:
+            _signal.signal(number, _signal.SIG_DFL)
 
 
 def _keep_only(*kept: int | None) -> None:

@@ -10,9 +10,8 @@ from shim.core.errors import ShimError, Unsupported
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.options.direct import settle
 from shim.core.options.request import job_request, step_request
-from shim.core.options.scan import Shown
 from shim.core.options.support import refuse_unsupported
-from shim.core.options.values import Context
+from shim.core.options.values import Context, Shown
 
 
 def no_file(path: str) -> str:
