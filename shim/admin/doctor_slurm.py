@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
 from shim import SLURM_VERSION
-from shim.control import paths, site
+from shim.control import paths, sources
 from shim.control.backends.slurm import programs
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -23,7 +23,7 @@ def unused() -> Iterator[tuple[str, str]]:
     found = programs.on_path("sbatch", os.environ.get("PATH", ""))
     if found is None:
         return
-    if site.configured():
+    if sources.configured():
         yield NOTE, f'a real Slurm\'s {found[0]} is not used: the configuration has no cluster with backend "slurm"'
     else:
         yield NOTE, f"a real Slurm's {found[0]} is not used: there is no slurm.conf (SLURM_CONF, /etc/slurm/slurm.conf)"
@@ -42,13 +42,13 @@ def findings(cluster: Cluster) -> Iterator[tuple[str, str]]:
     if code != 0:
         yield BAD, f"cluster {cluster.name} (slurm): {squeue} --version: {version or f'exit code {code}'}"
         return
-    why = "" if site.configured() else ", found on PATH: the default cluster, as nothing is configured"
+    why = "" if sources.configured() else ", found on PATH: the default cluster, as nothing is configured"
     yield GOOD, f"cluster {cluster.name} (slurm): {version} in {os.path.dirname(squeue)}{why}"
     yield from _older_or_newer(version)
     yield from _missing(cluster.name, folder)
     yield _answers(cluster.name, folder, environ)
     name = cluster.settings.get("real_name")
-    if name and name != cluster.name and site.configured():
+    if name and name != cluster.name and sources.configured():
         yield NOTE, f"it calls itself {name}: -M {cluster.name} is taken out of what is passed on, -M {name} is not"
     if cluster.settings.get("skypilot_env"):
         yield NOTE, f"SKYPILOT_* for its jobs: its nodes must see {paths.state_dir()}/skypilot under this name"

@@ -12,7 +12,7 @@ from shim.core import check, script
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
-from shim.core.options import values
+from shim.core.options import scan, values
 from shim.core.options.batch import settle
 from shim.core.options.merge import Settings
 from shim.core.options.option import Option
@@ -98,7 +98,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdi
         for request in requests:
             check.refusals(request, cluster, os.getuid(), int(now))
             verdict.reason = verdict.reason or check.pending_reason(request, cluster)
-    except values.Shown:
+    except scan.Shown:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:
         verdict.unsupported = problem.lines

@@ -102,10 +102,22 @@ def _headed(places: Sequence[Place], header: bool, each: bool) -> List[bool]:
     return [header and (each or number == 0) for number in range(len(places))]
 
 
-def told(asked: Asked, own: ShimError | None, *, found: bool) -> int:
+def keeps_no_accounting(question: Question) -> bool:
+    """Whether sacct was told that there is none."""
+    return _NO_ACCOUNTING in question.err
+
+
+def told(
+    asked: Asked,
+    own: ShimError | None,
+    *,
+    found: bool,
+    instead: Callable[[Question], int | None] = lambda question: None,
+) -> int:
     """Prints the answers of a listing of all clusters; the exit code. A job is no mistake where another cluster has it.
 
-    ``own``: what went wrong on our side; ``found``: whether we have the job that was asked for.
+    ``own``: what went wrong on our side; ``found``: whether we have the job that was asked for. ``instead``: prints something
+    in place of an answer and returns the exit code it stands for, or returns None.
     """
     asked.wait()
     unknown = [question for question in asked.questions if _knows_no_job(question)]
@@ -113,11 +125,24 @@ def told(asked: Asked, own: ShimError | None, *, found: bool) -> int:
     code = 0
     for question in asked.questions:
         if question not in unknown:
-            code = asked.put(question) or code
+            put = instead(question)
+            code = (asked.put(question) if put is None else put) or code
     if own is not None and not found:
         code = reading.told(asked.program, own)
     elif unknown and not found:
         code = asked.complain(unknown[0])
+    return code
+
+
+def put_answers(program: str, questions: Sequence[Question]) -> int:
+    """Prints what several real commands have said, errors with their cluster's name; the exit code."""
+    asked = Asked(program, [], [], header=False)
+    asked.questions = list(questions)
+    asked.wait()
+    code = 0
+    for question in asked.questions:
+        failed = asked.put(question)
+        code = code or (question.code or failed)
     return code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands import elsewhere, reading
+from shim.commands import reading
 from shim.core.options.again import again
 from shim.core.routing import Route
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Dict, NoReturn
 
-    from shim.control.backends.slurm.passing import Call
-    from shim.control.backends.slurm.questions import Question
+    from shim.control.backends.slurm.call import Call
     from shim.control.index.reader import Reader
     from shim.core.routing import Place
 
@@ -74,10 +73,10 @@ def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
 
 def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
     """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
-    from shim.control.backends.slurm import passing
+    from shim.control.backends.slurm.call import become as exec_call
 
     sys.stdout.flush()
-    passing.become(_call(program, place, argv))
+    exec_call(_call(program, place, argv))
 
 
 def run(program: str, place: Place, argv: Sequence[str]) -> int:
@@ -95,15 +94,3 @@ def _call(program: str, place: Place, argv: Sequence[str]) -> Call:
     options, words = again(program, argv, ("clusters",))
     dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
     return passing.made(program, Route(place, [*options, *words], dropped))
-
-
-def put_answers(program: str, questions: Sequence[Question]) -> int:
-    """Prints what several real commands have said, errors with their cluster's name; the exit code."""
-    asked = elsewhere.Asked(program, [], [], header=False)
-    asked.questions = list(questions)
-    asked.wait()
-    code = 0
-    for question in asked.questions:
-        failed = asked.put(question)
-        code = code or (question.code or failed)
-    return code

@@ -1,4 +1,4 @@
-"""sacct: what became of jobs, from the index alone. Whatever ran here is remembered for good."""
+"""sacct: what became of jobs, from the index. Whatever ran here is remembered for good; real Slurms are asked for theirs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from shim.core.render import sacct_rows, sacct_table
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.commands.sacct_ask import Ask
+    from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
-    from shim.core.model.job import Job
+    from shim.core.model.job import Job, Step
     from shim.core.render.sacct_rows import Row
 
 _PROGRAM = "sacct"
@@ -45,29 +46,49 @@ def main(argv: list[str]) -> int:
     header = "noheader" not in values
     asked = elsewhere.Asked(_PROGRAM, argv, real, header=header and not ours) if real else None
     if ours:
-        _show(ask)
-    return elsewhere.told(asked, None, found=False) if asked is not None else 0
+        _show(ask, _rows(ask), header=header)
+    if asked is None:
+        return 0
+    headed = asked.questions[0] if header and not ours else None
+    return elsewhere.told(
+        asked,
+        None,
+        found=False,
+        instead=lambda question: _remembered(ask, question, header=question is headed),
+    )
 
 
 def _clusters(values: dict[str, str]) -> str | None:
     return "all" if "allclusters" in values else values.get("clusters")
 
 
-def _show(ask: Ask) -> None:
+def _remembered(ask: Ask, question: Question, *, header: bool) -> int | None:
+    """In place of the answer of a Slurm without accounting: its jobs that were submitted through us, as far as they are known.
+
+    The exit code; None if it has accounting.
+    """
+    if not elsewhere.keeps_no_accounting(question):
+        return None
+    from shim.commands import sacct_passed
+
+    found = sacct_passed.Found(ask, question.place, reading.open_index(_PROGRAM))
+    _show(ask, _listed(ask, found.jobs, []), header=header)
+    return found.told(_PROGRAM)
+
+
+def _show(ask: Ask, rows: list[Row], *, header: bool) -> None:
     values = ask.values
     shown = sacct_table.columns(_format(values))
-    found = _rows(ask)
-    header = "noheader" not in values
     if "parsable" in values or "parsable2" in values:
         lines = sacct_table.parsable(
             shown,
-            found,
+            rows,
             header=header,
             delimiter=values.get("delimiter", "|"),
             trailing="parsable2" not in values,
         )
     else:
-        lines = sacct_table.table(shown, found, header=header)
+        lines = sacct_table.table(shown, rows, header=header)
     reading.put(lines)
 
 
@@ -80,10 +101,15 @@ def _format(values: dict[str, str]) -> str:
 
 
 def _rows(ask: Ask) -> list[Row]:
+    """The lines of the jobs that run from here."""
     reader = reading.open_index(_PROGRAM)
     jobs = _jobs(ask, reader)
     steps = reader.steps_of(jobs, every_run=True) if reader is not None and ask.steps else []
-    runs = _runs(ask, reader, jobs)
+    return _listed(ask, _runs(ask, reader, jobs), steps)
+
+
+def _listed(ask: Ask, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Row]:
+    """The lines of these runs and their steps, as far as they are asked for."""
     views = reading.Views()
     by_cluster = {job.cluster: views.of(job.cluster) for job in runs}
     for view in by_cluster.values():
@@ -91,7 +117,7 @@ def _rows(ask: Ask) -> list[Row]:
     if ask.steps:
         recorded = {(job.key, step.restart) for job, step in steps if step.step_id == "batch"}
         scripts = [(job, sacct_rows.batch_step(job)) for job in runs if (job.key, job.restarts) not in recorded]
-        steps += [(job, step) for job, step in scripts if step is not None]
+        steps = [*steps, *((job, step) for job, step in scripts if step is not None)]
     wanted = [(job, step) for job, step in steps if ask.wants_step(job, step)]
     rows = [row for row in sacct_rows.rows(runs, wanted, by_cluster) if ask.names(row)]
     if "truncate" in ask.values:

@@ -70,10 +70,24 @@ class Ask:
             clusters=self.clusters,
             job_ids=tuple(one.job_id for one in self.ids),
             active=False,
-            ended_since=None if self.named else self.since,
+            ended_since=self.ended_since,
             users=self.users or (),
             names=_words(self.values.get("name")),
             partitions=_words(self.values.get("partition")),
+        )
+
+    @property
+    def ended_since(self) -> float | None:
+        """Jobs that ended before are not meant; None where -j names them."""
+        return None if self.named else self.since
+
+    def means(self, job: Job) -> bool:
+        """What ``query`` says of users, names and partitions, for jobs that do not come from it."""
+        names, partitions = _words(self.values.get("name")), _words(self.values.get("partition"))
+        return (
+            (not self.users or job.uid in self.users)
+            and (not names or job.name in names)
+            and (not partitions or not job.partition or any(name in partitions for name in job.partition.split(",")))
         )
 
     def narrow(self, job: Job) -> Job | None:

@@ -9,7 +9,7 @@ from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, 
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import ShimError
-from shim.core.options import values
+from shim.core.options import scan
 from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
 from shim.core.options.support import refuse_het
@@ -33,7 +33,7 @@ def main(argv: List[str]) -> int:
     """Runs salloc with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
     try:
         components, directory = settled(PROGRAM, argv)
-    except values.Shown as shown:
+    except scan.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
     words = components[-1].words

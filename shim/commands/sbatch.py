@@ -10,7 +10,7 @@ from shim.commands.limits import passed_on
 from shim.commands.options_here import backend, grammar
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
-from shim.core.options import values
+from shim.core.options import scan, values
 from shim.core.options.batch import PACKJOB, command_line, packed, settle
 from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
@@ -70,7 +70,7 @@ def _main(argv: List[str]) -> int:
         found, words = command_line(argv, context)
         source = _source([one for part in found for one in part], words, directory)
         components = _settle(context, found, source, directory)
-    except values.Shown as shown:
+    except scan.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
     where = backend(components[0].get("clusters"))

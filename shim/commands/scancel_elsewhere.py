@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.commands import owners
+from shim.commands import elsewhere, owners
 from shim.core.options.again import again
 
 TYPE_CHECKING = False
@@ -49,4 +49,6 @@ def cancel(
         return next((code for code in codes if code), 0)
     from shim.control.backends.slurm.questions import Question
 
-    return owners.put_answers(_PROGRAM, [Question(place, _PROGRAM, [*options, *theirs[place.name]]) for place in meant])
+    return elsewhere.put_answers(
+        _PROGRAM, [Question(place, _PROGRAM, [*options, *theirs[place.name]]) for place in meant]
+    )

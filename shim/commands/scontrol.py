@@ -6,15 +6,15 @@ import os
 import sys
 
 from shim.commands import reading
+from shim.commands.scontrol_session import ACTIONS, PROGRAM, Session
 from shim.control import site
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options.query import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-PROGRAM = "scontrol"
 # Verbs with the fewest letters that are understood, in the order in which Slurm tries them.
 _VERBS = (
     ("abort", 5),
@@ -62,39 +62,6 @@ _VERBS = (
     ("write", 5),
 )
 _FLAGS = {"all": "all", "hide": "hide", "details": "details", "oneliner": "oneliner", "quiet": "quiet"}
-_ACTIONS = (
-    "hold",
-    "holdu",
-    "uhold",
-    "release",
-    "requeue",
-    "requeuehold",
-    "resume",
-    "suspend",
-    "top",
-    "update",
-    "write",
-)
-
-
-class Session:
-    """One run of scontrol: the options, which verbs change too, and whether anything went wrong."""
-
-    def __init__(self, values: dict[str, str], argv: Sequence[str]) -> None:
-        self.argv = argv
-        self.interactive = False
-        self.beside = False  # other clusters are listed too: having nothing is not worth a word
-        self.details = "details" in values
-        self.oneliner = "oneliner" in values
-        self.cluster = reading.one_cluster(values.get("clusters"))
-        self.over = False
-
-    def set_flag(self, name: str) -> None:
-        """Obeys the verbs that are options."""
-        if name == "details":
-            self.details = True
-        elif name == "oneliner":
-            self.oneliner = True
 
 
 def main(argv: list[str]) -> int:
@@ -190,7 +157,7 @@ def _perform(session: Session, words: list[str]) -> int:
         from shim.commands import scontrol_show
 
         return scontrol_show.show(session, words[1:])
-    if verb in _ACTIONS:
+    if verb in ACTIONS:
         from shim.commands import scontrol_act
 
         return scontrol_act.act(session, verb, words[1:])

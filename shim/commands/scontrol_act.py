@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.commands.scontrol import Session
+    from shim.commands.scontrol_session import Session
 
 _NO_JOB = "Invalid job id specified"
 _OPERATIONS = {"holdu": "hold", "uhold": "hold", "release": "release_job"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shim.commands import elsewhere, owners, reading
 from shim.commands.job_ids import parse_job_id, split_ids
+from shim.commands.scontrol_session import OF_JOBS, PROGRAM
 from shim.control import site
 from shim.core.errors import ShimError
 from shim.core.options.again import again
@@ -13,23 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Dict, List, Optional
 
-    from shim.commands.scontrol import Session
+    from shim.commands.scontrol_session import Session
     from shim.core.routing import Place
 
-_PROGRAM = "scontrol"
-_BY_ID = (
-    "hold",
-    "holdu",
-    "uhold",
-    "release",
-    "requeue",
-    "requeuehold",
-    "resume",
-    "suspend",
-    "top",
-    "wait_job",
-    "notify",
-)
+_BY_ID = (*OF_JOBS, "wait_job", "notify")
 _LOCAL = (
     "version",
     "help",
@@ -94,7 +82,7 @@ def _updated(words: Sequence[str]) -> List[str]:
 def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[str], ids: List[str]) -> Optional[int]:
     """Each cluster does it to its own jobs."""
     numbers = {word: one.job_id for word in ids for one in [parse_job_id(word)] if one is not None}
-    found = owners.owners(numbers.values(), places, _PROGRAM)
+    found = owners.owners(numbers.values(), places, PROGRAM)
     theirs: Dict[str, List[str]] = {}
     for word, number in numbers.items():
         place = found[number]
@@ -109,7 +97,7 @@ def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[s
     for name, own in theirs.items():
         if name:
             place = next(place for place in places if place.name == name)
-            code = owners.run(_PROGRAM, place, [*_options(session), verb, ",".join(own)]) or code
+            code = owners.run(PROGRAM, place, [*_options(session), verb, ",".join(own)]) or code
         else:
             from shim.commands import scontrol_act
 
@@ -125,12 +113,12 @@ def _show(session: Session, places: Sequence[Place], words: Sequence[str], entit
     wanted = value if equals else words[2] if len(words) > 2 else None
     if wanted is not None and entity in ("jobs", "jobid", "steps"):
         one = parse_job_id(wanted)
-        place = owners.owners([one.job_id], places, _PROGRAM)[one.job_id] if one is not None else None
+        place = owners.owners([one.job_id], places, PROGRAM)[one.job_id] if one is not None else None
         return None if place is None else _run(session, place, words)
     if wanted is not None and _ours(entity, wanted):
         return None
-    asked = elsewhere.Asked(_PROGRAM, [], [], header=False)
-    asked.questions = [Question(place, _PROGRAM, [*_options(session), *words]) for place in places]
+    asked = elsewhere.Asked(PROGRAM, [], [], header=False)
+    asked.questions = [Question(place, PROGRAM, [*_options(session), *words]) for place in places]
     if wanted is None:
         session.beside = True
         code = _OURS[entity](session, None) if len(places) < len(site.places()) else 0
@@ -198,7 +186,7 @@ _OURS: Dict[str, Callable[[Session, Optional[str]], int]] = {
 
 def _options(session: Session) -> List[str]:
     """The options, and the flags that verbs have set since, as options."""
-    found = again(_PROGRAM, session.argv, ("clusters",))[0]
+    found = again(PROGRAM, session.argv, ("clusters",))[0]
     flags = (("--details", session.details), ("--oneliner", session.oneliner))
     return [*found, *(flag for flag, is_set in flags if is_set and flag not in found)]
 
@@ -206,5 +194,5 @@ def _options(session: Session) -> List[str]:
 def _run(session: Session, place: Place, words: Sequence[str]) -> int:
     argv = [*_options(session), *words]
     if not session.interactive:
-        owners.become(_PROGRAM, place, argv)
-    return owners.run(_PROGRAM, place, argv)
+        owners.become(PROGRAM, place, argv)
+    return owners.run(PROGRAM, place, argv)

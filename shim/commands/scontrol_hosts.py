@@ -10,7 +10,7 @@ from shim.core.errors import ShimError, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.commands.scontrol import Session
+    from shim.commands.scontrol_session import Session
 
 
 def hostnames(session: Session, wanted: str | None) -> int:

@@ -9,7 +9,7 @@ from shim.core.errors import ShimError, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.commands.scontrol import Session
+    from shim.commands.scontrol_session import Session
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shim.commands.scontrol import Session
+    from shim.commands.scontrol_session import Session
 
     Shown = Callable[[Session, str | None], int]
 

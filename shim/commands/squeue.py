@@ -6,94 +6,12 @@ import os
 import sys
 import time
 
-from shim.commands import elsewhere, reading, squeue_view
-from shim.commands.job_ids import JobId, parse_job_id, split_ids
-from shim.control.index.query import JobQuery
+from shim.commands import reading, squeue_view
+from shim.commands.squeue_ask import Ask
 from shim.core.errors import ShimError
-from shim.core.model import states
 from shim.core.options.query import read
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from shim.core.model.job import Job
-
 _PROGRAM = "squeue"
-
-
-class Ask:
-    """What one squeue was asked, checked."""
-
-    def __init__(self, values: dict[str, str], words: list[str]) -> None:
-        self.values = values
-        self.steps = "steps" in values
-        self.no_job = False  # -j names none: nothing is shown
-        self.ids = self._ids("jobs", words)
-        self.step_ids = self._ids("steps", words)
-        if words:
-            from shim.core.options.usage import text_for
-
-            sys.stdout.write(text_for(_PROGRAM, "usage"))
-            raise ShimError(f"error: Unrecognized option: {words[0]}")
-        self.states = _states(values.get("states"))
-        if "start" in values and not self.steps and not self.states:
-            self.states = (states.PENDING,)
-        self.users = _users(values)
-        self.nodes = _nodes(values.get("nodelist"))
-
-    def _ids(self, name: str, words: list[str]) -> list[JobId]:
-        """The ids of ``-j`` or ``-s``. Their value is optional, so ``-j 5`` leaves the 5 among the words."""
-        if name not in self.values:
-            return []
-        said = self.values[name] or (words.pop(0) if words else None)
-        text = said or ""
-        found = []
-        self.no_job = self.no_job or (name == "jobs" and said is not None and not split_ids(text))
-        for word in split_ids(text):
-            one = parse_job_id(word)
-            if one is None:
-                what = f"job_step id: {word}.??" if name == "steps" else f"job id: {word}"
-                raise ShimError(f"error: Invalid {what}")
-            found.append(one)
-        return found
-
-    def query(self, cluster: str) -> JobQuery:
-        """What of it the index can answer."""
-        live = self.states != ("all",) and not any(state in states.TERMINAL for state in self.states)
-        named = self.ids + self.step_ids
-        return JobQuery(
-            cluster=cluster,
-            job_ids=tuple(one.job_id for one in named),
-            active=live and not named,
-            ended_since=None if live and not named else reading.remembered(cluster),
-            users=self.users or (),
-            names=_words(self.values.get("name")),
-            partitions=_words(self.values.get("partitions")),
-        )
-
-    def fits(self, job: Job) -> bool:
-        """The conditions that the index does not know."""
-        if self.no_job:
-            return False
-        if self.states == ("all",):
-            pass
-        elif self.states:
-            if job.state not in self.states:
-                return False
-        elif job.state in states.TERMINAL:
-            return False
-        if self.nodes and not any(share.name in self.nodes for share in job.shares):
-            return False
-        request = job.request
-        for option, value in (
-            ("accounts", request.account),
-            ("qos", request.qos),
-            ("reservation", request.reservation),
-        ):
-            wanted = _words(self.values.get(option))
-            if wanted and value not in wanted:
-                return False
-        licenses = _words(self.values.get("licenses"))
-        return not licenses or any(name.partition(":")[0] in licenses for name in _words(request.licenses))
 
 
 def main(argv: list[str]) -> int:
@@ -120,57 +38,3 @@ def main(argv: list[str]) -> int:
         sys.stdout.write("\n")
         sys.stdout.flush()
         time.sleep(seconds)
-
-
-def _states(text: str | None) -> tuple[str, ...]:
-    """The states of ``-t``; ("all",) for all, () for the default."""
-    found = []
-    for word in _words(text):
-        if word.lower() == "all":
-            return ("all",)
-        state = states.state_of(word)
-        if state is None:
-            raise ShimError(
-                f"error: Invalid job state specified: {word}",
-                f"error: Valid job states include: {','.join(states.CODES)}\n",
-            )
-        found.append(state)
-    return tuple(found)
-
-
-def _users(values: dict[str, str]) -> tuple[int, ...] | None:
-    """Uids of ``--me`` and ``-u``; None when all are meant. Unknown ones are named on stderr."""
-    if "me" in values:
-        return (os.getuid(),)
-    words = _words(values.get("users"))
-    if not words:
-        return None
-    found = []
-    for word in words:
-        uid = reading.uid_of(word)
-        if uid is None:
-            reading.complain(_PROGRAM, [f"error: Invalid user: {word}\n"])
-        else:
-            found.append(uid)
-    return tuple(found)
-
-
-def _nodes(text: str | None) -> frozenset[str]:
-    if not text:
-        return frozenset()
-    from shim.core import hostlist
-
-    try:
-        names = hostlist.expand(text)
-    except hostlist.HostlistError:
-        raise ShimError(f"error: Invalid node name {text}") from None
-    if not elsewhere.real():  # whose nodes are not known here
-        known = reading.site_clusters()
-        for name in names:
-            if not any(cluster.node(name) is not None for cluster in known):
-                raise ShimError(f"error: Invalid node name {name}")
-    return frozenset(names)
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word for word in text.split(",") if word) if text else ()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from shim.commands.squeue import Ask
+    from shim.commands.squeue_ask import Ask
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
     from shim.core.render.columns import Column

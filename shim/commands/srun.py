@@ -11,7 +11,7 @@ import sys
 from shim.commands.options_here import backend
 from shim.commands.settled import read_text, settled
 from shim.core.errors import ShimError
-from shim.core.options import values
+from shim.core.options import scan
 from shim.core.options.direct import for_step
 from shim.core.options.request import step_request
 from shim.core.options.support import refuse_het
@@ -44,7 +44,7 @@ def main(argv: List[str]) -> int:
 def _main(argv: List[str]) -> int:
     try:
         components, directory = settled(PROGRAM, argv)
-    except values.Shown as shown:
+    except scan.Shown as shown:
         sys.stdout.write(shown.text)
         return shown.code
     components = for_step(components)

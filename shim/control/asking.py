@@ -9,7 +9,7 @@ from time import time
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
-from shim.core.options import values
+from shim.core.options import scan, values
 from shim.core.routing import SUBMITTING
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
         if program == "srun" and not clusters and settings.get("jobid"):
             clusters = _cluster_of(settings.get("jobid"))
         return clusters, settings.get("partition") or ""
-    except (ShimError, values.Shown, KeyError):
+    except (ShimError, scan.Shown, KeyError):
         return found_in(argv, "--clusters", "-M"), found_in(argv, "--partition", "-p")
 
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shim.control import site
+from shim.control import sources
 from shim.control.config_words import CLUSTER, TOP, Word, words_of
 from shim.core import hostlist, sizes, times
 from shim.core.errors import ShimError
@@ -47,15 +47,15 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
     """Reads and merges everything. Raises ConfigError."""
     env = os.environ if environ is None else environ
     merged: dict[str, Any] = {}
-    for path in site.files(env):
+    for path in sources.files(env):
         table = _read(path, required=path == env.get("SHIM_CONFIG"))
         if table is not None:
             _merge(merged, _checked(table, (), path))
     clusters = merged.get("clusters", {})
     wanted = env.get("SHIM_DEFAULT") or (merged["default"].value if "default" in merged else "")
-    if not clusters and wanted != "local" and site.implied(env):
+    if not clusters and wanted != "local" and sources.implied(env):
         # Nobody's login node is to run jobs itself because our folder came first on PATH.
-        origin = f"a real Slurm in {site.implied(env)}"
+        origin = f"a real Slurm in {sources.implied(env)}"
         clusters = {"slurm": {"backend": Setting(value="slurm", origin=origin)}}
     default = merged.get("default", Setting(value=next(iter(clusters), "local") if len(clusters) == 1 else "local"))
     if "SHIM_DEFAULT" in env:

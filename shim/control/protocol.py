@@ -30,7 +30,8 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     hold, release_job, requeue, requeuehold, suspend, resume, top
               targets                      -> results
     update    targets, fields {canonical scontrol name: text}  -> results
-    record    job (Job)                    -> a job that a real Slurm took is kept in the index, or what is known of it now
+    record    job (Job), claim (bool)     -> a job that a real Slurm took is kept in the index; ``taken`` if it was claimed and has a row
+    seen      jobs (Jobs)                  -> what their Slurm has told of such jobs since
     script    job_id                       -> script (text)
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
 """

@@ -9,33 +9,19 @@ from __future__ import annotations
 import marshal
 import os
 
-from shim.control import paths
+from shim.control import paths, sources
 from shim.control.backends.slurm import programs
-from shim.core import routing
 from shim.core.errors import ShimError
 from shim.core.routing import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from shim.core.model.cluster import Cluster
     from shim.core.options.grammar import Grammar
 
 _VERSION = 7  # of the kept form
-_NOT_CONFIGURATION = (
-    "SHIM_STATE_DIR",
-    "SHIM_GRAMMAR",
-    "SHIM_HOST_STATE_DIR",
-    "SHIM_RUN_DIR",
-    "SHIM_PYTHON",
-    "SHIM_CONTROLLER_IDLE",
-    "SHIM_TEST_CRASH",
-    "SHIM_TEST_SLURM",
-    "SHIM_SERVICE",
-    "SHIM_PASSED",
-)
 
 
 def clusters() -> tuple[Cluster, ...]:
@@ -47,7 +33,7 @@ def clusters() -> tuple[Cluster, ...]:
 
 def grammar() -> Grammar | None:
     """The options that the commands have here, None for those of every site. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
-    if not configured():
+    if not sources.configured():
         return None
     settled: dict[str, Any] = _settled(False)[0]["grammar"]
     if not settled:
@@ -65,37 +51,21 @@ def backends() -> dict[str, str]:
 
 def backend(names: str | None = None) -> str:
     """The backend of the cluster that ``-M`` names (of several the first), or of the default one. Cheap like ``grammar``."""
-    if not configured():
+    if not sources.configured():
         return places()[0].backend
     known = backends()
     return known.get((names or "").partition(",")[0]) or next(iter(known.values()))
 
 
-def configured() -> bool:
-    """Whether anything is configured at all."""
-    words = (*_NOT_CONFIGURATION, "SHIM_NO_SYSTEM_CONFIG", "SHIM_CONFIG")
-    return any(name.startswith("SHIM_") and name not in words for name in os.environ) or any(
-        os.path.exists(path) for path in files(os.environ)
-    )
-
-
 def places() -> tuple[Place, ...]:
     """The clusters as far as routing looks at them, the default one first. Cheap like ``grammar``: every command asks it first."""
-    if not configured():
-        return (_IMPLIED if implied(os.environ) else _LOCAL,)
+    if not sources.configured():
+        return (_IMPLIED if sources.implied(os.environ) else _LOCAL,)
     return tuple([Place(*data) for data in _settled(False)[0]["places"]])
 
 
 _LOCAL = Place("local", "local", ("debug",))
 _IMPLIED = Place("slurm", "slurm", real_name="slurm")  # so that no -M is taken for our own name
-
-
-def implied(environ: Mapping[str, str]) -> str:
-    """The folder of a real Slurm that is the default where nothing is configured; "" for none.
-
-    Not in a job of ours: where nothing is configured that is this machine's, and its SLURM_CONF is of our making.
-    """
-    return "" if routing.own_job(environ) else programs.implied(environ)
 
 
 def _place(cluster: Cluster) -> tuple[Any, ...]:
@@ -114,11 +84,11 @@ def _place(cluster: Cluster) -> tuple[Any, ...]:
 
 def _settled(whole: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What short questions are answered from, and (empty unless ``whole``) the clusters, packed: as kept, or resolved now."""
-    wanted = stamp(os.environ)
+    wanted = (_VERSION, *sources.stamp(os.environ))
     kept = _kept(wanted, whole)
     if kept is None:
         more, *kept = _resolve()
-        _keep((wanted, [_file_stamp(path) for path in more], kept[0]), kept[1])
+        _keep((wanted, [sources.file_stamp(path) for path in more], kept[0]), kept[1])
     return kept[0], kept[1]
 
 
@@ -144,40 +114,6 @@ def unknown(name: str, default: Cluster) -> ShimError:
     )
 
 
-def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
-    """Everything the resolved configuration depends on."""
-    seen: list[Any] = [_VERSION]
-    seen.append(implied(environ))
-    seen.extend(_file_stamp(path) for path in files(environ))
-    seen.extend(
-        (name, environ[name]) for name in sorted(environ) if name.startswith("SHIM_") and name not in _NOT_CONFIGURATION
-    )
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            seen.append(file.read())
-    except OSError:
-        seen.append("")
-    return tuple(seen)
-
-
-def _file_stamp(path: str) -> tuple[Any, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return (path, 0, 0, 0)
-    return (path, found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def files(environ: Mapping[str, str]) -> list[str]:
-    """The configuration files in the order of reading, whether they exist or not."""
-    found = [] if environ.get("SHIM_NO_SYSTEM_CONFIG") else ["/etc/shim/config.toml"]
-    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
-    found.append(os.path.join(home, "shim", "config.toml"))
-    if environ.get("SHIM_CONFIG"):
-        found.append(environ["SHIM_CONFIG"])
-    return found
-
-
 def _path() -> str:
     return os.path.join(paths.state_dir(), "site.cache")
 
@@ -190,7 +126,7 @@ def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
             if not isinstance(head, tuple) or len(head) != 3 or head[0] != wanted:
                 return None
             _stamp, more, short = head
-            if any(_file_stamp(one[0]) != one for one in more):
+            if any(sources.file_stamp(one[0]) != one for one in more):
                 return None
             return [short, marshal.load(file) if whole else []]
     except (OSError, ValueError, EOFError, TypeError):

@@ -71,12 +71,12 @@ def test_distributed(shell: Shell) -> None:
 
 def test_checkpoint(shell: Shell) -> None:
     # The warning comes four seconds after the start of each life; the first one is far from done by then.
-    job = shell("sbatch --parsable --time=1 --signal=B:USR1@56 checkpoint.sh 100").strip()
+    job = shell("sbatch --parsable --time=1 --signal=B:USR1@56 checkpoint.sh 60").strip()
     shell(f"until [[ -z $(squeue -h -j {job} 2>&1) ]]; do sleep 0.2; done")
     text = shell(f"cat checkpoint-{job}.out")
     assert "life 0: from 0\n" in text
     assert "life 0: saved, once more\n" in text
-    assert text.endswith(": done at 100\n")
+    assert text.endswith(": done at 60\n")
     assert text.count("from 0\n") == 1
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from shim.job import address as addresses
 from shim.job.link import Link, SessionLink, local_pair
+from shim.job.listener import Listener
 from shim.job.loop import Loop
-from shim.job.session import ClientSession, Listener, Session, open_session
+from shim.job.session import ClientSession, Session, open_session
 from shim.job.wire import BATCH, CHUNK, MAX_HELLO, MESSAGE, STDOUT, Plain, hello_frame
 from tests.support import wait_until
 
@@ -354,7 +355,7 @@ def test_both_kinds_are_links(loop: Loop) -> None:
 def test_of_too_many_strangers_the_oldest_goes(
     loop: Loop, unix_leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shim.job.session.MOST_STRANGERS", 3)
+    monkeypatch.setattr("shim.job.listener.MOST_STRANGERS", 3)
     known, _link = client_of(loop, unix_leader)
     turn_until(loop, lambda: unix_leader.links, "the first, which knows the key")
     strangers = [addresses.connect(unix_leader.address) for _ in range(5)]

@@ -158,6 +158,7 @@ class Controller:
             "reach": partial(ends.reach, world),
             "script": partial(ends.script, world),
             "record": partial(recording.record, world),
+            "seen": partial(recording.seen, world),
             "move": partial(moving.move, world),
             "move_out": partial(moving_out.move_out, world),
             "moved_out": partial(moving_out.moved_out, world),

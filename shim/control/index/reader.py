@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
 
-VERSION = 2  # the newest format this program knows; schema.py holds the steps that lead to it
+VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
 
 class Reader:
@@ -101,6 +101,25 @@ class Reader:
         if job_ids:
             condition += f" AND job_id IN ({','.join('?' * len(job_ids))})"
         rows = self._rows(f"SELECT 0, record FROM passed_jobs WHERE {condition} ORDER BY submit_time, job_id", values)
+        return [self._job(*row) for row in rows]
+
+    def passed_of(self, cluster: str, job_ids: Sequence[int] = (), since: float | None = None) -> list[Job]:
+        """The same of one cluster: by id (an array's means all its tasks), and those that had not ended before ``since``."""
+        version = int(self._rows("PRAGMA user_version")[0][0])
+        if version < 3:  # a controller of before has written it: it knew of no end and of no task
+            return [job for job in self.passed_jobs(job_ids) if job.cluster == cluster]
+        terms: list[str] = ["cluster = ?"]
+        values: list[object] = [cluster]
+        if job_ids:
+            marks = ",".join("?" * len(job_ids))
+            terms.append(f"(job_id IN ({marks}) OR (array_job_id > 0 AND array_job_id IN ({marks})))")
+            values += [*job_ids, *job_ids]
+        if since is not None:
+            terms.append("(end_time = 0 OR end_time >= ?)")
+            values.append(since)
+        rows = self._rows(
+            f"SELECT 0, record FROM passed_jobs WHERE {' AND '.join(terms)} ORDER BY submit_time, job_id", values
+        )
         return [self._job(*row) for row in rows]
 
     def steps(self, jobs: Iterable[Job], *, running: bool = False) -> list[Step]:

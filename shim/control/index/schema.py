@@ -80,7 +80,16 @@ def _second(database: sqlite_utils.Database) -> None:
     passed.create_index(["submit_time"])
 
 
-_STEPS_TO = {1: _first, 2: _second}
+def _third(database: sqlite_utils.Database) -> None:
+    """What becomes of those jobs is noted, as far as it is seen: accounting looks for it by time and by array."""
+    passed = database.table("passed_jobs")
+    passed.add_column("array_job_id", int, not_null_default=0)
+    passed.add_column("end_time", float, not_null_default=0)
+    passed.create_index(["array_job_id"])
+    passed.create_index(["end_time"])
+
+
+_STEPS_TO = {1: _first, 2: _second, 3: _third}
 
 
 def migrate(connection: sqlite3.Connection) -> None:

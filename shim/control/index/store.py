@@ -19,7 +19,7 @@ from shim.control.index.errors import IdsUsedUp, IndexNewer, fault
 from shim.control.index.query import JobQuery, storable
 from shim.control.index.reader import VERSION, Reader
 from shim.control.paths import ensure
-from shim.core import jsonlite
+from shim.core import jsonlite, passed
 from shim.core.model.cluster import Cluster, Node
 from shim.core.model.job import Job, Step
 
@@ -134,9 +134,22 @@ class Store:
     def save_passed(self, job: Job) -> None:
         """Records a job that a real Slurm runs, or what is known of it now. It has no key: it is none of ours to do."""
         self._execute(
-            "INSERT OR REPLACE INTO passed_jobs VALUES (?, ?, ?, ?, ?)",
-            (job.cluster, job.job_id, job.uid, job.submit_time, jsonlite.dumps(job.replace(key=0).to_dict())),
+            "INSERT OR REPLACE INTO passed_jobs (cluster, job_id, uid, submit_time, array_job_id, end_time, record)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                job.cluster,
+                job.job_id,
+                job.uid,
+                job.submit_time,
+                job.array_job_id,
+                job.end_time if passed.settled(job) else 0,
+                jsonlite.dumps(job.replace(key=0).to_dict()),
+            ),
         )
+
+    def passed_job(self, cluster: str, job_id: int) -> Job | None:
+        """What is recorded of that job on a real Slurm."""
+        return next((job for job in self._reader.passed_jobs((job_id,)) if job.cluster == cluster), None)
 
     def submitted(self, token: str) -> tuple[str, int] | None:
         """The cluster and job id of the submission that carried this token, if one did."""

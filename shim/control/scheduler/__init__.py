@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from shim.control.scheduler.plan import Plan, plan
+from shim.control.scheduler.one_pass import Plan
+from shim.control.scheduler.plan import plan
 
 __all__ = ["Plan", "plan"]

@@ -11,7 +11,7 @@ from shim.core.model.cluster import Partition
 from shim.core.model.job import Job, NodeShare
 
 if TYPE_CHECKING:
-    from shim.control.scheduler.plan import Pass
+    from shim.control.scheduler.one_pass import Pass
 
     # A component, its shares, and the partition that they are in.
     Placed = tuple[Job, Partition, Sequence[NodeShare]]

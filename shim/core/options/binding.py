@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError
 from shim.core.limits import GOVERNORS
-from shim.core.options.values import Shown, bad, leading_int
+from shim.core.options.scan import Shown, bad, leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core.options.merge import ENVIRONMENT, full_path
-from shim.core.options.values import leading_int
+from shim.core.options.scan import leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

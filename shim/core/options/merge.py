@@ -8,8 +8,9 @@ from __future__ import annotations
 from shim.core.errors import UsageError
 from shim.core.options.getopt import parse
 from shim.core.options.option import IGNORED
+from shim.core.options.scan import Shown
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import Shown, read_nodefile, value_of
+from shim.core.options.values import read_nodefile, value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shim.core.options.option import IGNORED, Option
-from shim.core.options.table_submit import read_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +30,8 @@ container-env - = bra text
 """
 
 
-def with_plugins(options: List[Option], letter: str, grammar: Grammar) -> List[Option]:
-    """The options of a command with those of the site's plugins behind them; of two of one name the configured one counts."""
-    if grammar.pyxis:
-        options = options + read_rows(PYXIS, letter, True)
+def with_plugins(options: List[Option], grammar: Grammar) -> List[Option]:
+    """The options of a command with those of a site's other plugins behind them; of two of one name the configured one counts."""
     own: List[Option] = []
     by_name = {option.long: option for option in options}
     for long, arity, target in grammar.plugins:

@@ -211,9 +211,10 @@ def options_of(command: str, grammar: Optional[Grammar] = None) -> Table:
         letter = _LETTER[command]
         options = read_rows(ROWS, letter, grammar is not None and grammar.newer)
         if grammar is not None:
-            from shim.core.options.plugins import with_plugins
+            from shim.core.options.plugins import PYXIS, with_plugins
 
-            options = with_plugins(options, letter, grammar)
+            pyxis = read_rows(PYXIS, letter, True) if grammar.pyxis else []
+            options = with_plugins(options + pyxis, grammar)
         table = _built[command, grammar] = Table(options)
     return table
 

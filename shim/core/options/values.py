@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError, plain
 from shim.core.options.option import IGNORED
+from shim.core.options.scan import SPACE, Shown, bad, leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,19 +17,10 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
     from shim.core.options.option import Option
 
-_SPACE = " \t\n\v\f\r"
 _INT_MAX = 2**31 - 1
 _NICE_MAX = 2147483645
 NODES_INFINITE = 0
 INVALID = -2  # the time of --switches that is none
-
-
-class Shown(ShimError):
-    """Not a refusal: an option asked for a text (``--help``) and nothing else is to be done. ``text`` goes to stdout."""
-
-    def __init__(self, text: str, code: int = 0) -> None:
-        super().__init__(code=code)
-        self.text = text
 
 
 class Context:
@@ -48,26 +40,8 @@ def value_of(option: Option, text: Optional[str], context: Context) -> Any:
     return _READERS[option.kind](option, text, context)
 
 
-def bad(option: Option) -> UsageError:
-    """Slurm's usual complaint about a value."""
-    return UsageError(f"error: Invalid --{option.long} specification")
-
-
 def _numeric(option: Option, text: str) -> ShimError:
     return ShimError(f'error: Invalid numeric value "{text}" for --{option.long}.')
-
-
-def leading_int(text: str) -> Tuple[Optional[int], str]:
-    """The number at the start of ``text``, as C's strtol reads it, and what follows; None and the text if there is none."""
-    body = text.lstrip(_SPACE)
-    sign = body[:1] if body[:1] in ("+", "-") else ""
-    end = len(sign)
-    while end < len(body) and body[end] in "0123456789":
-        end += 1
-    if end == len(sign):
-        return None, text
-    # More digits than any limit allows are not worth their cost.
-    return int(body[: min(end, 20)]), body[end:]
 
 
 def _whole_int(text: str) -> Optional[int]:
@@ -223,7 +197,7 @@ def _node_count(text: str) -> int:
         number, rest = number * 1024, rest[1:]
     elif rest[:1] in ("m", "M"):
         number, rest = number * 1024 * 1024, rest[1:]
-    if rest.strip(_SPACE) or number > _INT_MAX:
+    if rest.strip(SPACE) or number > _INT_MAX:
         raise _node_error(text)
     return number
 

@@ -25,7 +25,7 @@ from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
 from shim.job.agent.leader_record import Record
 from shim.job.agent.stepman import StepManager
 from shim.job.link import SessionLink
-from shim.job.session import Listener
+from shim.job.listener import Listener
 from shim.job.wire import BATCH, STAGE
 
 TYPE_CHECKING = False

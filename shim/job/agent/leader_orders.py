@@ -6,14 +6,32 @@ from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from shim.job.agent.leader import Leader
+    from shim.job.agent.leader_components import Components
+    from shim.job.agent.leader_limit import TimeLimit
+    from shim.job.agent.stepman import StepManager
+
+    class Obedient(Protocol):
+        """The leader, as far as orders concern it."""
+
+        limit: TimeLimit
+        components: Components
+        steps: StepManager
+        started: bool
+        outcome: Outcome | None
+
+        def signal_batch(self, signal: int, scope: str = "batch") -> None: ...
+
+        def signal_everything(self, signal: int) -> None: ...
+
+        def end(self, outcome: Outcome, uid: int | None = None, said: bool = True) -> None: ...
+
 
 _SIGSTOP, _SIGCONT = 19, 18
 
 
-def obey(leader: Leader, order: dict[str, Any]) -> None:
+def obey(leader: Obedient, order: dict[str, Any]) -> None:
     """Carries the order out. KeyError, TypeError or ValueError: it is none."""
     kind = order["kind"]
     if kind == "signal":
@@ -40,7 +58,7 @@ def obey(leader: Leader, order: dict[str, Any]) -> None:
         raise ValueError(f"no such order: {kind}")
 
 
-def _signal(leader: Leader, order: dict[str, Any]) -> None:
+def _signal(leader: Obedient, order: dict[str, Any]) -> None:
     signal = int(order["signal"])
     step = order.get("step")
     component = int(order.get("component", 0))
@@ -59,7 +77,7 @@ def _signal(leader: Leader, order: dict[str, Any]) -> None:
             leader.signal_batch(signal, scope)
 
 
-def _end(leader: Leader, order: dict[str, Any]) -> None:
+def _end(leader: Obedient, order: dict[str, Any]) -> None:
     step = order.get("step")
     uid = order.get("uid")
     component = int(order.get("component", 0))

@@ -6,7 +6,7 @@ from shim.core.environ.export import prepend_path
 from shim.core.environ.het import step_group_variables
 from shim.core.environ.patterns import expand, job_names
 from shim.core.environ.step import step_environment, task_environment
-from shim.job.steps.multiprog import programs_of
+from shim.job.agent.stepman_parts import command_lines
 from shim.job.steps.streams import streams_of
 
 TYPE_CHECKING = False
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.core.environ.patterns import Names
-    from shim.core.layout.step import StepLayout
     from shim.core.model.job import NodeShare
-    from shim.core.model.request import StepRequest
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_step import StepRun
     from shim.job.spec import RunSpec
@@ -30,13 +28,6 @@ _STREAMS = ("stdin", "stdout", "stderr")
 def with_commands(environment: Mapping[str, str], folder: str) -> dict[str, str]:
     """The environment with our command folder first on PATH. A task that is to have no PATH gets none."""
     return prepend_path(environment, folder) if "PATH" in environment else dict(environment)
-
-
-def command_lines(request: StepRequest, layout: StepLayout) -> list[Sequence[str]]:
-    """The command line of each rank. Raises ShimError when a --multi-prog file has none for a task."""
-    if request.multi_prog:
-        return [*programs_of(request.multi_prog, layout.ntasks, request.argv[0] if request.argv else "")]
-    return [request.argv] * layout.ntasks
 
 
 class Launcher:

@@ -10,7 +10,7 @@ from shim.core import hostlist
 from shim.core.errors import ShimError
 from shim.core.layout.step import step_layout
 from shim.core.model.request import StepRequest
-from shim.job.agent.stepman_launch import command_lines
+from shim.job.steps.multiprog import programs_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,3 +201,10 @@ def _layout(request: StepRequest, job: Job, used: Sequence[NodeUse]) -> StepLayo
     layout = step_layout(request, job, used)
     command_lines(request, layout)  # refused now rather than after the step was made
     return layout
+
+
+def command_lines(request: StepRequest, layout: StepLayout) -> list[Sequence[str]]:
+    """The command line of each rank. Raises ShimError when a --multi-prog file has none for a task."""
+    if request.multi_prog:
+        return [*programs_of(request.multi_prog, layout.ntasks, request.argv[0] if request.argv else "")]
+    return [request.argv] * layout.ntasks

@@ -15,10 +15,17 @@ from shim.job.wire import CHUNK, STAGE, STDIN, WINDOW
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, Callable
+    from typing import Any, Callable, Protocol
 
     from shim.job.link import Link
     from shim.job.loop import Loop
+
+    class CanSend(Protocol):
+        """A link, or the controller's connection to a leader."""
+
+        def send(self, message: dict[str, Any]) -> None: ...
+
+        def send_data(self, step: int, rank: int, stream: int, data: bytes) -> None: ...
 
     Message = dict[str, Any]
     Told = Callable[[str], None]  # with what went wrong; "" for nothing
@@ -112,22 +119,23 @@ class Receiver:
             self._on_whole()
 
 
-class _Sender:
-    """Sends the archive to one node within its credit."""
+class Sender:
+    """Sends the archive in ``file`` (a descriptor, left open) to one node, or to the leader, within its credit."""
 
-    def __init__(self, link: Link, file: int, size: int) -> None:
+    def __init__(self, link: CanSend, file: int, size: int) -> None:
         self._link = link
         self._file = file
         self._at = 0
         self._credit = WINDOW
         link.send({"do": "stage", "bytes": size})
-        self.pump()
+        self._pump()
 
     def credit(self, count: int) -> None:
+        """``count`` bytes were taken."""
         self._credit += count
-        self.pump()
+        self._pump()
 
-    def pump(self) -> None:
+    def _pump(self) -> None:
         while self._credit > 0:
             piece = os.pread(self._file, min(CHUNK, self._credit), self._at)
             if not piece:
@@ -186,7 +194,7 @@ class LeaderStage:
         self._receiver = Receiver(self._path, self._arrived)
         self._controllers: list[Link] = []  # that want to know when it is whole
         self._nodes: dict[int, Link] = {}
-        self._senders: dict[int, _Sender] = {}
+        self._senders: dict[int, Sender] = {}
         self._waiting: set[int] = set()  # nodes that have not unpacked it
         self._then: Told | None = None
 
@@ -239,7 +247,7 @@ class LeaderStage:
         unpack_apart(self._loop, self._path, self._target, lambda error: self._unpacked(0, error))
         file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         size = os.fstat(file).st_size
-        self._senders = {index: _Sender(link, file, size) for index, link in self._nodes.items() if index}
+        self._senders = {index: Sender(link, file, size) for index, link in self._nodes.items() if index}
 
     def _unpacked(self, index: int, error: str) -> None:
         self._waiting.discard(index)

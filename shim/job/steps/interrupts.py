@@ -5,8 +5,33 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    from typing import Protocol, Sequence
 
-    from shim.job.steps.client import StepClient
+    from shim.job.loop import Loop
+
+    class Interrupted(Protocol):
+        """The srun that gets the signals."""
+
+        loop: Loop
+
+        @property
+        def created(self) -> object: ...
+
+        @property
+        def step_ids(self) -> Sequence[str]: ...
+
+        def give_up(self, *lines: str) -> None: ...
+
+        def say(self, *lines: str) -> None: ...
+
+        def say_status(self) -> None: ...
+
+        def send_signal(self, number: int) -> None: ...
+
+        def abort(self) -> None: ...
+
+        def resumed(self) -> None: ...
+
 else:
     import _signal
 
@@ -23,7 +48,7 @@ class Interrupts:
     SIGQUIT end the step. SIGUSR1, SIGUSR2 and SIGALRM are passed on to the tasks.
     """
 
-    def __init__(self, client: StepClient, disable_status: bool, quit_on_interrupt: bool) -> None:
+    def __init__(self, client: Interrupted, disable_status: bool, quit_on_interrupt: bool) -> None:
         self.forced = False
         self._client = client
         self._disable_status = disable_status

@@ -10,8 +10,9 @@ from shim.core.errors import ShimError, Unsupported
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.options.direct import settle
 from shim.core.options.request import job_request, step_request
+from shim.core.options.scan import Shown
 from shim.core.options.support import refuse_unsupported
-from shim.core.options.values import Context, Shown
+from shim.core.options.values import Context
 
 
 def no_file(path: str) -> str:

@@ -7,7 +7,8 @@ import pytest
 from shim.core.errors import ShimError
 from shim.core.options.direct import settle
 from shim.core.options.dump import defined_options
-from shim.core.options.values import Context, Shown
+from shim.core.options.scan import Shown
+from shim.core.options.values import Context
 
 
 def no_file(path: str) -> str:

@@ -12,9 +12,10 @@ from shim.core.options.dump import defined_options
 from shim.core.options.grammar import NEW, Grammar
 from shim.core.options.merge import Settings, read_line
 from shim.core.options.request import job_request, step_request
+from shim.core.options.scan import Shown
 from shim.core.options.support import approximations, refuse_unsupported
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import Context, Shown
+from shim.core.options.values import Context
 from shim.core.options.verify import verify
 
 NEWER = Grammar(level=NEW)

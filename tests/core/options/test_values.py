@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shim.core.errors import ShimError, plain
 from shim.core.limits import RLIMITS
-from shim.core.options import values, words
+from shim.core.options import scan, values, words
 from shim.core.options.table_submit import options_of
 
 NOW = 1_800_000_000.0
@@ -241,7 +241,7 @@ def test_an_unknown_mpi_type() -> None:
     ],
 )
 def test_texts_that_are_asked_for(name: str, text: str, code: int, start: str) -> None:
-    with pytest.raises(values.Shown) as shown:
+    with pytest.raises(scan.Shown) as shown:
         value(name, text)
     assert shown.value.code == code
     assert shown.value.text.startswith(start)
@@ -261,4 +261,4 @@ def test_any_text_is_a_value_or_a_refusal(name: str, text: str) -> None:
         value(name, text)
     except ShimError as refused:
         assert refused.code in (0, 1, 255)
-        assert refused.lines or isinstance(refused, values.Shown)
+        assert refused.lines or isinstance(refused, scan.Shown)

@@ -18,8 +18,9 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job import address as addresses
 from shim.job.link import SessionLink
+from shim.job.listener import Listener
 from shim.job.loop import Loop
-from shim.job.session import Listener, Session
+from shim.job.session import Session
 from shim.job.spec import RunNode, RunSpec
 from shim.job.wire import BATCH, STDIN
 from tests.support import wait_until

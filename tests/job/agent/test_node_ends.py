@@ -104,7 +104,7 @@ def test_services_and_other_runs_are_not_the_jobs(leader: FakeLeader, variable: 
 def test_stop_with_nothing_running(agent: Agent, leader: FakeLeader) -> None:
     leader.send("stop", grace=30)
     leader.told("stopped")
-    wait_until(lambda: not locked(agent.run_dir), "the agent's end")
+    leader.until(lambda: not locked(agent.run_dir), "the agent's end")
 
 
 def test_stop_gives_time_to_end(agent: Agent, leader: FakeLeader) -> None:
@@ -174,7 +174,7 @@ def test_an_agent_that_is_told_to_end_ends_its_tasks(agent: Agent, leader: FakeL
     leader.shell("trap '' TERM HUP; echo $$; while :; do sleep 0.05; done")
     pid = pid_of(leader)
     os.kill(agent.pid, signal.SIGTERM)
-    wait_until(lambda: not lives(agent.pid), "the agent's end")
+    leader.until(lambda: not lives(agent.pid), "the agent's end")
     assert not lives(pid)
 
 

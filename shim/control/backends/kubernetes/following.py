@@ -6,13 +6,14 @@ One stream through the API server each; at most ``STREAMS`` at a time. Who has n
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.output import Output
-from shim.control.backends.kubernetes.pushing import Push
 from shim.control.backends.leader_link import LeaderLink, LinkError, take
+from shim.job.pod.staging import Sender
 
 if TYPE_CHECKING:
     import socket
@@ -22,6 +23,7 @@ STREAMS = 20  # at a time, beside the two watches: the API server is everybody's
 TURN = 10.0  # seconds after which a stream is given to a run that waits for one
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _LAST_WORDS = 10.0  # seconds in which the rest of the output must come after the end
+_UNWRITTEN = 60.0  # seconds after the end that output which cannot be written here is tried again
 
 
 class Turns:
@@ -54,12 +56,14 @@ class Follower:
         tell: Callable[[dict[str, Any]], None],
         outputs: tuple[Output, ...] = (),
         stage: str = "",
+        trouble: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """``stage``: the archive of a working directory that the leader must be given before the start."""
+        """``stage``: the archive of a working directory that the leader must be given before the start. ``trouble(text)``: output
+        cannot be written here, and is asked for again; "" when it can.
+        """
         self.seen = seen
         self.over = False
         self.connected = False
-        self.failed: Exception | None = None  # the last attempt
         self._dial = dial
         self._key = key
         self._turns = turns
@@ -68,8 +72,12 @@ class Follower:
         self._link: LeaderLink | None = None
         self._outputs = {output.stream: output for output in outputs}
         self._stage = stage
-        self._push: Push | None = None
+        self._push: Sender | None = None
+        self._archive = -1
+        self._trouble = trouble
+        self._problem = ""
         self._end: dict[str, Any] | None = None
+        self._ended_at: float | None = None
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     @property
@@ -105,8 +113,8 @@ class Follower:
                 seen = self.seen
                 try:
                     await self._follow()
-                except (LinkError, OSError, ValueError) as problem:
-                    self.failed = problem
+                except (LinkError, OSError, ValueError):
+                    pass  # its pod says whether it is worth trying again
             if self.over:
                 return
             pause = _FIRST_PAUSE if self.seen != seen else min(2 * pause, _LONGEST_PAUSE)
@@ -115,12 +123,14 @@ class Follower:
     async def _follow(self) -> None:
         line: socket.socket = await self._dial()
         link = await take(line, self._key())
-        self._link, self.connected, self.failed = link, True, None
+        self._link, self.connected = link, True
+        self._end = None  # told again, after the output that the last connection did not bring
         link.on_data = lambda _step, _rank, stream, data: self._data(link, _STREAMS[stream], data)
         try:
             link.send({"do": "watch", "after": self.seen})
             if self._stage and not self.seen:
-                self._push = Push(link, self._stage)
+                self._archive = os.open(self._stage, os.O_RDONLY | os.O_CLOEXEC)
+                self._push = Sender(link, self._archive, os.fstat(self._archive).st_size)
             for output in self._outputs.values():
                 link.send({"do": "output", "stream": output.stream, "after": output.taken()})
             for order in list(self._orders.values()):
@@ -143,10 +153,6 @@ class Follower:
                 elif self._turns.waiting and not self._orders:
                     return
                 continue
-            except LinkError:
-                if self._end is not None:
-                    self._finish()
-                raise
             self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -167,18 +173,24 @@ class Follower:
 
     def _pushed(self) -> None:
         if self._push is not None:
-            self._push.close()
+            os.close(self._archive)
             self._push = None
 
     def _line(self, line: dict[str, Any]) -> None:
         if self.over or line["n"] <= self.seen or self._end is not None:
             return
-        if line["kind"] == "ended" and self._outputs:
+        if line["kind"] == "ended" and self._outputs and not self._given_up():
             self._end = line  # whoever waits for the job's end finds its output complete
             return
         self.seen = line["n"]
         self.over = line["kind"] == "ended"
         self._tell(line)
+
+    def _given_up(self) -> bool:
+        """Whether the end was heard so long ago that output which could not be written since then never will be."""
+        now = asyncio.get_running_loop().time()
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        return now - self._ended_at > _UNWRITTEN
 
     def _finish(self) -> None:
         assert self._end is not None
@@ -188,8 +200,20 @@ class Follower:
     def _data(self, link: LeaderLink, stream: str, data: bytes) -> None:
         output = self._outputs.get(stream)
         if output is not None:
-            output.add(data)
+            problem = ""
+            try:
+                output.add(data)
+            except OSError as error:
+                problem = f"{output.path}: {error.strerror}"
+                raise  # not taken: the leader keeps it as long as it is there
+            finally:
+                self._say(problem)
         link.send({"do": "credit", "step": "batch", "bytes": len(data), "stream": stream})
+
+    def _say(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._trouble(problem)
 
     @staticmethod
     def _send_order(link: LeaderLink, order: Order) -> None:

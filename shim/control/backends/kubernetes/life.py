@@ -165,9 +165,13 @@ class Life:
             self._journal,
             watched.folder.outputs(),
             watched.folder.stage(),
+            self._output_trouble,
         )
         for order in self._orders.values():
             self._follower.order(order)
+
+    def _output_trouble(self, text: str) -> None:
+        self._watched.tell_reason("OutputNotWritten" if text else "None", text)
 
     def _journal(self, line: dict[str, Any]) -> None:
         """A line of the leader's journal, heard over its stream."""
@@ -229,7 +233,13 @@ class Life:
         left = self._follower.outputs_left if self._follower is not None else list(self._watched.folder.outputs())
         if left:
             text = await self._site.access.log(self._site.namespace, leader.name, names.CONTAINER, limit=_LOG_LIMIT)
-            left[0].add(text[left[0].taken() :])
+            try:
+                left[0].add(text[left[0].taken() :])
+            except OSError as error:
+                # The job has ended all the same, and its pod with the rest of the output goes.
+                self._site.log(
+                    "job %s: its output is incomplete: %s: %s", self.run.job_id, left[0].path, error.strerror
+                )
 
     async def _job_gone(self, views: list[PodView]) -> None:
         """Somebody deleted the Job."""

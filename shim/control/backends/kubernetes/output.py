@@ -15,7 +15,6 @@ class Output:
     def __init__(self, stream: str, path: str, base: int = 0) -> None:
         self.stream = stream
         self.path = path
-        self.problem = ""
         self._base = base  # bytes that were there before the run
 
     def taken(self) -> int:
@@ -26,18 +25,13 @@ class Output:
             return 0
 
     def add(self, data: bytes) -> None:
-        """Adds what came. What cannot be written is dropped, and said once."""
+        """Adds what came. OSError: a part of it could not be written; ``taken`` tells from where to ask again."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
-            descriptor = os.open(
-                self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
-            )
-            try:
-                while data:
-                    data = data[os.write(descriptor, data) :]
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            self.problem = self.problem or f"{self.path}: {error.strerror}"
+            while data:
+                data = data[os.write(descriptor, data) :]
+        finally:
+            os.close(descriptor)
 
     @staticmethod
     def begin(path: str, append: bool, umask: int) -> int:

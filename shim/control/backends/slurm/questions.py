@@ -11,13 +11,14 @@ from select import POLLERR, POLLHUP, POLLIN, poll
 from time import monotonic
 
 from shim.control.backends.slurm import passing
+from shim.control.backends.slurm.call import Call
 from shim.core.errors import ShimError
 from shim.core.routing import Route
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from shim.core.routing import Place
 else:
@@ -34,7 +35,10 @@ class Question:
     answered; ``problem`` says why, if it did not.
     """
 
-    def __init__(self, place: Place, program: str, argv: Sequence[str]) -> None:
+    def __init__(
+        self, place: Place, program: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """``environment``: variables beside those of this process."""
         self.place = place
         self.program = program
         self.out = b""
@@ -45,13 +49,15 @@ class Question:
         self._pid = 0
         self._open: dict[int, str] = {}
         try:
-            self._start(passing.made(program, Route(place, argv, _said(os.environ))))
+            call = passing.made(program, Route(place, argv, _said(os.environ)))
+            call.environment.update(environment or {})
+            self._start(call)
         except ShimError as error:
             self.problem = error.lines[0].partition("error: ")[2] or error.lines[0]
         except OSError as error:
             self.problem = f"{error.filename or program}: {error.strerror}"
 
-    def _start(self, call: passing.Call) -> None:
+    def _start(self, call: Call) -> None:
         pipes = [os.pipe(), os.pipe()]
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

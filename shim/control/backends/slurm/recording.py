@@ -14,11 +14,12 @@ from shim.control.backends.slurm import beside
 from shim.core.errors import ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-from shim.core.options import values
+from shim.core.options import scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from shim.core.options.merge import Settings
 
@@ -32,6 +33,7 @@ class Submission:
 
     def __init__(self, program: str, argv: Sequence[str], session: int | None = None) -> None:
         """``session``: the caller's, where this is another one; 0 in a container whose session was begun outside."""
+        self.program = program
         self.line = " ".join([program, *argv])
         self.began = time.time()
         self.session = os.getsid(0) if session is None else session
@@ -46,7 +48,7 @@ class Submission:
             self.silent = bool(settings.get("quiet"))
             self.makes_job = not settings.get("test-only")
             self.request = _request(program, settings, words, os.path.abspath(path) if path else None, self.directory)
-        except values.Shown:
+        except scan.Shown:
             self.makes_job = False  # --help
         except (ShimError, OSError):
             # Options of a newer Slurm, of plugins: what can be seen among them must do.
@@ -55,8 +57,19 @@ class Submission:
                 partition=asking.found_in(argv, "--partition", "-p") or None,
             )
 
-    def record(self, cluster: str, job_id: int, *, state: str, start: bool = True, patience: float = SHORT) -> None:
-        """Tells the controller that this became a job. ``start``: a controller may be started for it."""
+    def record(
+        self,
+        cluster: str,
+        job_id: int,
+        *,
+        state: str,
+        start: bool = True,
+        patience: float = SHORT,
+        claim: bool = False,
+    ) -> bool:
+        """Tells the controller that this became a job. ``start``: a controller may be started for it. False if the job was to be
+        this submission's alone (``claim``) and is another's.
+        """
         job = Job(
             cluster=cluster,
             job_id=job_id,
@@ -70,8 +83,17 @@ class Submission:
             state=state,
             partition=self.request.partition or "",
         )
-        if not tell(job, patience, start=start):
-            beside.run(lambda: tell(job, LONG, start=start))
+        fields = {
+            "job": job.to_dict(),
+            "submit_line": job.submit_line,
+            "submit_host": job.submit_host,
+            "sid": job.alloc_sid,
+            "claim": claim,
+        }
+        answer = tell("record", fields, patience, start=start)
+        if answer is None and patience < LONG:
+            beside.run(lambda: tell("record", fields, LONG, start=start))
+        return answer is None or not answer.get("taken")
 
 
 def _request(program: str, settings: Settings, words: Sequence[str], path: str | None, directory: str) -> JobRequest:
@@ -81,7 +103,7 @@ def _request(program: str, settings: Settings, words: Sequence[str], path: str |
     os.umask(mask)
     name = os.path.basename(path) if path else None
     if program == "salloc":
-        name, path = "interactive", words[0] if words else None
+        name, path = "no-shell" if settings.get("no-shell") else "interactive", words[0] if words else None
     elif program == "sbatch" and settings.get("wrap"):
         name = "wrap"
     return job_request(
@@ -101,30 +123,57 @@ def _directory() -> str:
         return "/"
 
 
-def tell(job: Job, patience: float, *, start: bool) -> bool:
-    """One bounded call; False if it was not answered in time. What can never be told is passed over."""
-    from shim.control.client import request
+def tell(op: str, fields: dict[str, Any], patience: float, *, start: bool) -> dict[str, Any] | None:
+    """One bounded call: its answer, {} for one that cannot be had at all (the log says why), None for one that did not come in
+    time, which is no reason to give up before LONG seconds.
+    """
+    from shim.control.client import answer, request
 
-    fields = {
-        "job": job.to_dict(),
-        "submit_line": job.submit_line,
-        "submit_host": job.submit_host,
-        "sid": job.alloc_sid,
-    }
     end = time.monotonic() + patience
     while time.monotonic() < end:
         try:
             connected = _connected(end, start=start)
             if connected is None:
-                return not start
-            connected.send(request("record", fields))
-            if _answered(connected, end):
-                return True
+                if not start:
+                    return {}  # in a job of a real Slurm, where no controller is wanted
+                break
+            try:
+                connected.send(request(op, fields))
+                reply = _reply(connected, end)
+            finally:
+                connected.close()
+            if reply is not None:
+                return answer(reply)
         except channel.ChannelClosed:
             time.sleep(0.02)  # it has just ended: there will be another one
-        except (OSError, ShimError):
-            return True  # no place for an index
-    return False
+        except (OSError, ShimError) as error:
+            complain(f"{_what(fields)} was not recorded: {error}")
+            return {}
+    if patience >= LONG:
+        complain(f"{_what(fields)} was not recorded: no controller answered within {patience:g} s")
+    return None
+
+
+def _what(fields: dict[str, Any]) -> str:
+    """The jobs of a message, for the log."""
+    jobs = fields.get("jobs") or [fields.get("job") or {}]
+    more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+    return f"job {jobs[0].get('job_id')} of {jobs[0].get('cluster', 'local')}{more}"
+
+
+def complain(text: str) -> None:
+    """Leaves a line in the controller's log: nothing of this may be said to the user, and nothing may be lost without a reason."""
+    line = time.strftime("%Y-%m-%d %H:%M:%S") + f",000 {os.getpid()} WARNING {text}\n"
+    try:
+        log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return  # there is no place for that either
+    try:
+        os.write(log, line.encode(errors="backslashreplace"))
+    except OSError:
+        pass  # a full disk
+    finally:
+        os.close(log)
 
 
 def _connected(end: float, *, start: bool) -> channel.Channel | None:
@@ -143,12 +192,12 @@ def _connected(end: float, *, start: bool) -> channel.Channel | None:
     return connected
 
 
-def _answered(connected: channel.Channel, end: float) -> bool:
-    """Whether there was an answer in time, a refusal included."""
+def _reply(connected: channel.Channel, end: float) -> dict[str, Any] | None:
+    """What came before ``end``, a refusal included; None for nothing."""
     from select import select
 
-    while connected.receive_now() is None:
+    while (reply := connected.receive_now()) is None:
         left = end - time.monotonic()
         if left <= 0 or not select([connected.fileno()], [], [], left)[0]:
-            return False
-    return True
+            return None
+    return reply

@@ -22,13 +22,13 @@ from shim.control import asking, paths
 from shim.control.backends.slurm import programs
 from shim.core import script
 from shim.core.errors import ShimError
-from shim.core.options import values
+from shim.core.options import scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.control.backends.slurm.passing import Call
+    from shim.control.backends.slurm.call import Call
     from shim.core.routing import Place
 
 _SHELLS = ("sh", "dash", "ash", "ksh", "mksh")
@@ -101,7 +101,7 @@ class Prepared:
             if self._prepared():
                 outer = call.environment.get("SLURM_JOB_ID", "")
                 call.environment["SHIM_SKYPILOT"] = f"{outer}:{_stamp()}_{place.name}"
-        except (OSError, ShimError, values.Shown):
+        except (OSError, ShimError, scan.Shown):
             pass  # without the variables the job runs as ever; what is wrong with the command line sbatch will say
 
     def _prepared(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from shim.control.backends.slurm.passing import become
+from shim.control.backends.slurm.call import become
 from shim.control.backends.slurm.recording import Submission
 from shim.core.model import states
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
 
-    from shim.control.backends.slurm.passing import Call
+    from shim.control.backends.slurm.call import Call
     from shim.core.routing import Route
 else:
     import _signal

@@ -2,7 +2,7 @@
 
 salloc keeps its terminal, its streams and its place in the process tree: it is exec'ed. Beside it a process of its own watches
 for its command, which has SLURM_JOB_ID in its environment, tells the controller, and ends. Where that was too short to be
-seen, where there is none (--no-shell), or where sbatch said nothing (-Q), it asks squeue once for the job of this session.
+seen, where there is none (--no-shell), or where sbatch said nothing (-Q), it asks squeue for the jobs of this session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import time
 
 from shim.control.backends.slurm import beside, guard, programs
-from shim.control.backends.slurm.recording import LONG, Submission
+from shim.control.backends.slurm.recording import LONG, Submission, complain
 from shim.core.errors import ShimError
 from shim.core.model import states
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _DEEPEST = 6  # scripts between salloc as it is called and the command that it runs
 _ASKING = 10.0  # seconds for squeue's answer
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before each time that squeue is asked, as long as that helps
+_SKEW = 300  # seconds that clocks of a login node and of slurmctld may differ: munge takes no more
+_WIDTHS = (32, 32, 32, 8, 256)
+_FORMAT = "ArrayJobID:32,AllocSID:32,SubmitTime:32,BatchFlag:8,Name:256"
 # Seconds since the start -> seconds between looks.
 _PACE = ((1.0, 0.002), (10.0, 0.01), (60.0, 0.1), (float("inf"), 0.5))
 
@@ -37,22 +41,18 @@ def salloc(route: Route, argv: Sequence[str]) -> None:
         submission = Submission("salloc", argv, session)
         os.chdir("/")
         if submission.makes_job:
-            job_id = _watched(pid, before) or asked(route.place, submission)
+            job_id = _watched(pid, before)
             if job_id is not None:
                 submission.record(route.place.name, job_id, state=states.RUNNING, patience=LONG)
+            else:
+                find(route.place, submission, states.RUNNING)
 
     beside.run(work)
 
 
 def ask_later(place: Place, submission: Submission) -> None:
     """Finds out and records what became of a submission that said nothing."""
-
-    def work() -> None:
-        job_id = asked(place, submission)
-        if job_id is not None:
-            submission.record(place.name, job_id, state=states.PENDING, patience=LONG)
-
-    beside.run(work)
+    beside.run(lambda: find(place, submission, states.PENDING))
 
 
 def _watched(pid: int, before: str) -> int | None:
@@ -87,45 +87,63 @@ def _read(path: str) -> bytes:
         return b""  # it has just ended, or runs as somebody else
 
 
-def asked(place: Place, submission: Submission) -> int | None:
-    """The one job of this session that squeue shows as submitted since ``submission`` began; None if that is not clear."""
+def find(place: Place, submission: Submission, state: str) -> int | None:
+    """Records the job that came of ``submission``; its id. What is not found is noted in the controller's log.
+
+    A salloc that has failed has no job: where squeue answers and shows none, that is believed.
+    """
+    why = ""
+    for pause in _PAUSES:
+        time.sleep(pause)
+        found, why = asked(place, submission)
+        for job_id in found:
+            if submission.record(place.name, job_id, state=state, patience=LONG, claim=True):
+                return job_id
+        if not why and submission.program == "salloc":
+            return None
+    complain(f"no row for {submission.line!r} on {place.name}: {why or 'squeue shows no job of it'}")
+    return None
+
+
+def asked(place: Place, submission: Submission) -> tuple[list[int], str]:
+    """The jobs of this session that may have come of ``submission``, the likeliest first, and why it is not known.
+
+    A job of the same name, newest first; where clocks agree, also one of another name.
+    """
     try:
         path, _kind = programs.find("squeue", place.folder, os.environ.get("PATH", ""))
-    except ShimError:
-        return None
+    except ShimError as error:
+        return [], str(error)
     import subprocess
 
     environment = {**os.environ, **({"SLURM_CONF": place.conf} if place.conf else {})}
     environment["SLURM_TIME_FORMAT"] = "%s"
-    command = [path, "-h", "-t", "all", "-u", str(os.getuid()), "-O", "ArrayJobID:32,AllocSID:32,SubmitTime:32"]
+    command = [path, "-h", "-t", "all", "-u", str(os.getuid()), "-O", _FORMAT]
     try:
-        answer = subprocess.run(
+        done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASKING, check=False
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = {
-        int(words[0])
-        for words in (line.split() for line in answer.splitlines())
-        if len(words) == 3
-        and all(word.isdigit() for word in words)
-        and int(words[1]) == submission.session
-        and int(words[2]) >= int(submission.began)
-    }
-    found -= _known(place.name, found)
-    return found.pop() if len(found) == 1 else None
+        )
+    except OSError as error:
+        return [], f"{path}: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return [], f"squeue gave no answer within {_ASKING:g} s"
+    if done.returncode != 0:
+        return [], f"squeue ended with {done.returncode}: {done.stderr.decode(errors='replace').strip()}"
+    return _likely(done.stdout.decode(errors="surrogateescape"), submission), ""
 
 
-def _known(cluster: str, job_ids: set[int]) -> set[int]:
-    """Those of the ids that have a row."""
-    if not job_ids:
-        return set()
-    from shim.control import paths
-    from shim.control.index.reader import open_reader
-
-    try:
-        reader = open_reader(paths.index_path())
-        rows = reader.passed_jobs(sorted(job_ids)) if reader is not None else []
-    except ShimError:
-        return set()
-    return {job.job_id for job in rows if job.cluster == cluster}
+def _likely(answer: str, submission: Submission) -> list[int]:
+    rated: dict[int, tuple[bool, int]] = {}
+    for line in answer.splitlines():
+        fields, begin = [], 0
+        for width in _WIDTHS:
+            fields.append(line[begin : begin + width].strip())
+            begin += width
+        job_id, session, submitted, batch, name = fields
+        if not (job_id.isdigit() and session.isdigit() and submitted.isdigit()) or int(session) != submission.session:
+            continue
+        named = name == submission.request.name
+        early = int(submission.began) - int(submitted)
+        if (batch == "1") == (submission.program == "sbatch") and early <= (_SKEW if named else 0):
+            rated[int(job_id)] = (named and early <= 0, int(job_id))
+    return sorted(rated, key=lambda job_id: rated[job_id], reverse=True)

@@ -68,10 +68,10 @@ def with_output(work_dir: str, stdout: str, stderr: str) -> Job:
 @pytest.mark.parametrize(
     ("stdout", "folders"),
     [
-        ("/work/slurm-1.out", ()),
-        ("/work/logs/1.out", ()),  # the agent makes it
+        ("/project/slurm-1.out", ()),
+        ("/project/logs/1.out", ()),  # the agent makes it
         ("/logs/1.out", ("/logs",)),
-        ("/workers/1.out", ("/workers",)),
+        ("/projects/1.out", ("/projects",)),
         ("/home/u/logs/1.out", ()),  # mounted
         ("/tmp/1.out", ()),
         ("/dev/null", ()),
@@ -79,7 +79,7 @@ def with_output(work_dir: str, stdout: str, stderr: str) -> Job:
     ],
 )
 def test_folders_that_the_output_needs(stdout: str, folders: tuple[str, ...]) -> None:
-    assert gang.folders_of(with_output("/work", stdout, stdout), SETTINGS) == folders
+    assert gang.folders_of(with_output("/project", stdout, stdout), SETTINGS) == folders
 
 
 def test_output_files_are_made_here_unless_the_pods_share_them(tmp_path: Path) -> None:

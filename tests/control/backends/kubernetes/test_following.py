@@ -77,7 +77,7 @@ def test_what_is_no_leader_of_this_run_is_not_believed() -> None:
         line.leader.line("ended")
         await asyncio.sleep(30)
         assert line.told == []
-        assert line.follower.failed is not None
+        assert not line.follower.connected and line.dialled > 3
         await line.end()
 
     clock.run(inside())
@@ -170,6 +170,43 @@ def test_the_end_counts_though_the_output_does_not_come(tmp_path: Path) -> None:
         assert line.told == []
         await asyncio.sleep(10)
         assert line.told == [1]
+        await line.end()
+
+    clock.run(inside())
+
+
+def test_output_that_cannot_be_written_for_a_while_is_neither_lost_nor_doubled(tmp_path: Path) -> None:
+    async def inside() -> None:
+        out, trouble = tmp_path / "results" / "out", list[str]()
+        line = Line(outputs=(Output("stdout", str(out)),), trouble=trouble.append)
+        await asyncio.sleep(1)
+        line.leader.print(b"first ")
+        await asyncio.sleep(10)
+        assert trouble == [f"{out}: No such file or directory"]
+        assert line.leader.asked("credit") == []
+        out.parent.mkdir()
+        assert line.leader.asked("output")[-1]["after"] == 0
+        line.leader.print(b"first ")
+        await asyncio.sleep(1)
+        await line.cut()
+        await asyncio.sleep(1)
+        assert line.leader.asked("output")[-1]["after"] == 6
+        assert (out.read_bytes(), trouble[-1]) == (b"first ", "")
+        await line.end()
+
+    clock.run(inside())
+
+
+def test_the_end_does_not_wait_for_ever_for_a_folder_that_is_gone(tmp_path: Path) -> None:
+    async def inside() -> None:
+        line = Line(outputs=(Output("stdout", str(tmp_path / "gone" / "out")),))
+        line.leader.line("ended")
+        for second in range(90):
+            line.leader.print(b"some")
+            await asyncio.sleep(1)
+            assert line.told == [] or second > 50
+        assert line.told == [1]
+        assert [output.stream for output in line.follower.outputs_left] == ["stdout"]
         await line.end()
 
     clock.run(inside())

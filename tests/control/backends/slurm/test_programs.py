@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.control import site
+from shim.control import sources
 from shim.control.backends.slurm import programs
 from shim.core.errors import ShimError
 from tests.control.backends.slurm.fake import OURS, Site
@@ -55,8 +55,8 @@ def test_what_was_tried_is_not_taken_again(tmp_path: Path) -> None:
 def test_a_real_slurm_is_implied_by_its_configuration(environ: dict[str, str], found: bool, tmp_path: Path) -> None:
     Site.script(tmp_path / "sbatch", "#!/bin/sh\n")
     environ = {"PATH": f"{OURS}:{tmp_path}", "SHIM_NO_SYSTEM_CONFIG": "1", **environ}
-    assert site.implied(environ) == (str(tmp_path) if found else "")
-    assert site.implied({**environ, "PATH": str(OURS)}) == ""
+    assert sources.implied(environ) == (str(tmp_path) if found else "")
+    assert sources.implied({**environ, "PATH": str(OURS)}) == ""
 
 
 def test_a_slurm_conf_beside_the_programs_counts(tmp_path: Path) -> None:

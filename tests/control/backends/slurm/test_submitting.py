@@ -200,13 +200,33 @@ def test_salloc_is_exec_ed_and_its_job_found_by_its_command(there: Site) -> None
         assert process.wait(timeout=60) == 4
 
 
-SHOWS = '#!/bin/sh\necho "81 1 $(date +%s)"\nfor id in {ids}; do echo "$id {session} $(date +%s)"; done\n'
+# A line of squeue: job, session, submitted so many seconds after now, BatchFlag, name.
+SHOWS = """#!/bin/sh
+show() { printf '%-32s%-32s%-32s%-8s%-256s\\n' $1 $2 $(($(date +%s) + $3)) $4 $5; }
+show 81 1 0 1 x.sh
+"""
+NO_SHELL = ["--no-shell"]
 
 
-@pytest.mark.parametrize(("program", "words"), [("sbatch", ["-Q", "x.sh"]), ("salloc", ["--no-shell"])])
-def test_where_no_id_is_said_squeue_is_asked(there: Site, program: str, words: list[str]) -> None:
+def shows(there: Site, *jobs: str, session: int | None = None) -> None:
+    """Squeue shows these jobs: words of ``show`` behind the session."""
+    session = os.getsid(0) if session is None else session
+    lines = [f"show {job.split()[0]} {session} {' '.join(job.split()[1:])}\n" for job in jobs]
+    there.script(there.real / "squeue", SHOWS + "".join(lines))
+
+
+def place(there: Site) -> Place:
+    return Place("hpc", "slurm", folder=str(there.real))
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "job"),
+    [("sbatch", ["-Q", "x.sh"], "80 0 1 x.sh"), ("salloc", ["--no-shell"], "80 0 0 no-shell")],
+)
+def test_where_no_id_is_said_squeue_is_asked(there: Site, program: str, words: list[str], job: str) -> None:
     there.script(there.real / program, "#!/bin/sh\n:\n")
-    there.script(there.real / "squeue", SHOWS.format(ids=80, session=os.getsid(0)))
+    (there.folder / "x.sh").write_text("#!/bin/sh\n")
+    shows(there, job)
     done = there.run(program, *words)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     (row,) = wait_until(there.rows, "a row")
@@ -214,16 +234,58 @@ def test_where_no_id_is_said_squeue_is_asked(there: Site, program: str, words: l
 
 
 def test_a_session_that_was_begun_outside_of_the_container_is_a_session(there: Site) -> None:
-    there.script(there.real / "squeue", SHOWS.format(ids=80, session=0))
-    submission = recording.Submission("salloc", ["--no-shell"], 0)
-    assert watching.asked(Place("hpc", "slurm", folder=str(there.real)), submission) == 80
+    shows(there, "80 0 0 no-shell", session=0)
+    assert watching.asked(place(there), recording.Submission("salloc", NO_SHELL, 0)) == ([80], "")
 
 
-@pytest.mark.parametrize(("ids", "found"), [("80", 80), ("80 82", None), ("", None)])
-def test_the_answer_must_be_one_job(there: Site, ids: str, found: int | None) -> None:
-    there.script(there.real / "squeue", SHOWS.format(ids=ids, session=os.getsid(0)))
+@pytest.mark.parametrize(
+    ("jobs", "found"),
+    [
+        (["80 0 0 no-shell"], [80]),
+        (["80 0 0 no-shell", "82 0 0 no-shell"], [82, 80]),  # the newest first
+        (["80 0 0 no-shell", "82 0 0 other"], [80, 82]),  # the name counts more
+        (["80 0 1 no-shell"], []),  # a batch job
+        (["80 -200 0 no-shell", "82 -200 0 other"], [80]),  # a clock that is behind
+        (["80 -400 0 no-shell"], []),  # a job of before
+        ([], []),
+    ],
+)
+def test_jobs_that_may_be_the_one(there: Site, jobs: list[str], found: list[int]) -> None:
+    shows(there, *jobs)
+    assert watching.asked(place(there), recording.Submission("salloc", NO_SHELL)) == (found, "")
+
+
+def test_a_squeue_that_fails_is_asked_again(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_PAUSES", (0.0, 0.0))
+    shows(there, "80 0 0 no-shell")
+    works = (there.real / "squeue").read_text()
+    fails = f"#!/bin/sh\ncat > {there.real}/next <<'E'\n{works}E\nchmod +x {there.real}/next\n"
+    there.script(there.real / "squeue", f"{fails}mv {there.real}/next $0\necho down >&2\nexit 1\n")
+    assert watching.find(place(there), recording.Submission("salloc", NO_SHELL), "RUNNING") == 80
+
+
+def test_submissions_at_once_get_a_job_each(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    shows(there, "80 0 0 no-shell", "82 0 0 no-shell")
+    first, second = (recording.Submission("salloc", NO_SHELL) for _ in range(2))
+    assert watching.find(place(there), first, "RUNNING") == 82
+    assert watching.find(place(there), second, "RUNNING") == 80
+    assert watching.find(place(there), recording.Submission("salloc", NO_SHELL), "RUNNING") is None
+
+
+def log_of(there: Site) -> str:
+    (path,) = Path(there.environ["SHIM_STATE_DIR"]).glob("*/controller.log")
+    return path.read_text()
+
+
+def test_a_row_that_cannot_be_has_its_reason_in_the_log(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_PAUSES", (0.0, 0.0))
+    there.script(there.real / "squeue", "#!/bin/sh\necho no way >&2\nexit 1\n")
     submission = recording.Submission("sbatch", ["-Q", "x.sh"])
-    assert watching.asked(Place("hpc", "slurm", folder=str(there.real)), submission) == found
+    submission.record("hpc", 5, state="PENDING", patience=60)  # so that there is a state folder
+    assert watching.find(place(there), submission, "PENDING") is None
+    assert "no row for 'sbatch -Q x.sh' on hpc: squeue ended with 1: no way" in log_of(there)
+    assert recording.tell("record", {"job": {"cluster": "local", "job_id": 7}}, 60, start=True) == {}
+    assert "job 7 of local was not recorded: error: the jobs of cluster local are recorded when" in log_of(there)
 
 
 def test_many_calls_leave_no_process(there: Site) -> None:

@@ -1,0 +1,33 @@
+"""One run of scontrol, as all its verbs see it."""
+
+from __future__ import annotations
+
+from shim.commands import reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = "scontrol"
+OF_JOBS = ("hold", "holdu", "uhold", "release", "requeue", "requeuehold", "resume", "suspend", "top")
+ACTIONS = (*OF_JOBS, "update", "write")  # the verbs that change something
+
+
+class Session:
+    """One run of scontrol: the options, which verbs change too, and whether anything went wrong."""
+
+    def __init__(self, values: dict[str, str], argv: Sequence[str]) -> None:
+        self.argv = argv
+        self.interactive = False
+        self.beside = False  # other clusters are listed too: having nothing is not worth a word
+        self.details = "details" in values
+        self.oneliner = "oneliner" in values
+        self.cluster = reading.one_cluster(values.get("clusters"))
+        self.over = False
+
+    def set_flag(self, name: str) -> None:
+        """Obeys the verbs that are options."""
+        if name == "details":
+            self.details = True
+        elif name == "oneliner":
+            self.oneliner = True

@@ -1,0 +1,64 @@
+"""What is known of jobs that went through here to a real Slurm without accounting: as it says now, else as it was seen last.
+
+Asking costs that Slurm one squeue with the ids of those that have not ended; what it says is kept in the index, so that it is
+known when its controller has forgotten the jobs (MinJobAge).
+"""
+
+from __future__ import annotations
+
+from time import time
+
+from shim.control.backends.slurm import beside
+from shim.control.backends.slurm.questions import Question, answered
+from shim.core import passed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.model.job import Job
+    from shim.core.routing import Place
+
+MOST = 1000  # jobs asked about at a time: those that were submitted last
+_AT_ONCE = 200  # rows in one message
+_NO_SUCH_JOB = b"Invalid job id specified"
+
+
+def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
+    """These rows of one cluster as far as can be known now, tasks of arrays among them; and why nothing could be asked, "" if it
+    could, or had not to be.
+
+    What is new is told to the controller by a process beside.
+    """
+    now = time()
+    wanted = sorted((job for job in rows if passed.worth_asking(job, now)), key=lambda job: job.submit_time)[-MOST:]
+    changed: list[Job] = []
+    problem = ""
+    if wanted:
+        question = _asked(wanted, place)
+        if question.code == 0 or _NO_SUCH_JOB in question.err:
+            changed = passed.after(wanted, passed.seen(question.out.decode(errors="replace")), now)
+        else:
+            said = question.err.decode(errors="replace").strip()
+            problem = question.problem or said or f"squeue ended with {question.code}"
+    if changed:
+        beside.run(lambda: _keep(changed))
+    known = {job.job_id: job for job in rows}
+    known.update({job.job_id: job for job in changed})
+    return [passed.as_recorded(job) for job in known.values()], problem
+
+
+def _asked(wanted: Sequence[Job], place: Place) -> Question:
+    # By the array's own id all its tasks are shown, whichever of them have rows.
+    ids = sorted({job.array_job_id or job.job_id for job in wanted})
+    words = ["--noheader", "--states=all", f"--jobs={','.join(map(str, ids))}", f"--Format={passed.FORMAT}"]
+    question = Question(place, "squeue", words, passed.ENVIRONMENT)
+    answered([question])
+    return question
+
+
+def _keep(changed: Sequence[Job]) -> None:
+    from shim.control.backends.slurm.recording import LONG, tell
+
+    for begin in range(0, len(changed), _AT_ONCE):
+        tell("seen", {"jobs": [job.to_dict() for job in changed[begin : begin + _AT_ONCE]]}, LONG, start=True)

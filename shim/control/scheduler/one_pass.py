@@ -1,0 +1,194 @@
+"""A pass of the scheduler under way: what is taken, what is reserved, and the plan so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shim.control.scheduler.profile import Profile
+from shim.control.scheduler.queue import YEAR, Want, seconds, shape_key
+from shim.core import tres
+from shim.core.arrays import ArraySpec
+from shim.core.model.cluster import Cluster, Partition
+from shim.core.model.job import Job, NodeShare
+from shim.core.standing import placed
+
+RESERVATIONS = 16  # jobs that get a time: each costs a pass a fraction of a millisecond
+OVERDUE = 30.0  # seconds until a job past its limit is taken to be gone
+_ANY_SIZE = 1 << 30  # of arrays: checked at submission
+
+Shares = Sequence[NodeShare]
+
+
+class Plan:
+    """What a pass found.
+
+    ``starts``: jobs that start now, in order, with their shares. Such a job carries the partition it starts in and, from the
+    rest of an array, the task (``array_task_id``); the rest may occur several times. ``reasons``: why a job waits, by key.
+    ``expected``: when (epoch seconds) and on which nodes it will start, as far as is known, by key. ``crowded``: whether a job
+    waits for what others have.
+    """
+
+    def __init__(self) -> None:
+        self.starts: list[tuple[Job, Shares]] = []
+        self.reasons: dict[int, str] = {}
+        self.expected: dict[int, tuple[float, tuple[str, ...]]] = {}
+        self.crowded = False
+
+
+class Pass:
+    """One pass under way: what is taken, what was found out, and the plan so far."""
+
+    def __init__(self, cluster: Cluster, running: Iterable[Job], now: float) -> None:
+        self.cluster = cluster
+        self.now = now
+        self.plan = Plan()
+        self.profile = Profile(cluster, now)
+        self.licenses = {one.name: one.count for one in cluster.licenses}
+        self.tasks: dict[int, int] = {}  # of each array, how many run
+        self.waiting: list[tuple[Job, Want]] = []  # jobs for which nothing is reserved yet
+        self.reserved = 0
+        self.wants: dict[tuple[object, ...], Want] = {}
+        self.blocked: dict[
+            tuple[object, ...], float
+        ] = {}  # shapes that cannot start now; before when they cannot at all
+        self.contended: set[str] = set()  # partitions in which some job waits for resources
+        for job in running:
+            self.count(job)
+            self.hold(job)
+
+    def hold(self, job: Job) -> None:
+        """A running job has its shares until its limit."""
+        self.profile.hold(self.now, self.end_of(job), job.shares)
+
+    def end_of(self, job: Job) -> float:
+        if not job.end_time:
+            return self.now + YEAR
+        return job.end_time if job.end_time > self.now else self.now + OVERDUE
+
+    def count(self, job: Job) -> None:
+        """A running job uses licences and counts for its array's limit."""
+        for name, number in _licenses(job):
+            self.licenses[name] = self.licenses.get(name, 0) - number
+        if job.array_job_id:
+            self.tasks[job.array_job_id] = self.tasks.get(job.array_job_id, 0) + 1
+
+    def consider(self, job: Job) -> str | None:
+        """Starts the job, or of the rest of an array as many tasks as may; the reason for which (the rest of) it waits."""
+        if job.array_tasks is None:
+            limit = ArraySpec.parse(job.array_spec, _ANY_SIZE).throttle if job.array_spec else 0
+            return self.try_one(job, None, limit)
+        rest: ArraySpec | None = ArraySpec.parse(job.array_tasks, _ANY_SIZE)
+        while rest is not None:
+            reason = self.try_one(job, rest.first, rest.throttle)
+            if reason is not None:
+                return reason
+            rest = rest.without(rest.first)
+        return None
+
+    def try_one(self, job: Job, task: int | None, array_limit: int) -> str | None:
+        """None if the job (of an array's rest: this task) starts."""
+        if array_limit and self.tasks.get(job.array_job_id, 0) >= array_limit:
+            return "JobArrayTaskLimit"
+        want = self.want(job)
+        if self.licenses_missing([job]):
+            return want.standing(job) or "Licenses"
+        found = self.fit(job, want, self.now)
+        if found is not None and self.waiting:
+            self.reserve_all()
+            found = self.fit(job, want, self.now)
+        if found is None:
+            return want.standing(job) or self.wait(job, want)
+        self.start(job, task, *found)
+        return None
+
+    def want(self, job: Job) -> Want:
+        """What jobs of this shape want."""
+        key = shape_key(job)
+        if key not in self.wants:
+            self.wants[key] = Want(job, self.cluster)
+        return self.wants[key]
+
+    def licenses_missing(self, jobs: Sequence[Job]) -> bool:
+        """Whether the jobs together want licences that are not free; jobs behind them get none of these then."""
+        wanted: dict[str, int] = {}
+        for job in jobs:
+            for name, number in _licenses(job):
+                wanted[name] = wanted.get(name, 0) + number
+        missing = [name for name, number in wanted.items() if number > self.licenses.get(name, 0)]
+        self.licenses.update(dict.fromkeys(missing, 0))
+        return bool(missing)
+
+    def fit(self, job: Job, want: Want, start: float) -> tuple[Partition, Shares] | None:
+        """The first partition in which the job can start then, taking nothing from anybody, and its shares there."""
+        for partition, names in want.allowed(job):
+            run = seconds(job, partition)
+            if want.hopeless(partition, start, run):
+                continue
+            shares = self.fit_in(partition, names, want, start, run)
+            if shares is not None:
+                return partition, shares
+            want.does_not_fit(partition, start, run)
+        return None
+
+    def fit_in(self, partition: Partition, names: Sequence[str], want: Want, start: float, run: float) -> Shares | None:
+        if self.profile.crowded(start, start + run, want.cpus):
+            return None
+        room = self.profile.room(start, start + run)
+        indexes = [self.profile.index(name) for name in names]
+        free = [cpus for cpus in map(room.cpus, indexes) if cpus >= want.min_cpus]
+        if len(free) < want.min_nodes or sum(free) < want.cpus:
+            return None  # cheaper than placing, and the usual case on a busy cluster
+        shares = placed(want.request, self.cluster, [room.node(index) for index in indexes], partition)
+        return shares if shares is not None and room.holds(shares) else None
+
+    def start(self, job: Job, task: int | None, partition: Partition, shares: Shares) -> None:
+        started = job.replace(partition=partition.name, array_task_id=job.array_task_id if task is None else task)
+        self.plan.starts.append((started, shares))
+        self.profile.hold(self.now, self.now + seconds(job, partition), shares)
+        self.count(started)
+
+    def wait(self, job: Job, want: Want) -> str:
+        """Why a job must wait."""
+        self.waiting.append((job, want))
+        return self.contends({partition.name for partition in want.partitions})
+
+    def contends(self, names: set[str]) -> str:
+        """The reason of a job that waits for resources in these partitions: Resources for the first in one, Priority for those behind."""
+        self.plan.crowded = True
+        first = names.isdisjoint(self.contended)
+        self.contended |= names
+        return "Resources" if first else "Priority"
+
+    @property
+    def may_reserve(self) -> bool:
+        """Whether one more job may get a time."""
+        return self.reserved < RESERVATIONS
+
+    def reserve_all(self) -> None:
+        """Reserves for the jobs that wait, in their order; only a job behind that could start now makes this matter."""
+        for job, want in self.waiting:
+            if self.may_reserve:
+                self.reserve(job, want)
+        self.waiting.clear()
+
+    def reserve(self, job: Job, want: Want) -> None:
+        """Holds the shares that the job can have first."""
+        shortest = min((seconds(job, partition) for partition, _ in want.places), default=0.0)
+        earliest = max(want.earliest(shortest), self.now)
+        for time in self.profile.times(want.cpus):
+            found = self.fit(job, want, time) if time >= earliest and time > self.now else None
+            if found is not None:
+                partition, shares = found
+                self.reserved += 1
+                self.reserve_at(time, job, partition, shares)
+                want.reserved(time, seconds(job, partition))
+                return
+
+    def reserve_at(self, time: float, job: Job, partition: Partition, shares: Shares) -> None:
+        """A reservation from ``time`` on."""
+        self.profile.hold(time, time + seconds(job, partition), shares)
+        self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
+
+
+def _licenses(job: Job) -> tuple[tuple[str, int], ...]:
+    return tres.parse_licenses(job.request.licenses) if job.request.licenses else ()

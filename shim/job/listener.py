@@ -1,0 +1,89 @@
+"""A leader's door: who connects must show that it knows the run's key before anybody listens to it."""
+
+from __future__ import annotations
+
+import _socket
+import os
+
+from shim.job.address import accept
+from shim.job.session import LeaderSession
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from shim.job.loop import Loop
+    from shim.job.session import Session
+
+MOST_STRANGERS = 256  # connections whose ends have not shown that they know the key
+
+
+class Listener:
+    """Accepts connections on a leader's socket. ``on_session(session, hello)``: somebody who knows the key is there.
+
+    Of those that have not shown it yet, MOST_STRANGERS may wait; one more takes the place of the oldest.
+    The handlers that ``on_session`` sets get everything, from the first frame on.
+    """
+
+    def __init__(
+        self, loop: Loop, server: _socket.socket, secret: bytes, on_session: Callable[[Session, dict[str, Any]], None]
+    ) -> None:
+        self._loop = loop
+        self._server = server
+        self._secret = secret
+        self._on_session = on_session
+        self._closed = False
+        self._strangers: dict[LeaderSession, None] = {}  # the oldest first
+        loop.reader(server.fileno(), self._acceptable)
+
+    def _acceptable(self) -> None:
+        try:
+            connection = accept(self._server)
+        except (BlockingIOError, ConnectionError):
+            return  # it went away before we came to it
+        except OSError:
+            # Out of descriptors or memory: the connection stays in the queue; looking again at once would spin.
+            self._loop.reader(self._server.fileno(), None)
+            self._loop.call_later(1.0, self._again)
+            return
+        self._serve(connection)
+
+    def take(self, fd: int) -> None:
+        """A connection that a controller has made and handed over: nobody else can have the other end of it."""
+        os.set_blocking(fd, False)
+        session = LeaderSession(self._loop, _socket.socket(fileno=fd), self._secret)
+        session.trust()
+        self._on_session(session, {"role": "controller"})
+
+    def _serve(self, connection: _socket.socket) -> None:
+        session = LeaderSession(self._loop, connection, self._secret)
+        self._strangers[session] = None
+        session.on_open = lambda hello: self._known(session, hello)
+        session.on_close = lambda _reason: self._strangers.pop(session, None)
+        if len(self._strangers) > MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.close()
+
+    def _known(self, session: LeaderSession, hello: dict[str, Any]) -> None:
+        del self._strangers[session]
+        session.on_close = _ignore
+        self._on_session(session, hello)
+
+    def _again(self) -> None:
+        if not self._closed:
+            self._loop.reader(self._server.fileno(), self._acceptable)
+
+    def close(self) -> None:
+        """Accept no more; connections of those who have shown that they know the key go on."""
+        if not self._closed:
+            self._closed = True
+            for stranger in self._strangers:
+                stranger.close()
+            self._strangers.clear()
+            self._loop.forget(self._server.fileno())
+            self._server.close()
+
+
+def _ignore(*_event: object) -> None:
+    """The handler of an event that nobody asked for."""
