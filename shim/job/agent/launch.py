@@ -11,6 +11,7 @@ import fcntl
 import os
 
 from shim.job.agent.spawn import spawn
+from shim.job.agent.task_start import TaskStart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,34 +23,6 @@ else:
 _TIOCSCTTY = 0x540E
 _ALL = _signal.valid_signals()  # the C library keeps some for itself
 _ENOENT, _EINVAL = 2, 22
-
-
-class TaskStart:
-    """What a task is started with. ``files``: descriptors for 0, 1, 2. ``first``: of its step on this node (it tells of a missing
-    working directory twice, for the node and for itself). ``pty``: descriptor 0 becomes its controlling terminal.
-    """
-
-    __slots__ = ("argv", "environment", "files", "first", "pty", "rlimits", "umask", "work_dir")
-
-    def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        work_dir: str,
-        umask: int,
-        rlimits: Mapping[str, Sequence[int]],
-        files: tuple[int, int, int],
-        first: bool,
-        pty: bool = False,
-    ) -> None:
-        self.argv = list(argv)
-        self.environment = dict(environment)
-        self.work_dir = work_dir
-        self.umask = umask
-        self.rlimits = rlimits
-        self.files = files
-        self.first = first
-        self.pty = pty
 
 
 def start(task: TaskStart) -> int:

@@ -11,8 +11,9 @@ import os
 from shim.job.agent.cleaning import send
 from shim.job.agent.feed import Feed
 from shim.job.agent.files import Files, OpenError, pipe, resize, terminal
-from shim.job.agent.launch import TaskStart, start
+from shim.job.agent.launch import start
 from shim.job.agent.output import Output
+from shim.job.agent.task_start import TaskStart
 from shim.job.wire import BATCH, STDERR, STDIN, STDOUT
 
 TYPE_CHECKING = False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Callable, Mapping, Sequence
 
-    from shim.job.agent.launch import TaskStart
+    from shim.job.agent.task_start import TaskStart
 else:
     import _signal
 

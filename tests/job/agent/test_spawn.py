@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from shim.job.agent.launch import TaskStart
 from shim.job.agent.spawn import IGNORED, next_pid, spawn
+from shim.job.agent.task_start import TaskStart
 from tests.support import wait_until
 
 pytestmark = pytest.mark.skipif(
