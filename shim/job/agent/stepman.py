@@ -12,12 +12,11 @@ import os
 from errno import E2BIG
 from time import time
 
-from shim.core.errors import ShimError
 from shim.core.layout.step import in_use
-from shim.core.layout.step_values import StepError
 from shim.core.model.states import CANCELLED
 from shim.job.agent.stepman_launch import Launcher
 from shim.job.agent.stepman_parts import lay_out, together, wishes_of
+from shim.job.agent.stepman_queue import Queue
 from shim.job.agent.stepman_relay import Relay
 from shim.job.agent.stepman_step import SIGKILL, SIGTERM, StepRun, Surroundings
 from shim.job.wire import WireError
@@ -36,17 +35,6 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
 
 LAST_WORDS = 5.0  # seconds
-_OVER = "Job/step already completing or completed"
-
-
-class _Waiting:
-    """A step that waits for resources."""
-
-    __slots__ = ("srun", "wishes")
-
-    def __init__(self, srun: Link, wishes: Sequence[Wish]) -> None:
-        self.srun = srun
-        self.wishes = wishes
 
 
 class StepManager:
@@ -66,8 +54,7 @@ class StepManager:
         self._around = Surroundings(spec, self.nodes, loop, wall)
         self._launcher = Launcher(spec)
         self._next = 0
-        self._waiting: list[_Waiting] = []
-        self._opened = False
+        self._queue = Queue(spec.job.job_id, self._place, self._create, self._refuse)
         self._closing = False
         self._on_empty: Callable[[], None] | None = None
 
@@ -103,7 +90,7 @@ class StepManager:
 
     def srun_gone(self, srun: Link) -> None:
         """An srun's connection is lost: its tasks are killed."""
-        self._waiting = [waiting for waiting in self._waiting if waiting.srun is not srun]
+        self._queue.drop(srun)
         step = self._step_of(srun)
         if step is None:
             return
@@ -154,8 +141,7 @@ class StepManager:
 
     def open(self) -> None:
         """The barrier is open: steps may start."""
-        self._opened = True
-        self._retry()
+        self._queue.open()
 
     def signal(self, signal: int, number: int | None = None, component: int = 0) -> None:
         """Signals the tasks of one step, or of all. TERM and KILL are said as what they are: a cancelled step.
@@ -181,15 +167,12 @@ class StepManager:
         for step, part in self._chosen(None, component):
             step.fell(part=part)
             step.say_cancelled(state, abort=True, only=part)
-        if self._opened:
-            self._retry()
+        self._queue.retry()
 
     def job_ends(self, state: str, said: bool) -> None:
         """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told."""
         self._closing = True
-        for waiting in self._waiting:
-            self._refuse(waiting.srun, [f"error: Unable to create step for job {self.spec.job.job_id}: {_OVER}"])
-        self._waiting.clear()
+        self._queue.close()
         for step in list(self.steps.values()):
             if not step.launched:
                 step.nodes.clear()
@@ -223,25 +206,9 @@ class StepManager:
     # Creation
 
     def _asked(self, srun: Link, message: Message) -> None:
-        if self._step_of(srun) is not None or any(waiting.srun is srun for waiting in self._waiting):
+        if self._step_of(srun) is not None:
             raise ValueError("one step for one srun")
-        wishes = wishes_of(message)
-        if self._closing:
-            self._refuse(srun, [f"error: Unable to create step for job {self.spec.job.job_id}: {_OVER}"])
-            return
-        if not self._opened:
-            self._waiting.append(_Waiting(srun, wishes))
-            return
-        try:
-            parts = self._place(wishes)
-        except ShimError as refused:
-            if not isinstance(refused, StepError) or not refused.retry or wishes[0].request.immediate is not None:
-                self._refuse(srun, refused.lines)
-                return
-            self._waiting.append(_Waiting(srun, wishes))
-            srun.send({"do": "busy", "job_id": self.spec.job.job_id, "why": refused.why})
-            return
-        self._create(srun, parts)
+        self._queue.add(srun, wishes_of(message))
 
     def _create(self, srun: Link, parts: Sequence[Part]) -> None:
         number = self._next
@@ -252,26 +219,7 @@ class StepManager:
         step.relay = Relay(number, srun, links, step.place)
         step.relay.on_idle = lambda: self._maybe_over(step)
         self.steps[number] = step
-        names = [step.name_of(index) for index in layout.nodes]
-        created = {
-            "do": "created",
-            "job_id": self.spec.job.job_id,
-            "step": number,
-            "name": step.name,
-            "ntasks": step.ntasks,
-            "nodes": names,
-            "ranks": layout.ranks,
-            "kill_wait": self.spec.cluster.kill_wait,
-            "parts": [
-                {
-                    "id": part.label(number),
-                    "ranks": part.ranks,
-                    "files": self._launcher.srun_files(step, part),
-                }
-                for part in parts
-            ],
-            "notes": layout.warnings,
-        }
+        created = self._launcher.created(step)
         for part in parts:
             self._record.write(
                 "step",
@@ -303,19 +251,6 @@ class StepManager:
             self._task_ended(step, index, {"rank": rank, "status": E2BIG << 8, "text": text, "oom": False})
             text = ""
         self._drained(step, index)
-
-    def _retry(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            try:
-                parts = self._place(one.wishes)
-            except ShimError as refused:
-                if isinstance(refused, StepError) and refused.retry:
-                    self._waiting.append(one)
-                else:
-                    self._refuse(one.srun, refused.lines)
-                continue
-            self._create(one.srun, parts)
 
     # Ends
 
@@ -359,7 +294,7 @@ class StepManager:
             self._finish(step.srun)
         del self.steps[step.number]
         if not self._closing:
-            self._retry()
+            self._queue.retry()
         elif not self.steps and self._on_empty is not None:
             self._on_empty()
 

@@ -36,6 +36,25 @@ class Launcher:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
 
+    def created(self, step: StepRun) -> Message:
+        """What srun is told of its step."""
+        layout = step.layout
+        return {
+            "do": "created",
+            "job_id": self._spec.job.job_id,
+            "step": step.number,
+            "name": step.name,
+            "ntasks": step.ntasks,
+            "nodes": [step.name_of(index) for index in layout.nodes],
+            "ranks": layout.ranks,
+            "kill_wait": self._spec.cluster.kill_wait,
+            "parts": [
+                {"id": part.label(step.number), "ranks": part.ranks, "files": self.srun_files(step, part)}
+                for part in step.parts
+            ],
+            "notes": layout.warnings,
+        }
+
     def srun_files(self, step: StepRun, part: Part) -> dict[str, str | list[str]]:
         """The names of the files that srun itself opens for a part, by stream: one name, or one for each of its ranks.
 
