@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Dict, NoReturn
 
-    from shim.control.backends.slurm.call import Call
     from shim.control.index.reader import Reader
     from shim.core.routing import Place
 
@@ -73,24 +72,24 @@ def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
 
 def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
     """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
-    from shim.control.backends.slurm.call import become as exec_call
+    from shim.control.backends.slurm import passing
 
     sys.stdout.flush()
-    exec_call(_call(program, place, argv))
+    passing.follow(program, _route(program, place, argv))
 
 
 def run(program: str, place: Place, argv: Sequence[str]) -> int:
     """Runs the real command with our terminal and streams, however long it takes; its exit code."""
-    call = _call(program, place, argv)
+    from shim.control.backends.slurm import passing
+
+    call = passing.made(program, _route(program, place, argv))
     sys.stdout.flush()
     pid = os.posix_spawn(call.path, call.argv, call.environment)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return code if code >= 0 else 128 - code
 
 
-def _call(program: str, place: Place, argv: Sequence[str]) -> Call:
-    from shim.control.backends.slurm import passing
-
+def _route(program: str, place: Place, argv: Sequence[str]) -> Route:
     options, words = again(program, argv, ("clusters",))
     dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
-    return passing.made(program, Route(place, [*options, *words], dropped))
+    return Route(place, [*options, *words], dropped)

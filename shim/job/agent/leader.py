@@ -13,20 +13,17 @@ from time import time
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL, TIMEOUT
 from shim.job import rawfile
-from shim.job.address import SOCKET, listen, write_address
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.leader_batch import BatchScript
 from shim.job.agent.leader_components import Components
 from shim.job.agent.leader_herald import Herald
 from shim.job.agent.leader_limit import TimeLimit
-from shim.job.agent.leader_orders import obey
 from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
+from shim.job.agent.leader_peers import Peers, guarded
 from shim.job.agent.leader_record import Record
 from shim.job.agent.stepman import StepManager
-from shim.job.link import SessionLink
-from shim.job.listener import Listener
-from shim.job.wire import BATCH, STAGE
+from shim.job.wire import BATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +66,7 @@ class Leader:
         self.before_start: Callable[[Callable[[], None]], None] = _at_once
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
+        self.over = False  # nothing of the run is left; its end is being written down, or is
         self.ended_by_uid: int | None = None
         self.orders_done: set[int] = set()
         self._run_dir = run_dir
@@ -79,7 +77,7 @@ class Leader:
         self.record = Record(self.journal, loop, herald.ring if herald is not None else None)
         self.record.on_unheard = self._unheard
         self.steps = StepManager(spec, self.record, loop, wall)
-        self.steps.on_finished = lambda link: self._links.discard(link)
+        self.steps.on_finished = lambda link: self._peers.discard(link)
         self.batch = BatchScript(spec, run_dir, wall)
         lead = spec.job.request.signal
         self.limit = TimeLimit(
@@ -94,9 +92,7 @@ class Leader:
         self._nodes: dict[int, Link] = {}
         self._stopped: set[int] = set()
         self._stopping = False
-        self._over = False  # the end is on disk
-        self._listener: Listener | None = None
-        self._links: set[Link] = set()
+        self._peers = Peers(self, loop)
 
     # Connections
 
@@ -111,28 +107,12 @@ class Leader:
                 os.close(line)
             self._loop.call_soon(self.on_done)
             return
-        word, _, port = self.spec.listen.partition(":")
-        if word == "unix":
-            address: Message = {"unix": os.path.join(self._run_dir, SOCKET)}
-        else:
-            address = {"tcp": ["::", int(port)]}
         self._loop.call_later(self.spec.barrier, self._barrier_late)
-        server, address = listen(address)
-        self._listener = Listener(
-            self._loop, server, self._key, lambda session, hello: self.add_peer(SessionLink(session), hello["role"])
-        )
-        if line is not None:
-            self._listener.take(line)
-        if "tcp" in address:
-            write_address(self._run_dir, address)
+        self._peers.listen(self.spec.listen, self._run_dir, self._key, line)
 
     def close(self) -> None:
         """Ends the connections, after what was sent to them, and the journal."""
-        if self._listener is not None:
-            self._listener.close()
-        for link in self._links:
-            link.finish()
-            link.close()
+        self._peers.close()
         self.record.close()
         if self._herald is not None:
             self._herald.close()
@@ -143,83 +123,12 @@ class Leader:
 
     def add_peer(self, link: Link, role: str) -> None:
         """Somebody who knows the key: a "node", an "srun", a "controller", or a "command" inside the job."""
-        self._links.add(link)
-        if role == "node":
-            link.on_message = self._guarded(link, lambda message: self._node_first(link, message))
-            link.on_close = lambda _reason: self._links.discard(link)
-        elif role == "srun":
-            link.on_message = self._guarded(link, lambda message: self.steps.srun_message(link, message))
-            link.on_data = lambda _step, rank, _stream, data: self.steps.srun_data(link, rank, data)
-            link.on_close = lambda _reason: self._srun_gone(link)
-        elif role == "command":
-            link.on_message = self._guarded(link, lambda message: self._command_message(link, message))
-            link.on_close = lambda _reason: self._links.discard(link)
-        else:
-            link.on_message = self._guarded(link, lambda message: self._controller_message(link, message))
-            stage = self.stage
-            if stage is not None:
-                link.on_data = lambda step, _rank, _stream, data: stage.data(link, data) if step == STAGE else None
-            link.on_close = lambda _reason: self._controller_gone(link)
-
-    def _guarded(self, link: Link, handle: Callable[[Message], None]) -> Callable[[Message], None]:
-        """Ends the connection of a peer whose messages make no sense, as if it were lost."""
-
-        def guarded(message: Message) -> None:
-            try:
-                handle(message)
-            except (KeyError, TypeError, ValueError):
-                link.close()
-                link.on_close("a message that makes no sense")
-
-        return guarded
-
-    def _srun_gone(self, link: Link) -> None:
-        self._links.discard(link)
-        self.steps.srun_gone(link)
-
-    def _controller_gone(self, link: Link) -> None:
-        self._links.discard(link)
-        self.record.unwatch(link)
-        if self.output is not None:
-            self.output.gone(link)
-        if self._over:
-            self.record.ask()
-
-    def _controller_message(self, link: Link, message: Message) -> None:
-        do = message["do"]
-        if do == "watch":
-            self.record.watch(link, int(message["after"]))
-        elif do == "order":
-            number = int(message["order"]["number"])
-            if number not in self.orders_done:
-                obey(self, message["order"])
-                self.orders_done.add(number)
-            link.send({"do": "done", "number": number})
-        elif do == "forget":
-            if self._over:
-                self.on_done()
-        elif do in ("output", "credit") and self.output is not None:
-            self.output.message(link, message)
-        elif do == "stage" and self.stage is not None:
-            self.stage.message(link, message)
-        else:
-            raise ValueError(f"no such message of a controller: {do}")
-
-    def _command_message(self, link: Link, message: Message) -> None:
-        """A command inside the job (where it reaches no controller) asks about it, or wants something of it."""
-        do = message["do"]
-        if do == "show":
-            for line in self.journal.lines:
-                link.send({"do": "journal", "line": line})
-        elif do == "order":
-            obey(self, message["order"])
-        else:
-            raise ValueError(f"no such message of a command: {do}")
-        link.send({"do": "done"})
+        self._peers.add(link, role)
 
     # Nodes and the barrier
 
-    def _node_first(self, link: Link, message: Message) -> None:
+    def node_first(self, link: Link, message: Message) -> None:
+        """The first message of a node: it checks in, or comes too late."""
         index = message.get("index")
         known = isinstance(index, int) and 0 <= index < len(self.spec.nodes) and index not in self._nodes
         if message["do"] != "check-in" or not known or self._starting:
@@ -234,7 +143,7 @@ class Leader:
             self._beats.add(index, link)
         self.checked_in[index] = message
         self.steps.nodes[index] = link
-        link.on_message = self._guarded(link, lambda message: self._node_message(index, message))
+        link.on_message = guarded(link, lambda message: self._node_message(index, message))
         link.on_data = lambda step, rank, stream, data: self.steps.node_data(index, step, rank, stream, data)
         link.on_close = lambda _reason: self._node_lost(index, link)
         if self._stopping:
@@ -300,7 +209,7 @@ class Leader:
             self.steps.node_message(index, message)
 
     def _node_lost(self, index: int, link: Link) -> None:
-        self._links.discard(link)
+        self._peers.discard(link)
         if self._nodes.pop(index, None) is None:
             return
         self._beats.remove(index)
@@ -312,7 +221,7 @@ class Leader:
         if index not in self._stopped:
             self.on_node_lost(index)
         self.steps.node_lost(index)
-        if index in self._stopped or self._over:
+        if index in self._stopped or self.over:
             return
         if not self._stopping:
             self.end(ended_by(NODE_FAIL))
@@ -393,8 +302,8 @@ class Leader:
         self._maybe_over()
 
     def _maybe_over(self) -> None:
-        if self._stopping and not self._over and self._stopped.issuperset(self._nodes):
-            self._over = True
+        if self._stopping and not self.over and self._stopped.issuperset(self._nodes):
+            self.over = True
             self.steps.job_gone(self._write_end)
 
     def _write_end(self) -> None:
@@ -414,7 +323,7 @@ class Leader:
         self.on_ended()
 
     def _unheard(self) -> None:
-        if self._over:
+        if self.over:
             self.on_done()
 
 

@@ -393,7 +393,7 @@ def test_a_launch_that_no_frame_holds_is_a_failed_execve(scene: Maker, monkeypat
 
 def test_sruns_that_are_gone_are_forgotten(scene: Maker) -> None:
     run = scene(cpus=4)
-    before = len(run.leader._links)
+    before = len(run.leader._peers._links)
     for number in range(3):
         srun = run.srun()
         run.end_tasks(number)
@@ -401,4 +401,4 @@ def test_sruns_that_are_gone_are_forgotten(scene: Maker) -> None:
     assert run.srun(ntasks=3, multi_prog=[["0", ["a"]]], argv=["mp.conf"]).all("refused")
     run.srun().mine.close()
     run.turn()
-    assert len(run.leader._links) == before
+    assert len(run.leader._peers._links) == before

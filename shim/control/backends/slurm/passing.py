@@ -18,6 +18,7 @@ from shim.core.errors import ShimError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from shim.core.routing import Route
 
@@ -48,6 +49,11 @@ def attempt(program: str, argv: Sequence[str]) -> None:
 
         watching.salloc(route, argv)
     become(call)
+
+
+def follow(program: str, route: Route) -> NoReturn:
+    """Makes this process the real command that answers this route. ShimError if there is none."""
+    become(made(program, route))
 
 
 def made(program: str, route: Route) -> Call:

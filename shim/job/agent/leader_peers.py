@@ -1,0 +1,158 @@
+"""Who is connected to the leader: nodes, sruns, controllers, commands inside the job; and what the last two may say."""
+
+from __future__ import annotations
+
+import os
+
+from shim.job.address import SOCKET, listen, write_address
+from shim.job.agent.leader_orders import obey
+from shim.job.link import SessionLink
+from shim.job.listener import Listener
+from shim.job.wire import STAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Protocol
+
+    from shim.job.agent.journal import Journal
+    from shim.job.agent.leader_orders import Obedient
+    from shim.job.agent.leader_record import Record
+    from shim.job.link import Link
+    from shim.job.loop import Loop
+    from shim.job.pod.output import BatchOutput as Output
+    from shim.job.pod.staging import LeaderStage as Stage
+
+    Message = dict[str, Any]
+
+    class Led(Obedient, Protocol):
+        """The leader, as far as its peers concern it."""
+
+        journal: Journal
+        record: Record
+        output: Output | None
+        stage: Stage | None
+        orders_done: set[int]
+        over: bool
+        on_done: Callable[[], None]
+
+        def node_first(self, link: Link, message: Message) -> None: ...
+
+
+class Peers:
+    """The connections of a leader, which all know the run's key."""
+
+    def __init__(self, leader: Led, loop: Loop) -> None:
+        self._leader = leader
+        self._loop = loop
+        self._listener: Listener | None = None
+        self._links: set[Link] = set()
+
+    def listen(self, where: str, run_dir: str, key: bytes, line: int | None) -> None:
+        """Begins to listen ("unix", or "tcp:PORT") and tells where in the run folder; ``line`` is a connection that is there
+        already. OSError when that cannot be done.
+        """
+        word, _, port = where.partition(":")
+        if word == "unix":
+            address: Message = {"unix": os.path.join(run_dir, SOCKET)}
+        else:
+            address = {"tcp": ["::", int(port)]}
+        server, address = listen(address)
+        self._listener = Listener(
+            self._loop, server, key, lambda session, hello: self.add(SessionLink(session), hello["role"])
+        )
+        if line is not None:
+            self._listener.take(line)
+        if "tcp" in address:
+            write_address(run_dir, address)
+
+    def close(self) -> None:
+        """Ends the connections, after what was sent to them."""
+        if self._listener is not None:
+            self._listener.close()
+        for link in self._links:
+            link.finish()
+            link.close()
+
+    def discard(self, link: Link) -> None:
+        """That connection is over."""
+        self._links.discard(link)
+
+    def add(self, link: Link, role: str) -> None:
+        """Somebody who knows the key: a "node", an "srun", a "controller", or a "command" inside the job."""
+        leader = self._leader
+        self._links.add(link)
+        if role == "node":
+            link.on_message = guarded(link, lambda message: leader.node_first(link, message))
+            link.on_close = lambda _reason: self._links.discard(link)
+        elif role == "srun":
+            link.on_message = guarded(link, lambda message: leader.steps.srun_message(link, message))
+            link.on_data = lambda _step, rank, _stream, data: leader.steps.srun_data(link, rank, data)
+            link.on_close = lambda _reason: self._srun_gone(link)
+        elif role == "command":
+            link.on_message = guarded(link, lambda message: self._command_message(link, message))
+            link.on_close = lambda _reason: self._links.discard(link)
+        else:
+            link.on_message = guarded(link, lambda message: self._controller_message(link, message))
+            stage = leader.stage
+            if stage is not None:
+                link.on_data = lambda step, _rank, _stream, data: stage.data(link, data) if step == STAGE else None
+            link.on_close = lambda _reason: self._controller_gone(link)
+
+    def _srun_gone(self, link: Link) -> None:
+        self._links.discard(link)
+        self._leader.steps.srun_gone(link)
+
+    def _controller_gone(self, link: Link) -> None:
+        leader = self._leader
+        self._links.discard(link)
+        leader.record.unwatch(link)
+        if leader.output is not None:
+            leader.output.gone(link)
+        if leader.over:
+            leader.record.ask()
+
+    def _controller_message(self, link: Link, message: Message) -> None:
+        leader = self._leader
+        do = message["do"]
+        if do == "watch":
+            leader.record.watch(link, int(message["after"]))
+        elif do == "order":
+            number = int(message["order"]["number"])
+            if number not in leader.orders_done:
+                obey(leader, message["order"])
+                leader.orders_done.add(number)
+            link.send({"do": "done", "number": number})
+        elif do == "forget":
+            if leader.over:
+                leader.on_done()
+        elif do in ("output", "credit") and leader.output is not None:
+            leader.output.message(link, message)
+        elif do == "stage" and leader.stage is not None:
+            leader.stage.message(link, message)
+        else:
+            raise ValueError(f"no such message of a controller: {do}")
+
+    def _command_message(self, link: Link, message: Message) -> None:
+        """A command inside the job (where it reaches no controller) asks about it, or wants something of it."""
+        do = message["do"]
+        if do == "show":
+            for line in self._leader.journal.lines:
+                link.send({"do": "journal", "line": line})
+        elif do == "order":
+            obey(self._leader, message["order"])
+        else:
+            raise ValueError(f"no such message of a command: {do}")
+        link.send({"do": "done"})
+
+
+def guarded(link: Link, handle: Callable[[Message], None]) -> Callable[[Message], None]:
+    """Ends the connection of a peer whose messages make no sense, as if it were lost."""
+
+    def handled(message: Message) -> None:
+        try:
+            handle(message)
+        except (KeyError, TypeError, ValueError):
+            link.close()
+            link.on_close("a message that makes no sense")
+
+    return handled
