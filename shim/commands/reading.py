@@ -14,6 +14,8 @@ from shim.core.render.view import View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
 
@@ -26,6 +28,13 @@ def open_index(program: str) -> Reader | None:
 
         alive.freshen(reader, program)
     return reader
+
+
+def say_troubles(program: str, reader: Reader | None, chosen: Sequence[str] = ()) -> None:
+    """Says on stderr which of these clusters (of all for none) cannot be asked just now: they are shown as they were seen last."""
+    for cluster, why in reader.troubles() if reader is not None else ():
+        if not chosen or cluster in chosen:
+            complain(program, [f"warning: {cluster}: {why}; it is shown as it was seen last"])
 
 
 def site_clusters() -> tuple[Cluster, ...]:

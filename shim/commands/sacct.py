@@ -47,6 +47,8 @@ def main(argv: list[str]) -> int:
     asked = elsewhere.Asked(_PROGRAM, argv, real, header=header and not ours) if real else None
     if ours:
         _show(ask, _rows(ask), header=header)
+        if not ask.ids:
+            reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), chosen)
     if asked is None:
         return 0
     headed = asked.questions[0] if header and not ours else None

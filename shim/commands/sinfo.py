@@ -80,9 +80,12 @@ def _show(values: dict[str, str], argv: list[str]) -> int:
         def put(name: str) -> None:
             _table(values, [shapes.current(reading.site_cluster(name), _PROGRAM)])
 
-        return elsewhere.titled(_PROGRAM, chosen, asked, put, header=header)
+        code = elsewhere.titled(_PROGRAM, chosen, asked, put, header=header)
+        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), chosen)
+        return code
     if ours:
         _table(values, [shapes.current(cluster, _PROGRAM) for cluster in ours])
+        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM))
     return elsewhere.told(asked, None, found=False) if asked is not None else 0
 
 

@@ -13,7 +13,7 @@ from shim.core.render import columns, job_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from shim.commands.squeue_ask import Ask
@@ -56,6 +56,11 @@ class Table:
         prefix = self.prefix(cluster)
         self.put_header()
         reading.put([prefix + row for row in rows])
+
+    def say_troubles(self, clusters: Sequence[str] = ()) -> None:
+        """Says which of the clusters could not be asked, unless single jobs are asked for."""
+        if not self.ask.ids:
+            reading.say_troubles(_PROGRAM, self._reader, clusters)
 
     def put_header(self) -> None:
         """Prints the line of headers, unless they are not wanted."""
@@ -128,11 +133,14 @@ def show(ask: Ask, argv: list[str]) -> int:
             _PROGRAM, argv, real, header=own_header, each=bool(clusters), dated="long" in ask.values
         )
     if clusters:
-        return elsewhere.titled(_PROGRAM, clusters, asked, table.put, header=table.header, prefix=table.prefix)
+        code = elsewhere.titled(_PROGRAM, clusters, asked, table.put, header=table.header, prefix=table.prefix)
+        table.say_troubles(clusters)
+        return code
     problem = None
     try:
         if ours:
             table.put("")
+            table.say_troubles()
     except ShimError as error:
         if asked is None:
             raise

@@ -61,6 +61,8 @@ class Observer:
         self.gone.append(run)
         self._news.set()
 
+    def trouble(self, cluster: str, text: str) -> None: ...
+
     def cluster_changed(self, cluster: Cluster) -> None:
         """Not asked for here."""
 

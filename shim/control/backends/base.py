@@ -73,6 +73,9 @@ class Observer(Protocol):
     def cluster_changed(self, cluster: Cluster) -> None:
         """Nodes appeared, vanished, changed state, or what others use of them has changed: the cluster as it is now."""
 
+    def trouble(self, cluster: str, text: str) -> None:
+        """The cluster cannot be asked: why, for users of listings. "" when it can again."""
+
 
 class Backend(Protocol):
     """Where the jobs of one cluster run."""

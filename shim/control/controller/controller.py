@@ -68,6 +68,7 @@ class Controller:
 
     async def open(self) -> None:
         """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""
+        self._store.forget_troubles()
         self.world.book.load(self._memory)
         for cluster in self._clusters:
             backend = self._make(cluster)
@@ -97,6 +98,7 @@ class Controller:
 
     async def close(self) -> None:
         """Ends everything but the runs."""
+        self._store.forget_troubles()
         self.dispatcher.alarm.cancel()
         if self._idle_timer is not None:
             self._idle_timer.cancel()

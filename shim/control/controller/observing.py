@@ -57,6 +57,13 @@ class Observing:
         """Nodes changed."""
         self._cluster_changed(cluster)
 
+    def trouble(self, cluster: str, text: str) -> None:
+        """Whether the cluster can be asked: for readers."""
+        try:
+            self._world.book.store.set_trouble(cluster, text)
+        except IndexFault as fault:
+            log.error("%s", fault)
+
     def _soon(self) -> None:
         if not self._scheduled:
             self._scheduled = True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
 
+TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it cannot be asked
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
 
@@ -193,6 +194,11 @@ class Reader:
         """A word that the controller left under ``name``."""
         rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """The clusters that cannot be asked just now, and why: what is shown of them may be old."""
+        rows = self._rows("SELECT name, value FROM meta WHERE name LIKE 'trouble.%' AND value != '' ORDER BY name")
+        return [(name[len(TROUBLE) :], value) for name, value in rows]
 
     def close(self) -> None:
         """Gives the file back."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from shim.control.index.errors import IdsUsedUp, IndexNewer, fault
 from shim.control.index.query import JobQuery, storable
-from shim.control.index.reader import VERSION, Reader
+from shim.control.index.reader import TROUBLE, VERSION, Reader
 from shim.control.paths import ensure
 from shim.core import jsonlite, passed
 from shim.core.model.cluster import Cluster, Node
@@ -260,6 +260,15 @@ class Store:
     def meta(self, name: str) -> str | None:
         """The word under ``name``."""
         return self._reader.meta(name)
+
+    def set_trouble(self, cluster: str, text: str) -> None:
+        """Tells readers why the cluster cannot be asked; "" if it can."""
+        if text != (self.meta(f"{TROUBLE}{cluster}") or ""):
+            self.set_meta(f"{TROUBLE}{cluster}", text)
+
+    def forget_troubles(self) -> None:
+        """Nobody knows of any trouble: a controller begins or ends."""
+        self._execute("DELETE FROM meta WHERE name LIKE ?", (f"{TROUBLE}%",))
 
     def caught_up(self) -> None:
         """Tells readers that this controller has seen everything that runs: ``Reader.generation`` grows."""

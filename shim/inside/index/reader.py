@@ -66,6 +66,10 @@ class Reader:
         """Always: the job that asks."""
         return True
 
+    def troubles(self) -> list[tuple[str, str]]:
+        """The job's own cluster is never asked from here."""
+        return []
+
     def generation(self) -> int:
         """Nothing is ever behind."""
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from shim.control.backends.base import BackendError, Observer, Order, Run
@@ -40,6 +41,7 @@ class KubernetesBackend:
         self._shape: Shape
         self._bundle: Bundle
         self._watches: list[Reflector] = []
+        self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._synced = asyncio.Event()
         self._unsynced = 2
         self._common = False
@@ -78,7 +80,7 @@ class KubernetesBackend:
                 selector,
                 on_event=self._taking(take),
                 on_synced=self._one_synced,
-                on_trouble=self._trouble,
+                on_trouble=partial(self._trouble, path),
                 trim=site.trim,
             )
             watch.start()
@@ -95,9 +97,13 @@ class KubernetesBackend:
             for life in self._lives.values():
                 life.poke()
 
-    def _trouble(self, text: str | None) -> None:
-        if text is not None:
-            self._site.log("cluster %s: %s", self._site.cluster, text)
+    def _trouble(self, path: str, text: str | None) -> None:
+        if text is None:
+            self._troubles.pop(path, None)
+        else:
+            self._troubles[path] = text or "it does not answer"
+            self._site.log("cluster %s: %s", self._site.cluster, self._troubles[path])
+        self._observer.trouble(self._site.cluster, next(iter(self._troubles.values()), ""))
 
     def _changed(self, run: Run | None) -> None:
         if run is not None and run in self._lives:

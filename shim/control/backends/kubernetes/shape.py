@@ -48,7 +48,7 @@ class Shape:
             async with asyncio.timeout(_PATIENCE):
                 await self._begin()
         except (ApiError, TimeoutError) as error:
-            self._site.log("cluster %s: %s", self._site.cluster, error or "it does not answer")
+            self._site.log("cluster %s: %s", self._site.cluster, str(error) or "it does not answer")
             self._later = asyncio.get_running_loop().create_task(self._try_again())
         return self.now()
 

@@ -160,5 +160,8 @@ class _Nobody:
     def withdrawn(self, run: Run, reason: str) -> None:
         self._backend._orphan_ended(run)
 
+    def trouble(self, cluster: str, text: str) -> None:
+        """Nothing to do."""
+
     def cluster_changed(self, cluster: Cluster) -> None:
         """Nothing to do: an orphan has no cluster."""

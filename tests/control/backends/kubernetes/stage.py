@@ -34,6 +34,8 @@ class Told:
     def withdrawn(self, run: Run, reason: str) -> None:
         self.lines.append({"kind": "withdrawn", "reason": reason})
 
+    def trouble(self, cluster: str, text: str) -> None: ...
+
     def cluster_changed(self, cluster: Cluster) -> None:
         """Not looked at."""
 
