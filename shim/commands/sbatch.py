@@ -88,8 +88,8 @@ def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str],
             raise ShimError("error: Script arguments not permitted with --wrap option")
         return Source(script.bytes_of(script.wrapped(wraps[-1] or "")), "wrap", job_name="wrap")
     if words:
-        folders = [text for option, text in found if option.field == "chdir" and text]
-        source = _file(words, full_path(folders[-1], directory) if folders else directory)
+        folders = [text for option, text in found if option.field == "chdir"]
+        source = _file(words, full_path(folders[-1] or "", directory) if folders else directory)
     else:
         source = Source(sys.stdin.buffer.read() if sys.stdin is not None else b"", "stdin")
     script.check(source.data)

@@ -202,6 +202,7 @@ def _cluster(
         max_mem_per_cpu=general.size("maxmempercpu", None),
         max_mem_per_node=general.size("maxmempernode", None),
         enforce_part_limits=general.flag("enforcepartlimits"),
+        gres_types=tuple(sorted(known - {""})),
         requeue=general.number("jobrequeue", 1) != 0,
         accounting=general.words.get("accountingstoragetype", "none").rpartition("/")[2].lower() != "none",
         over_time=0

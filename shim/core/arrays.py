@@ -6,6 +6,7 @@ an array with a uniform step is one run with that step.
 
 from __future__ import annotations
 
+from shim.core.digits import strtol
 from shim.core.value import Value
 
 TYPE_CHECKING = False
@@ -30,20 +31,14 @@ class ArraySpec(Value):
     def parse(cls, text: str, max_size: int = 1001) -> ArraySpec:
         """Reads what sbatch accepts: lists, ranges and steps, ``%limit`` anywhere. Sorted, merged, once each.
 
-        Brackets around it all are allowed, as squeue shows them, with the limit inside or behind.
+        Brackets as squeue shows them are allowed around it all, or any part; numbers read as C reads them.
 
         Raises ValueError for an empty text (no array), a bad one, and an index that is not below ``max_size``.
         """
-        if text.startswith("["):
-            inside, closed, behind = text[1:].partition("]")
-            if not closed or (behind and not behind.startswith("%")):
-                raise ValueError(_REFUSED)
-            text = inside + behind
         pieces = [piece for piece in text.split(",") if piece]
         if not pieces:
             raise ValueError(_REFUSED)
-        ranges = {_piece(piece.partition("%")[0], max_size) for piece in pieces}
-        return cls._of(_runs(ranges), _throttle(text))
+        return cls._of(_runs({_piece(piece, max_size) for piece in pieces}), _throttle(text))
 
     @classmethod
     def of(cls, indexes: Iterable[int], throttle: int = 0) -> ArraySpec:
@@ -120,23 +115,21 @@ def written_step(text: str) -> int:
 
 
 def _piece(text: str, max_size: int) -> range:
-    """The indexes of ``7``, ``1-3``, ``1-7:2``; an empty text is 0, as for Slurm (``%2`` is task 0)."""
-    if not text:
-        return range(1)
-    span, colon, step_text = text.partition(":")
-    low_text, dash, high_text = span.partition("-")
-    low = _index(low_text)
-    high = _index(high_text) if dash else low
-    step = _index(step_text) if colon else 1
-    if (colon and not dash) or step < 1 or not low <= high < max_size:
+    """The indexes of ``7``, ``1-3``, ``1-7:2``; no number at all is 0, as for Slurm (``%2`` is task 0)."""
+    low, rest = _index(text[1:] if text[0] == "[" else text)
+    high, step = low, 1
+    if rest[:1] == "-":
+        high, rest = _index(rest[1:])
+        if rest[:1] == ":":
+            step, rest = _index(rest[1:])
+    if rest[:1] not in ("", "%") or not 1 <= step < max(max_size, 2) or not 0 <= low <= high < max_size:
         raise ValueError(_REFUSED)
     return range(low, high + 1, step)
 
 
-def _index(digits: str) -> int:
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise ValueError(_REFUSED)
-    return int(digits)
+def _index(text: str) -> tuple[int, str]:
+    number, rest = strtol(text)
+    return number, rest[1:] if rest[:1] == "]" else rest
 
 
 def _throttle(text: str) -> int:

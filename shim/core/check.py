@@ -31,6 +31,7 @@ _FAILED = {
     "run": "Unable to allocate resources",
 }
 BAD_ARRAY = "Invalid job array specification"
+BAD_BATCH = "Job --batch option is invalid or not a subset of --constraints"
 BAD_CONFIGURATION = "Requested node configuration is not available"
 BAD_FEATURE = "Invalid feature specification"
 BAD_LICENSE = "Invalid license specification"
@@ -125,7 +126,9 @@ class _Check:
         if request.deadline and request.deadline < now:
             raise self.error(BAD_TIME)
         limit = request.time_limit
-        if limit != INFINITE and exceeds(request.time_min, limit):
+        if request.time_min == INFINITE or (limit != INFINITE and exceeds(request.time_min, limit)):
+            raise self.error(BAD_TIME_MIN)
+        if request.deadline and request.time_min and now + 60 * request.time_min > request.deadline:
             raise self.error(BAD_TIME_MIN)
         if request.nice < 0 and self.uid != 0:
             raise self.error(BAD_NICE)
@@ -160,10 +163,18 @@ class _Check:
             raise self.error(BAD_FEATURE) from None
         if not kinds(self.cluster).features.issuperset(named):
             raise self.error(BAD_FEATURE)
+        if self.request.extra.get("batch") is not None:
+            self.batch_features(set(named))
         self.preferred()
         if self.request.reservation:
             raise self.error(BAD_RESERVATION)
         self.gres()
+
+    def batch_features(self, named: set[str]) -> None:
+        """--batch names features that --constraint names too."""
+        words = self.request.extra["batch"].replace("|", "&").split("&")
+        if not named or not named.issuperset(filter(None, words)):
+            raise self.error(BAD_BATCH)
 
     def preferred(self) -> None:
         """--prefer names features as --constraint does."""
@@ -172,7 +183,7 @@ class _Check:
         try:
             named = features.parse(self.request.prefer).names
         except features.FeatureError:
-            raise self.error(BAD_PREFERENCE) from None
+            raise self.error(BAD_FEATURE) from None
         if not kinds(self.cluster).features.issuperset(named):
             raise self.error(BAD_PREFERENCE)
 
@@ -189,7 +200,7 @@ class _Check:
     def gres(self) -> None:
         """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
         request = self.request
-        known = kinds(self.cluster).gres | {"gpu"}
+        known = kinds(self.cluster).gres | {"gpu", *self.cluster.gres_types}
         try:
             names = {name for name, _, _ in tres.parse_gres(request.gres or "")}
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):

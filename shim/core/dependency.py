@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from shim.core.digits import SPACE
 from shim.core.model import states
 from shim.core.value import Value
 
@@ -175,16 +176,20 @@ def _conditions(word: str) -> list[Condition]:
     minutes = 0
     for target in rest.split(":"):
         job_text, plus, delay = target.partition("+")
+        if plus and not colon:
+            raise ValueError(PROBLEM)  # a bare job id has no type that could wait
         minutes = _number(delay) if plus else minutes
         id_text, underscore, task_text = job_text.partition("_")
-        job_id = _job_id(id_text) if colon else _number(id_text)
+        if not colon and not id_text[:1].isdigit():
+            raise ValueError(PROBLEM)
+        job_id = _job_id(id_text.lstrip(SPACE))
         if not job_id:
             raise ValueError(PROBLEM)
         conditions.append(
             Condition(
                 type=kind,
                 job_id=job_id,
-                task=_number(task_text) if underscore and task_text != "*" else None,
+                task=_number(task_text or "0") if underscore and task_text != "*" else None,
                 whole_array=task_text == "*",
                 minutes=minutes,
                 failed=failed,

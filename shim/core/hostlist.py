@@ -33,15 +33,19 @@ def expand(text: str) -> list[str]:
     """The names in the order of ``text``, duplicates kept. Raises HostlistError, also above 65,536 names."""
     names: list[str] = []
     for parts in _parsed(text):
-        heads = [""]
-        for part in parts:
-            if isinstance(part, str):
-                heads = [head + part for head in heads]
-            else:
-                numbers = [str(number).zfill(width) for first, last, width in part for number in range(first, last + 1)]
-                heads = [head + number for head in heads for number in numbers]
-        names.extend(heads)
+        names.extend(_names(parts))
     return names
+
+
+def _names(parts: Sequence[Part]) -> list[str]:
+    heads = [""]
+    for part in parts:
+        if isinstance(part, str):
+            heads = [head + part for head in heads]
+        else:
+            numbers = [str(number).zfill(width) for first, last, width in part for number in range(first, last + 1)]
+            heads = [head + number for head in heads for number in numbers]
+    return heads
 
 
 def count(text: str) -> int:
@@ -54,11 +58,31 @@ def fold(names: Iterable[str]) -> str:
 
     IPv4 addresses stay as they are: programs that resolve them do not expand brackets.
     """
+    pairs = (_split_number(name) for name in names)
+    return _fold((head + digits, "") if _is_address(head + digits) else (head, digits) for head, digits in pairs)
+
+
+def as_written(text: str) -> str:
+    """The names of ``text`` once each in natural order, as scontrol shows them: a bracket's numbers stay those that were in
+    brackets (``n0[1-3]``), where ``fold_sorted`` takes all digits. Raises HostlistError.
+    """
+    pairs: set[tuple[str, str]] = set()
+    for parts in _parsed(text):
+        *before, last = parts
+        if isinstance(last, str):
+            pairs.update(map(_split_number, _names(parts)))
+            continue
+        numbers = _names([last])
+        pairs.update((head, number) for head in _names(before) for number in numbers)
+    return _fold(sorted(pairs, key=lambda pair: (_natural_key(pair[0]), int(pair[1] or "0"), len(pair[1]))))
+
+
+def _fold(pairs: Iterable[tuple[str, str]]) -> str:
+    """``fold`` of names that are split into what stands before their number, and its digits."""
     groups: list[tuple[str, list[Range]]] = []  # prefix and ranges; no ranges: a whole name
-    for name in names:
-        prefix, digits = _split_number(name)
-        if not digits or _is_address(name):
-            groups.append((name, []))
+    for prefix, digits in pairs:
+        if not digits:
+            groups.append((prefix, []))
             continue
         number = int(digits)
         if not groups or groups[-1][0] != prefix or not groups[-1][1]:
@@ -172,22 +196,28 @@ def _is_address(name: str) -> bool:
 def _group_text(prefix: str, ranges: Sequence[Range]) -> str:
     if not ranges:
         return prefix
+    text = _ranges_text(ranges)
+    return f"{prefix}[{text}]" if "," in text or "-" in text else prefix + text
+
+
+def _ranges_text(ranges: Sequence[Range]) -> str:
     texts = []
     for first, last, width in ranges:
         text = str(first).zfill(width)
         texts.append(text if first == last else f"{text}-{str(last).zfill(width)}")
-    if len(texts) == 1 and "-" not in texts[0]:
-        return prefix + texts[0]
-    return f"{prefix}[{','.join(texts)}]"
+    return ",".join(texts)
 
 
 def _natural_key(name: str) -> list[tuple[int, int, str]]:
     key: list[tuple[int, int, str]] = []
     text = ""
-    for char in name + "\0":
-        is_digit = char in "0123456789"
-        if text and is_digit != (text[0] in "0123456789"):
-            key.append((0, int(text), text) if text[0] in "0123456789" else (1, 0, text))
+    for char in name:
+        if text and (char in "0123456789") != (text[0] in "0123456789"):
+            key.append(_key_of(text))
             text = ""
         text += char
-    return key
+    return [*key, _key_of(text)] if text else key
+
+
+def _key_of(run: str) -> tuple[int, int, str]:
+    return (0, int(run), run) if run[0] in "0123456789" else (1, 0, run)

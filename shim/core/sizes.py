@@ -8,6 +8,7 @@ _UNITS = "MGTP"
 def parse_memory(text: str) -> int:
     """MiB of ``100``, ``100M``, ``1G``, ``1gb``, ``2T``, ``1025K`` (kilobytes round up). Raises ValueError for other forms."""
     word = text.lstrip(" \t\n")
+    word = word[1:] if word[:1] == "+" else word
     digits = word.rstrip("KMGTBkmgtb")
     unit = word[len(digits) :].upper()
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:

@@ -28,12 +28,16 @@ def parse_minutes(text: str) -> int:
     return minutes % (1 << 32) if minutes not in (0, -1) else INFINITE
 
 
-def parse_seconds(text: str) -> int:
-    """Seconds of a duration text, not rounded; INFINITE for no limit. Raises ValueError where ``--time`` does, and below 0."""
+def parse_seconds_any(text: str) -> int:
+    """Seconds of a duration text, not rounded, perhaps negative; INFINITE for no limit. Raises ValueError where ``--time`` does."""
     seconds = _seconds(text)
-    if seconds is None:
-        return INFINITE
-    if seconds < 0:
+    return INFINITE if seconds is None else seconds
+
+
+def parse_seconds(text: str) -> int:
+    """As ``parse_seconds_any``; raises ValueError below 0 too."""
+    seconds = parse_seconds_any(text)
+    if seconds < 0 and seconds != INFINITE:
         raise ValueError(f"Invalid time: {text}")
     return seconds
 

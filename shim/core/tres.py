@@ -6,6 +6,7 @@ dropped. Lists given to the gpu options lack the name: ``a100:2``.
 
 from __future__ import annotations
 
+from shim.core.digits import leading_int, strtol
 from shim.core.sizes import show_memory
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 INVALID_GRES = "Invalid generic resource (gres) specification"
 INVALID_TRES = "Invalid Trackable RESource (TRES) specification"
+_UNSIGNED = 1 << 64
 _SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 
@@ -36,10 +38,10 @@ def normalize_gres(text: str) -> str:
 def parse_gpus(text: str) -> tuple[tuple[str, int], ...]:
     """Type ("" = any) and count of each entry of a ``--gpus``-like text: ``2``, ``a100:2``, ``a100:1,v100:2``.
 
-    A type alone is one GPU of it. Raises ValueError with Slurm's text.
+    A type alone is one GPU of it, commas too many are nothing. Raises ValueError with Slurm's text.
     """
     entries = []
-    for word in text.split(","):
+    for word in filter(None, text.split(",")):
         _, kind, count = _entry(f"gpu:{word}")
         entries.append((kind, count))
     return tuple(entries)
@@ -57,19 +59,19 @@ def show_gres_field(text: str | None) -> str:
 
 def show_gpus_field(text: str | None) -> str:
     """``gres:gpu:a100:2`` of the ``a100:2`` that a ``--gpus``-like option took. "" for nothing."""
-    return ",".join(f"gres:gpu:{word}" for word in text.split(",")) if text else ""
+    return ",".join(f"gres:gpu:{word}" for word in text.split(",") if word) if text else ""
 
 
 def parse_licenses(text: str) -> tuple[tuple[str, int], ...]:
-    """Name and count of each licence of ``--licenses``: ``matlab:2,ansys`` (also with ``;``). Raises ValueError."""
-    entries = []
+    """Name and count, in all, of each licence of ``--licenses``: ``matlab:2,ansys`` (also with ``;``). Raises ValueError."""
+    counts: dict[str, int] = {}
     for word in filter(None, text.replace(";", ",").split(",")):
         name, colon, digits = word.partition(":")
-        count = _count(digits) if digits else None if colon else 1
-        if not _is_name(name) or count is None:
+        count, rest = strtol(digits) if colon else (1, "")
+        if not _is_name(name) or count < 0 or rest:
             raise ValueError("Invalid license specification")
-        entries.append((name, count))
-    return tuple(entries)
+        counts[name] = counts.get(name, 0) + count
+    return tuple(counts.items())
 
 
 def tres_text(
@@ -83,11 +85,11 @@ def tres_text(
 
     ``gres``: counts by name (``gpu``); ``billing`` is the CPUs unless given.
     """
-    words = [f"cpu={cpus}"]
-    if memory:
-        words.append(f"mem={show_memory(memory)}")
-    words.append(f"node={nodes}")
-    words.append(f"billing={cpus if billing is None else billing}")
+    billing = cpus if billing is None else billing
+    words = [f"cpu={cpus}"] if cpus else []
+    words += [f"mem={show_memory(memory)}"] if memory else []
+    words += [f"node={nodes}"] if nodes else []
+    words += [f"billing={billing}"] if billing else []
     words.extend(f"gres/{name}={count}" for name, count in (gres or {}).items() if count)
     return ",".join(words)
 
@@ -106,19 +108,21 @@ def _words(text: str) -> list[str]:
 
 def _entry(word: str) -> tuple[str, str, int]:
     name, *rest = word.split(":")
-    if not _is_name(name) or len(rest) > 2 or not all(map(_is_name, rest)):
+    if not _is_name(name) or len(rest) > 2 or not all(rest):
         raise ValueError(INVALID_GRES)
     if not rest:
         return name, "", 1
     if len(rest) == 2:
         count = _count(rest[1])
-        if count is None:
+        if count is None or count < 0:
             raise ValueError(INVALID_GRES)
         return name, rest[0], count
+    if leading_int(rest[0])[0] is None:
+        return name, rest[0], 1
     count = _count(rest[0])
-    if count is None and rest[0][0] in "0123456789":
+    if count is None:
         raise ValueError(INVALID_TRES)
-    return (name, rest[0], 1) if count is None else (name, "", count)
+    return name, "", count if count >= 0 else count + _UNSIGNED  # more than any node has
 
 
 def _is_name(word: str) -> bool:
@@ -126,9 +130,9 @@ def _is_name(word: str) -> bool:
 
 
 def _count(word: str) -> int | None:
-    """The number of ``2`` or ``4K``; None for a word that is none (a type)."""
-    shift = _SUFFIXES.get(word[-1].upper(), 0)
-    digits = word[:-1] if shift else word
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
+    """The number of ``2``, ``4K`` or ``k`` (none of a kilo) as C reads it; None for a word that goes on behind it."""
+    number, rest = strtol(word)
+    shift = _SUFFIXES.get(rest[:1].upper(), 0)
+    if rest[1 if shift else 0 :]:
         return None
-    return int(digits) << shift
+    return number << shift

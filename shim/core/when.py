@@ -65,7 +65,7 @@ class _Reader:
 
     def next_word(self) -> bool:
         """Reads the next word; False at the end."""
-        while self.at < len(self.text) and self.text[self.at] in " \t-T" and not self._starts("t"):
+        while self.at < len(self.text) and self.text[self.at] in " \t-T":
             self.at += 1
         if self.at >= len(self.text):
             return False
@@ -89,9 +89,6 @@ class _Reader:
         return True
 
     def _starts(self, word: str) -> bool:
-        """Whether a word that begins with ``t`` (all skipped but T itself) or ``word`` itself is here."""
-        if word == "t":
-            return any(self.lower.startswith(name, self.at) for name in ("today", "tomorrow", "teatime"))
         return self.lower.startswith(word, self.at)
 
     def _take(self, word: str) -> bool:
@@ -152,7 +149,7 @@ class _Reader:
             raise WhenError(self.text, self.at)
         number = int(self.text[start : self.at])
         if not low <= number <= high:
-            raise WhenError(self.text, max(self.at - 2, 0))
+            raise WhenError(self.text, self.at - 2)
         return number
 
     def _expect(self, marks: str) -> None:
@@ -181,7 +178,7 @@ class _Reader:
         self.clock = (hour, minute, second)
 
     def _date(self) -> None:
-        if self.text[self.at + 4 : self.at + 5] == "-":
+        if self.text[self.at + 4 : self.at + 5] == "-" and self.text[self.at + 7 : self.at + 8] == "-":
             year = self._number(4, 4, 1900, 9999)
             self._expect("-")
             month = self._number(2, 2, 1, 12)

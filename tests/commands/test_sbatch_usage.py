@@ -222,7 +222,11 @@ def test_a_refusal_of_the_controller(controller: Controller, capsys: pytest.Capt
             255,
             "Invalid time specification (pos=0): abc\nsbatch: error: Invalid --begin specification\n",
         ),
-        (["--bb=x", "--wrap=true"], 1, "sbatch: error: --bb is not supported here: there are no burst buffers\n"),
+        (
+            ["--container=x", "--wrap=true"],
+            1,
+            "sbatch: error: --container is not supported here: OCI bundles are not run\n",
+        ),
         (["-n1", ":", "-n2", "x"], 1, "sbatch: error: Unable to open file x\n"),
         (
             ["--export-file=/nosuch", "--wrap=true"],

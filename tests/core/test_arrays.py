@@ -54,7 +54,6 @@ def test_normal_form(text: str, shown: str) -> None:
         "-1",
         "1-",
         "0-3 %2",
-        " 1",
         "0x10",
         "1001",
         "0-1001",
@@ -62,7 +61,6 @@ def test_normal_form(text: str, shown: str) -> None:
         "1-3:",
         "²",
         "1-[3]",
-        "[1",
         "[1]2",
     ],
 )

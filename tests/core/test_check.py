@@ -103,7 +103,7 @@ CONFIGURATION = FAILED + "Requested node configuration is not available"
         ({"constraint": "a&"}, (FAILED + "Invalid feature specification",)),
         ({"gres": "foo:1"}, ("error: Invalid generic resource (gres) specification",)),
         ({"gres": "gpu=2"}, ("error: Invalid generic resource (gres) specification",)),
-        ({"gpus": "1,"}, ("error: Invalid generic resource (gres) specification",)),
+        ({"gpus": "a100:"}, ("error: Invalid generic resource (gres) specification",)),
         ({"node_list": "nosuch"}, (FAILED + "Invalid node name specified",)),
         ({"node_list": "n1,n9"}, (FAILED + "Invalid node name specified",)),
         ({"node_list": "n[3-1]"}, (FAILED + "Invalid node name specified",)),
@@ -127,6 +127,22 @@ CONFIGURATION = FAILED + "Requested node configuration is not available"
 )
 def test_refused_with_slurms_text(fields: dict[str, Any], lines: tuple[str, ...]) -> None:
     assert refused(**fields) == lines
+
+
+def test_batch_features_are_some_of_the_constraint() -> None:
+    wrong = (FAILED + "Job --batch option is invalid or not a subset of --constraints",)
+    assert refused(constraint="fast&cpu", extra={"batch": "fast"}) is None
+    assert refused(constraint="fast|slow", extra={"batch": "fast|slow"}) is None
+    assert refused(constraint="fast", extra={"batch": "fast,cpu"}) == wrong
+    assert refused(constraint="fast", extra={"batch": "cpu"}) == wrong
+    assert refused(extra={"batch": "fast"}) == wrong
+
+
+def test_a_deadline_leaves_the_least_time() -> None:
+    wrong = (FAILED + "Invalid time-min specification (exceeds job's time or other limits)",)
+    assert refused(deadline=NOW + 60, time_min=10) == wrong
+    assert refused(deadline=NOW + 660, time_min=10) is None
+    assert refused(time_min=-1) == wrong
 
 
 @pytest.mark.parametrize(
@@ -170,9 +186,10 @@ def test_nodes_are_looked_for_when_a_job_may_start(fields: dict[str, Any]) -> No
     assert refused(hold=True, **fields) is None
 
 
-@pytest.mark.parametrize("text", ["none", "&fast", "fast&none"])
+@pytest.mark.parametrize("text", ["none", "fast&none"])
 def test_preferred_features_are_features_of_nodes(text: str) -> None:
     assert refused(prefer=text) == (FAILED + "Invalid preferred feature specification",)
+    assert refused(prefer=f"&{text}") == (FAILED + "Invalid feature specification",)
     assert refused(prefer="fast&cpu") is None
 
 

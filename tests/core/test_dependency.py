@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.dependency import NEVER, SATISFIED, WAITING, Dependency, judge, unfulfilled
+from shim.core.dependency import NEVER, SATISFIED, TYPES, WAITING, Condition, Dependency, judge, unfulfilled
 from shim.core.model.job import Job
 
 NOW = 1000
@@ -154,10 +154,30 @@ def test_ids_are_read_as_c_reads_them() -> None:
     assert str(Dependency.parse("afterok:99999999999")) == "afterok:1215752191"
 
 
+CONDITIONS = st.one_of(
+    st.just(Condition(type="singleton")),
+    st.builds(
+        Condition,
+        type=st.sampled_from([kind for kind in TYPES if kind != "singleton"]),
+        job_id=st.integers(1, 0xFFFFFFFF),
+        minutes=st.integers(0, 10**6),
+    ),
+    st.builds(Condition, type=st.just("aftercorr"), job_id=st.integers(1, 10**6), task=st.integers(0, 10**6)),
+    st.builds(Condition, type=st.just("afterok"), job_id=st.integers(1, 10**6), whole_array=st.just(True)),
+)
+
+
+@given(st.lists(CONDITIONS, min_size=1, max_size=5, unique=True), st.booleans())
+def test_dependencies_round_trip(conditions: list[Condition], any_of: bool) -> None:
+    wanted = Dependency(conditions=tuple(conditions), any_of=any_of and len(conditions) > 1)
+    assert Dependency.parse(str(wanted)) == wanted
+
+
 @given(st.text(alphabet="afteroknyNP:_*+,?()1269 ", max_size=24))
 def test_any_text_is_a_dependency_or_a_value_error(text: str) -> None:
     try:
         dependency = Dependency.parse(text)
     except ValueError:
         return
+    assert Dependency.parse(str(dependency)) == dependency
     assert judge(dependency, lookup, NOW)[0] in (SATISFIED, WAITING, NEVER)

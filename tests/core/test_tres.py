@@ -22,6 +22,10 @@ from shim.core import tres
         ("gpu:abc", (("gpu", "abc", 1),), "gres:gpu:abc"),
         ("gpu:a100:2,shard:1K", (("gpu", "a100", 2), ("shard", "", 1024)), "gres:gpu:a100:2,gres:shard:1K"),
         ("none", (), ""),
+        ("gpu: 2", (("gpu", "", 2),), "gres:gpu: 2"),
+        ("gpu:a100=2", (("gpu", "a100=2", 1),), "gres:gpu:a100=2"),
+        ("gpu:k", (("gpu", "k", 1),), "gres:gpu:k"),
+        ("gpu:-1", (("gpu", "", 2**64 - 1),), "gres:gpu:-1"),
     ],
 )
 def test_gres(text: str, entries: tuple[tuple[str, str, int], ...], shown: str) -> None:
@@ -31,7 +35,7 @@ def test_gres(text: str, entries: tuple[tuple[str, str, int], ...], shown: str) 
     assert tres.show_gres_field(text) == tres.show_gres_field(normal) == shown
 
 
-@pytest.mark.parametrize("text", ["gpu=2", "gpu:", "gpu:a:b", "gpu:a:1:2", ":2", "gpu,", "gpu: 2", "gres:"])
+@pytest.mark.parametrize("text", ["gpu=2", "gpu:", "gpu:a:b", "gpu:a:1:2", ":2", "gpu,", "gres:", "gpu:a:-1", "gpu::1"])
 def test_bad_gres(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Invalid generic resource"):
         tres.normalize_gres(text)
@@ -58,7 +62,7 @@ def test_nothing_asked() -> None:
     assert tres.show_gpus_field(None) == tres.show_gres_field(None) == ""
 
 
-@pytest.mark.parametrize("text", ["", "a:b", "1,", "a100:"])
+@pytest.mark.parametrize("text", ["a:b", "a100:", ":2", "a:b:1"])
 def test_bad_gpus(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Invalid generic resource"):
         tres.parse_gpus(text)
@@ -85,6 +89,7 @@ def test_any_text_is_gres_or_a_value_error(text: str) -> None:
 
 def test_licenses() -> None:
     assert tres.parse_licenses("matlab:2,ansys") == (("matlab", 2), ("ansys", 1))
-    for text in ("a:", "a:b", ":1"):
+    assert tres.parse_licenses("a:600,b:,a:600") == (("a", 1200), ("b", 0))
+    for text in ("a::", "a:b", ":1", "a:-1", "a=2"):
         with pytest.raises(ValueError, match=r"^Invalid license specification$"):
             tres.parse_licenses(text)

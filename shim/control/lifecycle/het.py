@@ -33,7 +33,11 @@ def submitted(
     ]
     if len(jobs) == 1:
         return jobs
-    return [job.replace(het_job_id=first_id, het_offset=offset, het_size=len(jobs)) for offset, job in enumerate(jobs)]
+    # Mail is for the job as a whole: only what the leader asks for counts.
+    silent = [jobs[0], *(job.replace(request=job.request.replace(mail_type=None, mail_user=None)) for job in jobs[1:])]
+    return [
+        job.replace(het_job_id=first_id, het_offset=offset, het_size=len(jobs)) for offset, job in enumerate(silent)
+    ]
 
 
 def follows(job: Job) -> bool:

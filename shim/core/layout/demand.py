@@ -66,6 +66,8 @@ def job_demand(request: JobRequest) -> JobDemand:
         fixed = derived_from_gpus = True
     if fixed and max_nodes is None:
         max_nodes = min_nodes
+    elif fixed and min_nodes:
+        max_nodes = max_nodes or None  # ``-N 2-0`` is at least two
     if min_nodes is None:
         min_nodes = max(1, len(required))
         max_nodes = len(required) if required and request.ntasks is None else None
@@ -125,5 +127,7 @@ def _shown_cpus(
         return min_nodes
     if ntasks is not None:
         return ntasks * per_task
-    ranged = request.min_nodes is not None and max_nodes != min_nodes
+    if not min_nodes:
+        return 0
+    ranged = request.min_nodes is not None and max_nodes not in (None, min_nodes)
     return per_task if ranged or from_gpus else min_nodes * per_task

@@ -88,6 +88,7 @@ class Cluster(Value):
     max_mem_per_node: int | None = None
     enforce_part_limits: bool = False
     licenses: tuple[Gres, ...] = ()
+    gres_types: tuple[str, ...] = ()  # GresTypes: names that may be asked for, beside what nodes have
     over_time: int = 0  # minutes
     requeue: bool = True
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from shim.core.digits import leading_int
 from shim.core.errors import ShimError, UsageError
 from shim.core.limits import GOVERNORS
-from shim.core.options.scan import Shown, bad, leading_int
+from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,27 +32,28 @@ _BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
 
 def _gpu_bind(option: Option, text: Optional[str]) -> str:
     word = text or ""
-    rest = word
-    for prefix in ("verbose,", "v,"):
-        if rest.startswith(prefix):
-            rest = rest[len(prefix) :]
-    rest = rest.lower()
+    rest = word.lower()
+    if rest.startswith("verbose,"):
+        rest = rest[len("verbose,") :]
     name, colon, arguments = rest.partition(":")
     wrong = UsageError(f"error: Invalid --gpu-bind argument: gpu:{word}")
     if name in ("map_gpu", "mask_gpu") and colon:
         for part in arguments.split(",") if arguments else ():
-            if leading_int(part)[0] is None:
-                raise UsageError(f"error: Failed to validate {part}, offending character is {part[:1]}", *wrong.lines)
-    elif rest not in ("closest", "none") and not (colon and name in ("single", "per_task")):
+            number, behind = leading_int(part)
+            if number is None or behind[:1] not in ("", "*", "x"):
+                offending = behind[:1] if number is not None else part[:1]
+                raise UsageError(f"error: Failed to validate {part}, offending character is {offending}", *wrong.lines)
+    elif not rest.startswith(("closest", "none")) and not (colon and name in ("single", "per_task")):
         raise wrong
     return word
 
 
 def _gpu_freq(option: Option, text: Optional[str]) -> str:
     """``[[type=]value[,…]][,verbose]`` with values in MHz or words."""
-    for part in (text or "").lower().split(","):
-        value = part.rpartition("=")[2]
-        if part not in ("verbose", "v") and value not in ("low", "medium", "high", "highm1") and not value.isdigit():
+    for part in (text or "").split(","):
+        kind, equals, value = part.rpartition("=")
+        is_value = value in ("low", "medium", "high", "highm1") or value.isdigit()
+        if (equals and kind != "memory") or not (is_value or part in ("verbose", "v")):
             raise UsageError(f"error: Invalid --gpu-freq argument: gpu:{text}")
     return text or ""
 
@@ -63,7 +65,10 @@ def _mem_bind(option: Option, text: Optional[str]) -> str:
     way = ""
     parts = word.lower().split(",")
     for at, part in enumerate(parts):
-        if part.startswith(("map_mem:", "mask_mem:")):
+        if part.startswith(("map_mem", "mask_mem")):
+            if part.rstrip(":") in ("map_mem", "mask_mem") and at == len(parts) - 1:
+                kind = part.rstrip(":")
+                raise UsageError(f'error: missing list for "--mem-bind={kind}:<list>"')
             way = _numbers(",".join(parts[at:]))
             break
         if part in _MEM_FLAGS:
@@ -88,8 +93,9 @@ def _numbers(text: str) -> str:
 def _acctg_freq(option: Option, text: Optional[str]) -> str:
     """Seconds, or a list of ``kind=seconds``."""
     for part in text.split(",") if text else ():
-        name, equals, number = part.rpartition("=")
-        if (equals and name.lower() not in _SAMPLED) or leading_int(number)[0] is None:
+        name, equals, digits = part.rpartition("=")
+        number = leading_int(digits)[0]
+        if (equals and name.lower() not in _SAMPLED) or number is None or number < 0:
             raise UsageError(f"error: Invalid --acctg-freq specification: {text or ''}")
     return text or ""
 
@@ -129,6 +135,8 @@ def _cpu_freq(option: Option, text: Optional[str]) -> str:
     if not colon and not dash and _proper(least, GOVERNORS):
         return _governor(least)
     shown = [_frequency(part) for part in ((least, most) if dash else (least,))]
+    if dash and _rank(shown[0]) >= _rank(shown[1]):
+        raise UsageError(f"error: min cpu-frec ({least}) must be < max cpu-freq ({most})", _BAD_CPU_FREQ)
     if colon and not dash:
         raise UsageError(f"error: gov on cpu-frec ({governor}) illegal without max", _BAD_CPU_FREQ)
     return "-".join(shown) + (f":{_governor(governor)}" if colon else "")
@@ -136,10 +144,15 @@ def _cpu_freq(option: Option, text: Optional[str]) -> str:
 
 def _frequency(word: str) -> str:
     number, rest = leading_int(word)
-    proper = _proper(word, _FREQUENCIES) or (word if number is not None and not rest else "")
+    proper = _proper(word, _FREQUENCIES) or (word if number and not rest else "")
     if not proper:
         raise UsageError(f'error: unrecognized --cpu-freq argument "{word}"', _BAD_CPU_FREQ)
     return proper
+
+
+def _rank(word: str) -> int:
+    """What is compared of a frequency; the words stand above all numbers."""
+    return (1 << 31) + _FREQUENCIES.index(word) if word in _FREQUENCIES else leading_int(word)[0] or 0
 
 
 def _governor(word: str) -> str:
@@ -152,8 +165,8 @@ def _governor(word: str) -> str:
 
 
 def _proper(word: str, names: Sequence[str]) -> str:
-    """``word`` as it is spelt in ``names``; empty if it is not there."""
-    return next((name for name in names if name.lower() == word.lower()), "")
+    """The one of ``names`` that ``word`` is, or begins with, as it is spelt there; empty if there is none."""
+    return next((name for name in names if word.lower().startswith(name.lower())), "")
 
 
 READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {

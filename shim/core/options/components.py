@@ -51,6 +51,7 @@ _STARTS_ANEW = frozenset(
         "mincpus",
         "mpi",
         "network",
+        "REQ_SWITCH",
         "nodefile",
         "nodelist",
         "nodes",
@@ -70,12 +71,14 @@ _STARTS_ANEW = frozenset(
         "send-libs",
         "sockets-per-node",
         "spread-job",
+        "switch-wait",
         "switches",
         "thread-spec",
         "threads-per-core",
         "tmp",
         "use-min-nodes",
         "verbose",
+        "WAIT4SWITCH",
     ]
 )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.core.options.merge import ENVIRONMENT, full_path
-from shim.core.options.scan import leading_int
+from shim.core.digits import leading_int
+from shim.core.options.merge import GEOMETRY, full_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +21,20 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
     shown = set()
     for option in settings.table:
         name = option.field
+        if name == "switches":
+            lines += _switch_variables(settings)
         if name in settings.sources and name not in shown and name not in _ONCE:
             shown.add(name)
-            shown_as = (
-                "(null)" if name == "switches" and settings.sources[name] == ENVIRONMENT else name
-            )  # as Slurm does
-            lines.append(f"{shown_as:<20}: {_show(settings, name, option.kind, directory)}")
+            lines.append(f"{name:<20}: {_show(settings, name, option.kind, directory)}")
     lines += [_RULE, "end of defined options"]
     return lines
+
+
+def _switch_variables(settings: Settings) -> List[str]:
+    """What variables say of --switches has no name."""
+    count, wait = (settings.get("switches") or (None, None))[0], settings.get("switch-wait")
+    values = (("REQ_SWITCH", str(count)), ("WAIT4SWITCH", _minutes(-2 if wait is None or wait < 0 else wait)))
+    return [f"{'(null)':<20}: {value}" for name, value in values if name in settings]
 
 
 def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
@@ -37,6 +43,12 @@ def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
         return settings.shared or ""
     if name in ("requeue", "no-requeue"):
         return "requeue" if settings.get("requeues") else "no-requeue"
+    if name in ("nodefile", "nodelist") and value is None:
+        return "(null)"
+    if name in GEOMETRY and value is None:
+        return "-2"  # Slurm's number for none
+    if name == "extra-node-info":
+        return _geometry([settings.get(one) for one in GEOMETRY])
     if kind == "path":
         return full_path(value, directory)
     if name in _OWN_WAYS:
@@ -45,7 +57,7 @@ def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
         chdir = settings.get("chdir")
         return full_path(value, full_path(chdir, directory) if chdir else directory)
     show = _SHOW.get(kind)
-    return show(value) if show is not None else settings.texts[name] if kind in _AS_WRITTEN else str(value)
+    return show(value) if show is not None else str(value)
 
 
 def _flag(value: bool) -> str:
@@ -60,6 +72,12 @@ def _minutes(minutes: int) -> str:
         return "INVALID"
     days, rest = divmod(minutes, 1440)
     return (f"{days}-" if days else "") + f"{rest // 60:02d}:{rest % 60:02d}:00"
+
+
+def _seconds(seconds: int) -> str:
+    from shim.core.times import show_clock
+
+    return "UNLIMITED" if seconds == 0xFFFFFFFF else show_clock(seconds)
 
 
 def _memory(mib: int) -> str:
@@ -81,12 +99,12 @@ def _when(epoch: int) -> str:
 
 def _nodes(value: Any) -> str:
     least, most = value
-    return str(least) if most in (0, least) else f"{least}-{most}"
+    return str(least) if most == least else f"{least}-{most}"
 
 
 def _switches(value: Any) -> str:
     count, minutes = value
-    return f"{count}" if minutes is None else f"{count}@{_minutes(minutes)}"
+    return f"{count}" if minutes in (None, -1) else f"{count}@{_minutes(minutes)}"
 
 
 def _gres(text: str) -> str:
@@ -97,13 +115,16 @@ def _gres(text: str) -> str:
 
 def _geometry(numbers: Sequence[Optional[int]]) -> str:
     first, *others = numbers
+    if all(number is None for number in numbers):
+        return "unset"
     rest = "".join(f":{number}" for number in others if number is not None)
     return ("" if first is None else str(first)) + rest
 
 
 def _priority(text: str) -> str:
     """A number as C reads it; TOP is a number too."""
-    return "-3" if text.upper() == "TOP" else str(leading_int(text)[0] or 0)
+    number = leading_int(text)[0] or 0
+    return "-3" if text.upper() == "TOP" or number == 0xFFFFFFFD else str(number)
 
 
 def _yes_no(value: bool) -> str:
@@ -112,13 +133,12 @@ def _yes_no(value: bool) -> str:
 
 def _signal(text: str) -> str:
     """The signal by name, the lead only if it is not the usual minute."""
-    from shim.core.signals import name_of, parse_signal_request
+    from shim.core.signals import parse_signal_request, scope_of, show_signal_request
 
     wanted = parse_signal_request(text)
-    letters = text.partition(":")[0].upper() if ":" in text else ""
+    letters = scope_of(text)[0]
     scope = ("R" if "R" in letters else "") + ("B" if "B" in letters else "")
-    lead = "" if wanted.lead == 60 else f"@{wanted.lead}"
-    return (f"{scope}:" if scope else "") + name_of(wanted.number) + lead
+    return (f"{scope}:" if scope else "") + show_signal_request(wanted.replace(batch=False))
 
 
 def _power(text: str) -> str:
@@ -129,12 +149,12 @@ _SHOW: Dict[str, Callable[[Any], str]] = {
     "flag": _flag,
     "no-kill": _flag,
     "minutes": _minutes,
+    "boot-delay": _seconds,
     "memory": _memory,
     "when": _when,
     "nodes": _nodes,
     "switches": _switches,
     "gres": _gres,
-    "geometry": _geometry,
     "power": _power,
     "priority": _priority,
     "set": _flag,
@@ -142,7 +162,6 @@ _SHOW: Dict[str, Callable[[Any], str]] = {
     "step-signal": _signal,
     "yes-no": _yes_no,
 }
-_AS_WRITTEN = ("hint",)
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose")
 
 
@@ -176,8 +195,10 @@ _OWN_WAYS: Dict[str, Callable[[Any, str], str]] = {
     "bcast": lambda value, text: text or "set",
     "bell": lambda value, text: "bell-always",
     "cpu-bind": _cpu_bind,
+    "hint": lambda value, text: text,
     "immediate": lambda value, text: text or "1",
     "kill-command": _kill_signal,
+    "nodefile": lambda value, text: text,
     "no-bell": lambda value, text: "bell-never",
     "resv-ports": lambda value, text: text or "0",
     "send-libs": lambda value, text: "set" if value else "(null)",

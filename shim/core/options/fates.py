@@ -39,6 +39,7 @@ NOTES = {
 LOCAL: Dict[str, Dict[str, str]] = {
     APPROXIMATED: {
         "account": "recorded and shown; no accounts are known, so every one is accepted and none has limits",
+        "batch": "checked against --constraint; the script runs on the job's first node",
         "contiguous": "recorded; nodes are chosen in order, which is contiguous on an idle cluster",
         "cores-per-socket": "checked against the nodes; cores are not bound",
         "distribution": "tasks go to nodes as asked; within a node nothing is bound",
@@ -70,10 +71,13 @@ LOCAL: Dict[str, Dict[str, str]] = {
     INERT: {
         "accel-bind": "nothing is bound to sockets",
         "acctg-freq": "usage is not sampled",
+        "bb": "no burst buffers, as on a Slurm without a plugin for them",
+        "bbf": "no burst buffers, as on a Slurm without a plugin for them",
         "bell": "the terminal's bell is not rung",
         "cluster-constraint": "no federation of clusters",
         "compress": "goes with --bcast",
         "consolidate-segments": _BLOCKS,
+        "context": "no SELinux contexts, as on a Slurm without their plugin",
         "container-entrypoint-log": _IMAGE,
         "container-env": _IMAGE,
         "container-mount-home": _IMAGE,
@@ -112,9 +116,6 @@ LOCAL: Dict[str, Dict[str, str]] = {
     },
     REFUSED: {
         "async": "a step ends with its srun",
-        "batch": "the batch script's node cannot be chosen by features",
-        "bb": "there are no burst buffers",
-        "bbf": "there are no burst buffers",
         "bcast": "programs are not copied to nodes: they share the file system",
         "bcast-exclude": "programs are not copied to nodes: they share the file system",
         "container": "OCI bundles are not run",
@@ -124,7 +125,6 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "container-name": "containers are not started on this machine",
         "container-save": "containers are not started on this machine",
         "container-type": "OCI bundles are not run",
-        "context": "SELinux contexts are not set",
         "debugger-test": "parallel debuggers cannot attach",
         "epilog": "srun runs no program after the step",
         "external": "every job runs on nodes of its cluster",

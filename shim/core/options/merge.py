@@ -10,7 +10,7 @@ from shim.core.options.getopt import parse
 from shim.core.options.option import IGNORED
 from shim.core.options.scan import Shown
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import read_nodefile, value_of
+from shim.core.options.values import read_nodefile, switch_count, switch_wait, value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ COMMAND_LINE = "command line"
 EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap")
 _TEXTS = ("help", "usage", "version")
 _STORED_AS = {"cluster": "clusters"}
+GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
+_NODE_NAMES = {"nodefile": "nodelist", "nodelist": "nodefile"}
 
 
 class Settings:
@@ -101,9 +103,38 @@ class Settings:
             self.shared = "oversubscribe"
         elif name in ("requeue", "no-requeue"):
             self.values["requeues"] = name == "requeue"
+        elif name == "extra-node-info":
+            self._geometry(value)
+        elif name == "switches":
+            value = (value[0], self.get("switch-wait") if value[1] is None else value[1])
+            self.values["switch-wait"] = value[1]
+        elif name in _NODE_NAMES:
+            self.values.pop(_NODE_NAMES[name], None)  # the later one counts
         self.values[name] = value
         self.sources[name] = source
         self.texts[name] = "" if text is None else text
+
+    def _geometry(self, numbers: Sequence[Optional[int]]) -> None:
+        """-B says at once what three options say, each also by saying nothing of it."""
+        for name, number in zip(GEOMETRY, numbers):
+            if number is None:
+                self.values.pop(name, None)
+            else:
+                self.values[name] = number
+
+    def put_switches(self, environ: Mapping[str, str], prefix: str) -> None:
+        """--switches in two variables; Slurm shows both without a name."""
+        for variable in ("REQ_SWITCH", "WAIT4SWITCH"):
+            if prefix + variable in environ:
+                self.values[variable] = True
+        text = environ.get(prefix + "WAIT4SWITCH")
+        if text is not None:
+            self.values["switch-wait"] = switch_wait(text)
+        count = environ.get(prefix + "REQ_SWITCH")
+        if count is not None:
+            self.values["switches"] = (switch_count(count), None)
+        if "switches" in self.values:
+            self.values["switches"] = (self.values["switches"][0], self.get("switch-wait"))
 
     def put_all(self, found: Sequence[Tuple[Option, Optional[str]]], source: str) -> None:
         """Reads options in order."""
@@ -147,6 +178,9 @@ def put_directive(settings: Settings, words: Sequence[str]) -> None:
 def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
     """The options that variables set, in the table's order."""
     for option in settings.table:
+        if option.field == "switches":
+            settings.put_switches(environ, option.env[0].partition("REQ_SWITCH")[0])
+            continue
         for variable in option.env:
             if variable in environ:
                 settings.put(option, environ[variable], ENVIRONMENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import RequestError
+from shim.core.errors import RequestError, ShimError
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.options.merge import full_path
 
@@ -77,6 +77,8 @@ _RENAMED = {
 # Options that are only recorded: JobRequest.extra keeps their text.
 _RECORDED = (
     "acctg-freq",
+    "batch",
+    "bb",
     "cluster-constraint",
     "cpu-bind",
     "cpu-freq",
@@ -153,13 +155,18 @@ def job_request(
         raise RequestError(
             "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
         )
+    if settings.get("bbf") is not None:
+        try:
+            settings.context.read(settings.get("bbf"))
+        except (OSError, ValueError):
+            raise ShimError("error: Invalid --bbf specification") from None
     fields = _picked(settings, _SAME, _RENAMED)
     fields.update(
         kind=kind,
         name=settings.get("job-name", name),
         command=command,
         arguments=tuple(arguments),
-        work_dir=full_path(settings.get("chdir") or directory, directory),
+        work_dir=full_path(settings.get("chdir", directory), directory),
         umask=umask,
         signal=_signal(settings),
         exclusive={"exclusive": "node", "user": "user", "mcs": "mcs"}.get(settings.shared or ""),
@@ -174,14 +181,22 @@ def job_request(
         fields["account"] = settings.get("account").lower()
     if "nodes" in settings:
         fields["min_nodes"], most = settings.get("nodes")
-        fields["max_nodes"] = most if most or not fields["min_nodes"] else None
+        fields["max_nodes"] = most
     if kind == "batch":
         # srun writes its tasks' files itself: they are its step's.
         fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
     if fields.get("dependency") == "0":
         del fields["dependency"]  # none at all
     if "switches" in settings:
-        fields["switches"] = settings.texts["switches"]
+        count, wait = settings.get("switches")
+        fields["switches"] = str(count) if wait is None or wait < 0 else f"{count}@{wait}"
+    if fields.get("ntasks") == 0:
+        del fields["ntasks"]  # -B 0: no node is asked for
+        fields["min_nodes"] = 0
+    elif settings.get("nodelist") is not None and not settings.get("nodelist").strip(","):
+        fields.setdefault("min_nodes", 0)
+    if settings.get("spread-job") and "nodes" not in settings:
+        fields["max_nodes"] = settings.get("ntasks", settings.get("ntasks-per-node"))
     _geometry(settings, fields)
     request = JobRequest(**fields)
     if "gres" in settings or any("gpu" in option or "tres" in option for option in settings.sources):
@@ -268,17 +283,12 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
 
 
 def _geometry(settings: Settings, fields: Dict[str, Any]) -> None:
-    """``-B`` and ``--hint`` in terms of sockets, cores and threads; what is asked for directly wins."""
+    """``--hint`` in terms of cores and threads; what is asked for directly wins."""
     wanted: Dict[str, int] = {}
-    for field, number in zip(
-        ("sockets_per_node", "cores_per_socket", "threads_per_core"), settings.get("extra-node-info") or ()
-    ):
-        if number is not None:
-            wanted[field] = number
-    hint = settings.get("hint")
-    if hint in ("nomultithread", "compute_bound", "memory_bound"):
+    hints = settings.get("hint", "").split(",")
+    if any(hint in ("nomultithread", "compute_bound", "memory_bound") for hint in hints):
         wanted.setdefault("threads_per_core", 1)
-    if hint == "memory_bound":
+    if "memory_bound" in hints:
         wanted.setdefault("cores_per_socket", 1)
     for field, number in wanted.items():
         fields.setdefault(field, number)

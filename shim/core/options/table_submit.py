@@ -56,7 +56,7 @@ cpus-per-gpu - = bra count bra:CPUS_PER_GPU
 cpus-per-task c = bra count -r:!SRUN_CPUS_PER_TASK +r:CPUS_PER_TASK
 deadline - = bra when
 debugger-test - - r flag
-delay-boot - = bra minutes bra:DELAY_BOOT
+delay-boot - = bra boot-delay bra:DELAY_BOOT
 dependency d = bra text r:DEPENDENCY
 disable-status X - r flag r:DISABLE_STATUS
 distribution m = bra distribution br:DISTRIBUTION
@@ -86,7 +86,7 @@ gres - = bra gres bra:GRES
 +gres-flags - = bra gres-flags-new bra:GRES_FLAGS
 help h - bra flag
 het-group - = r text
-hint - = bra hint ba:!SLURM_HINT bra:HINT
+hint - = bra text ba:!SLURM_HINT bra:HINT
 hold H - bra flag
 ignore-pbs - - b flag b:IGNORE_PBS
 +ignore-signals - = r text
@@ -120,7 +120,7 @@ no-bell - - a flag a:NO_BELL
 no-kill k ? bra no-kill bra:NO_KILL
 no-requeue - - b flag b:NO_REQUEUE
 no-shell - - a flag
-nodefile F = bra nodefile
+nodefile F = bra text
 nodelist w = bra hosts
 nodes N = bra nodes r:JOB_NUM_NODES
 ntasks n = bra count r:NPROCS r:NTASKS

@@ -6,16 +6,16 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geom
 
 from __future__ import annotations
 
+from shim.core.digits import SPACE, leading_int
 from shim.core.errors import ShimError, UsageError, plain
-from shim.core.options.option import IGNORED
-from shim.core.options.scan import SPACE, Shown, bad, leading_int
+from shim.core.options.option import IGNORED, Option
+from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Tuple
 
     from shim.core.options.grammar import Grammar
-    from shim.core.options.option import Option
 
 _INT_MAX = 2**31 - 1
 _NICE_MAX = 2147483645
@@ -41,7 +41,7 @@ def value_of(option: Option, text: Optional[str], context: Context) -> Any:
 
 
 def _numeric(option: Option, text: str) -> ShimError:
-    return ShimError(f'error: Invalid numeric value "{text}" for --{option.long}.')
+    return ShimError(f'error: Invalid numeric value "{text}" for --{option.field}.')
 
 
 def _whole_int(text: str) -> Optional[int]:
@@ -109,6 +109,16 @@ def _minutes(option: Option, text: Optional[str], context: Context) -> int:
         raise bad(option) from None
 
 
+def _boot_delay(option: Option, text: Optional[str], context: Context) -> int:
+    """Seconds, in the 32 bits without a sign that Slurm keeps."""
+    from shim.core.times import parse_seconds_any
+
+    try:
+        return parse_seconds_any(text or "") % (1 << 32)
+    except ValueError:
+        raise bad(option) from None
+
+
 def _memory(option: Option, text: Optional[str], context: Context) -> int:
     from shim.core.sizes import parse_memory
 
@@ -145,7 +155,9 @@ def _signal(option: Option, text: Optional[str], context: Context) -> str:
 
 def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
     """The signal of srun and salloc, which have no batch shell (``B:``)."""
-    if "B" in (text or "").partition(":")[0].upper() and ":" in (text or ""):
+    from shim.core.signals import scope_of
+
+    if "B" in scope_of(text or "")[0]:
         raise bad(option)
     return _signal(option, text, context)
 
@@ -210,23 +222,42 @@ def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Op
     """``-B sockets[:cores[:threads]]``: of each the least of a number or range, None for ``*`` and what is not said."""
     numbers: List[Optional[int]] = []
     for part, place in zip((text or "").split(":"), ("first", "second", "third")):
-        number, rest = leading_int(part)
-        range_end = leading_int(rest[1:])[0] if rest.startswith("-") else None
-        if part not in ("*", "") and (number is None or number <= 0 or (rest and range_end is None)):
+        number, rest = _kilo(part)
+        if rest.startswith("-"):
+            rest = _kilo(rest[1:])[1] if leading_int(rest[1:])[0] is not None else rest
+        if part[:1] not in ("*", "") and (number is None or number < 0 or rest):
             raise ShimError(f'error: Invalid numeric value "{part}" for {place} arg of -B.')
         numbers.append(number)
     return tuple(numbers) + (None,) * (3 - len(numbers))
 
 
+def _kilo(text: str) -> Tuple[Optional[int], str]:
+    """``leading_int`` of a number that may be said in thousands: ``1k`` is 1024."""
+    number, rest = leading_int(text)
+    if number is not None and rest[:1] in ("k", "K"):
+        return number * 1024, rest[1:]
+    return number, rest
+
+
 def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[int, Optional[int]]:
     count, at, time = (text or "").partition("@")
-    limit: Optional[int] = None
-    if at:
-        try:
-            limit = _minutes(option, time, context)
-        except UsageError:
-            limit = INVALID
-    return _count(option, count, context), limit
+    return _count(option, count, context), switch_wait(time) if at else None
+
+
+def switch_count(text: str) -> int:
+    """What the variable for --switches says; ShimError as for the option."""
+    return _count(Option("switches"), text, Context(0, 0, str))
+
+
+def switch_wait(text: str) -> int:
+    """Minutes of the wait of ``--switches``; 0 is no time here and no limit is -1, as is what ``INVALID`` says for no time at all."""
+    from shim.core.times import parse_seconds_any
+
+    try:
+        seconds = parse_seconds_any(text)
+    except ValueError:
+        return INVALID
+    return seconds if seconds < 0 else -(-seconds // 60)
 
 
 def _nice(option: Option, text: Optional[str], context: Context) -> int:
@@ -256,11 +287,11 @@ def _no_kill(option: Option, text: Optional[str], context: Context) -> bool:
 
 
 def _user_env(option: Option, text: Optional[str], context: Context) -> str:
-    """``[timeout][L|S]``; shown as ``0`` when nothing was given."""
+    """``[timeout][L|S]`` as Slurm shows it; no timeout is 0."""
     number, rest = leading_int(text or "0")
-    if number is None or rest.upper() not in ("", "L", "S"):
+    if rest.upper() not in ("", "L", "S"):
         raise bad(option)
-    return text or "0"
+    return "(null)" if number is not None and number < 0 else f"{number or 0}{rest.upper()}"
 
 
 def _root(option: Option, text: Optional[str], context: Context) -> str:
@@ -283,24 +314,22 @@ def _gres(option: Option, text: Optional[str], context: Context) -> str:
     return text or ""
 
 
-def _nodefile(option: Option, text: Optional[str], context: Context) -> str:
-    try:
-        return read_nodefile(text or "", context)
-    except UsageError as error:
-        raise UsageError(*error.lines, f"error: Invalid --{option.long} node file") from None
-
-
 def read_nodefile(path: str, context: Context) -> str:
     """The node names of a file as one list, in order; ``#`` begins a comment. UsageError if it cannot be read."""
     try:
         content = context.read(path)
+    except IsADirectoryError:
+        content = ""
     except OSError as error:
         raise UsageError(
             f"error: slurm_allocate_resources error opening file {path}, {error.strerror or 'Invalid argument'}"
         ) from None
     except ValueError:
         raise UsageError(f"error: slurm_allocate_resources error opening file {path}, Invalid argument") from None
-    return ",".join(word for line in content.split("\n") for word in line.partition("#")[0].split())
+    names = [word for line in content.split("\n") for word in line.partition("#")[0].split()]
+    if not names:
+        raise UsageError("error: Hostlist is empty!")
+    return ",".join(names)
 
 
 _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
@@ -317,6 +346,7 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "switch": _switch,
     "binary": _binary,
     "minutes": _minutes,
+    "boot-delay": _boot_delay,
     "memory": _memory,
     "when": _when,
     "signal": _signal,
@@ -335,7 +365,6 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "file": _file,
     "hosts": _hosts,
     "gres": _gres,
-    "nodefile": _nodefile,
 }
 
 
@@ -363,7 +392,6 @@ _READERS.update(
                 "exclusive",
                 "gres-flags",
                 "gres-flags-new",
-                "hint",
                 "mail",
                 "mpi",
                 "open-mode",

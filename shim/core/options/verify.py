@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError
+from shim.core.errors import ShimError, UsageError
+from shim.core.options.merge import GEOMETRY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional
+    from typing import List, Optional, Sequence
 
     from shim.core.options.merge import Settings
 
-_GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
 _NOT_WITH_HINT = ("ntasks-per-core", "threads-per-core", "extra-node-info")
@@ -23,13 +23,20 @@ _HINT_DROPPED = (
 def verify(settings: Settings) -> List[str]:
     """Refuses combinations as Slurm does; settles ``nodes``, ``ntasks`` and memory. Returns warnings for stderr."""
     notes: List[str] = []
+    try:
+        _verify(settings, notes)
+    except ShimError as problem:
+        problem.lines = (*(note for note in notes if note.startswith("error: ")), *problem.lines)
+        raise
+    return notes
+
+
+def _verify(settings: Settings, notes: List[str]) -> None:
     if settings.get("quiet") and settings.get("verbose"):
         raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
     _one_memory(settings)
     if "tres-per-task" in settings:
         _tres_per_task(settings)
-    if "nodefile" in settings and "nodelist" not in settings:
-        settings.values["nodelist"] = settings.get("nodefile")
     for name in ("nodelist", "exclude"):
         if "/" in settings.get(name, ""):
             settings.values[name] = _of_file(settings.values[name], settings)
@@ -41,23 +48,29 @@ def verify(settings: Settings) -> List[str]:
             notes.append(
                 f"error: Ignoring {option} since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
             )
+    if "nodefile" in settings:
+        _nodefile(settings)
     if "power" in settings:
         from shim.core.options.words import ignored_power
 
         notes += [
             f"error: Ignoring unrecognized power option ({word})" for word in ignored_power(settings.texts["power"])
         ]
-    if settings.get("verbose") and "threads-per-core" in settings:
+    threads = "threads-per-core" in settings.sources  # not by way of -B
+    if settings.get("verbose") and threads:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
-    if settings.command == "srun" and ("cpu-bind" in settings or "threads-per-core" in settings):
+    if settings.command == "srun" and ("cpu-bind" in settings or threads):
         notes.append("cluster configuration lacks support for cpu binding")
     bound = settings.get("cpu-bind", "verbose").lower() not in ("verbose", "v")
     if "hint" in settings and (bound or any(name in settings for name in _NOT_WITH_HINT)):
         settings.drop("hint")
         if settings.get("verbose"):
             notes.append(_HINT_DROPPED)
-    if settings.get("gpus-per-task") and "ntasks-per-gpu" in settings:
-        raise ShimError("fatal: --gpus-per-task is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")
+    if "hint" in settings:
+        from shim.core.options.words import checked_hint
+
+        settings.values["hint"] = checked_hint(settings.get("hint"))
+    _tasks_of_gpus(settings)
     if "mincpus" in settings:
         settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
     _nodes(settings, notes)
@@ -66,7 +79,28 @@ def verify(settings: Settings) -> List[str]:
     begin, deadline = settings.get("begin"), settings.get("deadline")
     if begin and deadline and deadline < begin:
         raise ShimError("error: Incompatible begin and deadline time specification")
-    return notes
+
+
+def _tasks_of_gpus(settings: Settings) -> None:
+    """Tasks are counted by GPUs or by something else."""
+    if "ntasks-per-gpu" in settings or "ntasks-per-tres" in settings:
+        for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
+            if settings.given(name) and name in settings.sources:
+                raise ShimError(f"fatal: --{name} is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")
+
+
+def _nodefile(settings: Settings) -> None:
+    """The nodes of --nodefile become those of --nodelist."""
+    from shim.core.options.values import read_nodefile
+
+    wrong = "error: Invalid --nodefile node file"
+    path = settings.get("nodefile")
+    if not path:
+        raise UsageError(wrong)
+    try:
+        settings.values["nodelist"] = read_nodefile(path, settings.context)
+    except UsageError as error:
+        raise UsageError(*error.lines, wrong) from None
 
 
 def _of_file(path: str, settings: Settings) -> str:
@@ -150,15 +184,17 @@ def _listed(text: Optional[str]) -> int:
 
 def _tasks(settings: Settings, notes: List[str]) -> None:
     nodes, tasks = settings.get("nodes"), settings.get("ntasks")
-    geometry = settings.get("extra-node-info")
-    if not geometry and nodes and any(name in settings for name in _GEOMETRY):
-        geometry = tuple(settings.get(name) for name in _GEOMETRY)
+    geometry: Optional[Sequence[Optional[int]]] = None
+    if any(name in settings for name in GEOMETRY) and (nodes or "extra-node-info" in settings):
+        geometry = [settings.get(name) for name in GEOMETRY]
     if settings.command == "srun" and geometry and None in geometry:
         geometry = None
     if tasks is None and geometry and (not nodes or nodes[1] in (0, nodes[0])):
         tasks = max(nodes[0], 1) if nodes else 1
         for number in geometry:
-            tasks *= number or 1
+            tasks *= 1 if number is None else number
+        if not tasks and nodes:
+            return  # -B 0
         settings.values["ntasks"] = tasks
         if settings.get("verbose"):
             end = "." if settings.command == "sbatch" else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from shim.core.digits import leading_int
 from shim.core.errors import ShimError, Unsupported, UsageError
 from shim.core.options.option import OPTIONAL
-from shim.core.options.scan import Shown, bad, leading_int
+from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def _distribution(option: Option, text: Optional[str]) -> str:
     levels, comma, pack = (text or "").lower().partition(",")
     if not comma and levels in _PACKS:
         return levels
-    words = levels.rstrip(":").split(":")
+    comma = comma and "," * bool(pack)
+    words = [word for word in levels.split(":") if word] or [""]
     first, equals, size = words[0].partition("=")
     if first == "plane":
         number, rest = leading_int(size)
@@ -119,13 +121,15 @@ def _yes_no(option: Option, text: Optional[str]) -> bool:
     return word == "yes"
 
 
-def _hint(option: Option, text: Optional[str]) -> str:
-    word = (text or "").lower()
-    if word == "help":
-        raise Shown(HINT_HELP, code=1)
-    if word not in HINTS:
-        raise ShimError(f'error: unrecognized --hint argument "{text or ""}", see --hint=help')
-    return word
+def checked_hint(text: str) -> str:
+    """The hints in small letters. Slurm looks at them when all options are read: one that is dropped then is never wrong."""
+    words = text.lower().split(",")
+    for word in words:
+        if word == "help":
+            raise Shown(HINT_HELP, code=1)
+        if word not in HINTS:
+            raise ShimError(f'error: unrecognized --hint argument "{word}", see --hint=help')
+    return ",".join(words)
 
 
 def _gres_flags(option: Option, text: Optional[str]) -> str:
@@ -204,7 +208,7 @@ def limits_to_pass(text: str) -> List[str]:
     if text == "NONE":
         return []
     names: List[str] = []
-    for word in text.split(","):
+    for word in filter(None, text.split(",")):
         name = word[7:] if word.startswith("RLIMIT_") else word
         if name not in RLIMITS:
             raise ShimError(f"error: Bad rlimit name: {word}", f"error: --propagate={text} is not valid.")
@@ -236,7 +240,6 @@ READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "exclusive": _exclusive,
     "open-mode": _open_mode,
     "yes-no": _yes_no,
-    "hint": _hint,
     "gres-flags": _gres_flags,
     "gres-flags-new": _gres_flags_new,
     "requeue": _requeue,

@@ -166,11 +166,11 @@ def _nodes_counted(job: Job) -> int:
     if job.shares:
         return job.nodes
     request = job.request
-    if request.node_list or (request.min_nodes is None and request.gpus):
+    if request.min_nodes != 0 and (request.node_list or (request.min_nodes is None and request.gpus)):
         from shim.core.layout.demand import job_demand
 
         return job_demand(request).min_nodes
-    return request.min_nodes or 1
+    return 1 if request.min_nodes is None else request.min_nodes
 
 
 def tres(job: Job, view: View) -> str:
@@ -225,7 +225,7 @@ def _path(job: Job, pattern: str) -> str:
             ("%x", job.name),
         ):
             pattern = pattern.replace(letter, value)
-    return pattern if pattern.startswith("/") else f"{job.request.work_dir.rstrip('/')}/{pattern}"
+    return pattern if pattern.startswith("/") else f"{job.request.work_dir}/{pattern}"
 
 
 def num_nodes(job: Job, view: View) -> str:

@@ -9,7 +9,7 @@ from shim.core.model.request import INFINITE
 from shim.core.ranks import fold_ranks
 from shim.core.render import job_facts as facts
 from shim.core.render.job_fields import accrue_time, requeues, show_memory
-from shim.core.times import parse_minutes, show_clock
+from shim.core.times import parse_seconds_any, show_clock
 from shim.core.tres import show_gpus_field
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         _title(job),
         *([f"HetJobIdSet={facts.het_ids(job)}"] if job.het_job_id else []),
         f"UserId={job.user or job.uid}({job.uid}) GroupId={job.group or job.gid}({job.gid}) MCS_label=N/A",
-        f"Priority={job.priority} Nice={job.request.nice} Account={facts.or_null(job.request.account)}"
+        f"Priority={job.priority} Nice={job.request.nice} Account={_said(job.request.account)}"
         f" QOS={facts.or_null(job.request.qos)}",
         f"JobState={job.state} Reason={job.reason} Dependency={facts.or_null(job.dependency)}",
         f"Requeue={int(requeues(job, view))} Restarts={job.restarts} BatchFlag={int(_is_batch(job))} Reboot=0"
@@ -40,7 +40,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),
         *_times(job, view),
         f"Partition={job.partition} AllocNode:Sid={job.submit_host or 'localhost'}:{job.alloc_sid}",
-        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={'' if job.request.exclude == '' else _hosts(job.request.exclude)}",
+        f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude)}",
         f"NodeList={facts.nodelist(job)}",
         *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
         *_sizes(job, view),
@@ -50,6 +50,11 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         *_extras(job),
     ]
     return join_record(lines, oneliner) + (" " if oneliner else "\n   \n")
+
+
+def _said(text: str | None) -> str:
+    """What the user said, if only nothing; ``(null)`` for one who did not say."""
+    return "(null)" if text is None else text
 
 
 def _is_batch(job: Job) -> bool:
@@ -101,12 +106,15 @@ def _sizes(job: Job, view: View) -> list[str]:
     tasks = "N/A" if never_ran and request.ntasks is None and request.ntasks_per_node is None else str(job.tasks)
     return [
         f"NumNodes={facts.num_nodes(job, view)} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.cpus_per_task or 1}"
-        f" ReqB:S:C:T=0:0:{request.cores_per_socket or '*'}:{request.threads_per_core or '*'}",
+        f" ReqB:S:C:T=0:0:{_starred(request.cores_per_socket)}:{_starred(request.threads_per_core)}",
         f"TRES={facts.tres(job, view)}",
-        f"Socks/Node={request.sockets_per_node or '*'} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"
-        f"{request.ntasks_per_socket or '*'}:{request.ntasks_per_core or '*'}"
-        f" CoreSpec={'*' if request.core_spec is None else request.core_spec}",
+        f"Socks/Node={_starred(request.sockets_per_node)} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"
+        f"{_starred(request.ntasks_per_socket)}:{_starred(request.ntasks_per_core)} CoreSpec={_starred(request.core_spec)}",
     ]
+
+
+def _starred(number: int | None) -> str:
+    return "*" if number is None else str(number)
 
 
 def _layout(job: Job, oneliner: bool) -> list[str]:
@@ -135,7 +143,7 @@ def _gres_of(share: NodeShare, kind: str) -> str:
 
 
 def _delay_boot(request: JobRequest) -> str:
-    return show_clock(60 * max(parse_minutes(request.extra.get("delay-boot", "0")), 0))
+    return show_clock(max(parse_seconds_any(request.extra.get("delay-boot", "0")), 0))
 
 
 def _requirements(job: Job, view: View) -> list[str]:
@@ -144,11 +152,12 @@ def _requirements(job: Job, view: View) -> list[str]:
     return [
         f"MinCPUsNode={facts.min_cpus_per_node(job)} MinMemory{'CPU' if per_cpu else 'Node'}={show_memory(amount)}"
         f" MinTmpDiskNode={show_memory(request.tmp_disk or 0)}",
-        f"Features={facts.or_null((request.constraint or '').replace(',', '&'))} DelayBoot={_delay_boot(request)}",
+        f"Features={_said(request.constraint).replace(',', '&')} DelayBoot={_delay_boot(request)}",
         *([f"ClusterFeatures={request.extra['cluster-constraint']}"] if "cluster-constraint" in request.extra else []),
-        *([f"Prefer={request.prefer.replace(',', '&')}"] if request.prefer else []),
+        *([f"Prefer={request.prefer.replace(',', '&')}"] if request.prefer is not None else []),
+        *([f"BatchFeatures={request.extra['batch']}"] if "batch" in request.extra else []),
         f"OverSubscribe={facts.over_subscribe(job)} Contiguous={int(request.contiguous)}"
-        f" Licenses={facts.or_null(request.licenses)} Network={facts.or_null(request.extra.get('network'))}",
+        f" Licenses={_said(request.licenses)} Network={_said(request.extra.get('network'))}",
         f"Command={facts.or_null(facts.command(job))}",
         f"WorkDir={request.work_dir}",
     ]
@@ -167,6 +176,8 @@ def _files(job: Job) -> list[str]:
     frequency = _frequency(job.request.extra.get("cpu-freq", ""))
     if frequency:
         lines.append(frequency)
+    if "bb" in job.request.extra:
+        lines.append(f"BurstBuffer={job.request.extra['bb']}")
     lines.append(f"Power={job.request.extra.get('power', '')}")
     flags = _flags(job.request)
     return [*lines, flags] if flags else lines
@@ -196,17 +207,18 @@ def _switches(text: str) -> str:
     """Slurm lets a job wait for its switches no longer than max_switch_wait, five minutes."""
     count, at, wait = text.partition("@")
     try:
-        minutes = parse_minutes(wait) if at else _SWITCH_WAIT
+        seconds = parse_seconds_any(wait) if at else -1
     except ValueError:
-        minutes = _SWITCH_WAIT
-    return f"{count}@{show_clock(60 * (_SWITCH_WAIT if minutes < 0 else min(minutes, _SWITCH_WAIT)))}"
+        seconds = -1
+    minutes = _SWITCH_WAIT if seconds < 0 else -(-seconds // 60)
+    return f"{count}@{show_clock(60 * min(minutes, _SWITCH_WAIT))}"
 
 
 def _extras(job: Job) -> list[str]:
     request = job.request
     found = {
         "CpusPerTres": f"gres:gpu:{request.cpus_per_gpu}" if request.cpus_per_gpu else "",
-        "MemPerTres": f"gres:gpu:{request.mem_per_gpu}" if request.mem_per_gpu else "",
+        "MemPerTres": "" if request.mem_per_gpu is None else f"gres:gpu:{request.mem_per_gpu}",
         "TresBind": _gpu_bind(request.extra.get("gpu-bind", "")),
         "TresFreq": _gpu_bind(request.extra.get("gpu-freq", "")),
         "TresPerJob": show_gpus_field(request.gpus),
@@ -227,10 +239,10 @@ def _gpu_bind(text: str) -> str:
 
 
 def _hosts(text: str | None) -> str:
-    if not text:
+    if text is None:
         return "(null)"
     try:
-        return hostlist.fold_sorted(hostlist.expand(text))
+        return hostlist.as_written(text)
     except ValueError:
         return text
 

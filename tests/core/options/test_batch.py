@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.errors import ShimError, Unsupported
+from shim.core.errors import ShimError, Unsupported, UsageError
 from shim.core.model.request import SignalRequest
 from shim.core.options.batch import settle
 from shim.core.options.dump import defined_options
 from shim.core.options.merge import COMMAND_LINE, DIRECTIVE, ENVIRONMENT, Settings, read_line
 from shim.core.options.request import job_request
+from shim.core.options.scan import Shown
 from shim.core.options.support import refuse_unsupported
 from shim.core.options.values import Context
 from shim.core.options.verify import verify
@@ -299,7 +300,46 @@ def test_more_is_said_with_v() -> None:
     ]
 
 
-@pytest.mark.parametrize("option", ["--bb=x", "--container=/x", "--batch=f", "--context=c", "--bbf=/x"])
+def test_hints_are_looked_at_last() -> None:
+    with pytest.raises(ShimError, match="unrecognized --hint argument"):
+        request("--hint=foo")
+    with pytest.raises(Shown) as shown:
+        request("--hint=help")
+    assert (shown.value.code, shown.value.text[:16]) == (1, "Application hint")
+    assert request("--hint=foo --threads-per-core=2").threads_per_core == 2
+    assert request("--hint=multithread,compute_bound").threads_per_core == 1
+
+
+def test_geometry_in_one_option_and_in_three() -> None:
+    def shape(header: str) -> tuple[int | None, ...]:
+        one = request(header)
+        return one.sockets_per_node, one.cores_per_socket, one.threads_per_core, one.ntasks, one.min_nodes
+
+    assert shape("-B 2:4") == (2, 4, None, 8, None)
+    assert shape("--threads-per-core=3 -B 2:4") == (2, 4, None, 8, None)
+    assert shape("-B 2:4 --threads-per-core=3") == (2, 4, 3, 24, None)
+    assert shape("-B 1k") == (1024, None, None, 1024, None)
+    assert shape("-B *:*x") == (None, None, None, None, None)
+    assert shape("-B 0") == (0, None, None, None, 0)
+    assert shape("-B 0 -n2") == (0, None, None, 2, None)
+
+
+@pytest.mark.parametrize(
+    "header, environ, switches",
+    [
+        ("--switches=3@4", {}, "3@4"),
+        ("--switches=3@UNLIMITED", {}, "3"),
+        ("--switches=3", {"SBATCH_WAIT4SWITCH": "2"}, "3@2"),
+        ("--switches=3@4", {"SBATCH_REQ_SWITCH": "1"}, "1@4"),
+        ("", {"SBATCH_REQ_SWITCH": "1", "SBATCH_WAIT4SWITCH": "0:30"}, "1@1"),
+        ("", {"SBATCH_WAIT4SWITCH": "2"}, None),
+    ],
+)
+def test_switches_of_options_and_variables(header: str, environ: dict[str, str], switches: str | None) -> None:
+    assert request(header, **environ).switches == switches
+
+
+@pytest.mark.parametrize("option", ["--container=/x", "--container=y"])
 def test_refused_by_name(option: str) -> None:
     with pytest.raises(Unsupported) as refused:
         request(option)
@@ -375,7 +415,12 @@ def test_tasks_per_node_follow_from_gpus(header: str, per_node: int | None) -> N
 
 
 def test_node_file_and_host_file() -> None:
-    assert settings("--nodefile=hostfile -m arbitrary").get("nodefile") == "n2,n1,n2"
+    assert request("--nodefile=hostfile -m arbitrary").node_list == "n2,n1,n2"
+    assert request("--nodefile=hostfile --nodelist=n7").node_list == "n7"
+    assert request("--nodelist=n7 --nodefile=hostfile").node_list == "n2,n1,n2"
+    for path, said in (("nosuch", "opening file nosuch, No such file"), ("", "Invalid --nodefile node file")):
+        with pytest.raises(UsageError, match=said):
+            request(f"--nodefile={path}")
     assert request("--nodefile=hostfile").node_list == "n2,n1,n2"
     assert request("-m arbitrary", SLURM_HOSTFILE="hostfile").node_list == "n2,n1,n2"
     assert request("-m block", SLURM_HOSTFILE="hostfile").node_list is None

@@ -200,7 +200,7 @@ def test_the_reference_page() -> None:
     text = support_page.text()
     for start in (
         "| `-t, --time=…` | sbatch srun salloc | `SBATCH_TIMELIMIT` `SLURM_TIMELIMIT` `SALLOC_TIMELIMIT` | honoured | honoured |  |",
-        "| `--bb=…` | sbatch srun salloc | `SBATCH_BURST_BUFFER` `SLURM_BURST_BUFFER` `SALLOC_BURST_BUFFER` | refused: ",
+        "| `--container=…` | sbatch srun salloc | `SBATCH_CONTAINER` `SRUN_CONTAINER` `SALLOC_CONTAINER` | refused: ",
         "| `--tasks-per-node=…` | sbatch srun salloc |  | honoured: the same as --ntasks-per-node | honoured |  |",
         "| `--container-image=…` | sbatch srun salloc |  | refused: ",
     ):

@@ -85,7 +85,6 @@ def value(name: str, text: str | None):
         ("mail-type", "BEGIN,REQUE", "BEGIN"),
         ("mail-type", "FAIL, END", "FAIL"),
         ("mail-type", "NONE", "NONE"),
-        ("hint", "nomultithread", "nomultithread"),
         ("profile", "task,Energy", "Energy,Task"),
         ("profile", "all", "Energy,Lustre,Network,Task"),
         ("profile", "none", "None"),
@@ -110,7 +109,6 @@ def value(name: str, text: str | None):
         ("immediate", "3", 3),
         ("mpi", "openmpi", "none"),
         ("mpi", "pmix_v4", "pmix_v4"),
-        ("nodefile", "hosts", "n1,n2,n[3,5]"),
         ("signal", "B:USR1@90", "B:USR1@90"),
     ],
 )
@@ -163,7 +161,6 @@ def test_usual_complaint(name: str, text: str) -> None:
             ["error: Invalid plane size or size not specified", "error: Invalid --distribution specification"],
         ),
         ("mail-type", "REQUE", 255, ["error: Invalid --mail-type specification"]),
-        ("hint", "foo", 1, ['error: unrecognized --hint argument "foo", see --hint=help']),
         ("profile", "foo", 255, ["error: invalid --profile=foo option"]),
         ("sockets-per-node", "2-4", 1, ['error: Invalid numeric value "2-4" for --sockets-per-node.']),
         ("extra-node-info", "2:x", 1, ['error: Invalid numeric value "x" for second arg of -B.']),
@@ -197,15 +194,6 @@ def test_usual_complaint(name: str, text: str) -> None:
         ),
         ("gres-flags", "foo", 255, ["error: Invalid --gres-flags specification"]),
         ("kill-on-invalid-dep", "maybe", 255, ["error: Invalid --kill-on-invalid-dep specification"]),
-        (
-            "nodefile",
-            "/nosuch",
-            255,
-            [
-                "error: slurm_allocate_resources error opening file /nosuch, No such file or directory",
-                "error: Invalid --nodefile node file",
-            ],
-        ),
     ],
 )
 def test_complaints(name: str, text: str, code: int, lines: list[str]) -> None:
@@ -235,7 +223,6 @@ def test_an_unknown_mpi_type() -> None:
 @pytest.mark.parametrize(
     "name, text, code, start",
     [
-        ("hint", "help", 1, "Application hint"),
         ("gres", "help", 0, "Valid gres options"),
         ("mpi", "list", 0, "MPI plugin types"),
     ],

@@ -1,0 +1,28 @@
+"""Numbers as C reads them: Slurm's values are read by strtol, and users see it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
+
+SPACE = " \t\n\v\f\r"
+_MOST = 20  # more digits than any limit allows are not worth their cost
+
+
+def leading_int(text: str) -> Tuple[Optional[int], str]:
+    """The number at the start of ``text``, behind blanks and a sign, and what follows; None and the text if there is none."""
+    body = text.lstrip(SPACE)
+    sign = body[:1] if body[:1] in ("+", "-") else ""
+    end = len(sign)
+    while end < len(body) and body[end] in "0123456789":
+        end += 1
+    if end == len(sign):
+        return None, text
+    return int(body[: min(end, _MOST)]), body[end:]
+
+
+def strtol(text: str) -> Tuple[int, str]:
+    """``leading_int`` with 0 for no number."""
+    number, rest = leading_int(text)
+    return number or 0, rest
