@@ -22,7 +22,7 @@ from shim.core.layout.features import FeatureError, matches, parse
         ("a|b&c", "a", False),  # from the left: (a|b)&c
         ("c&a|b", "b", True),
         ("a&(b|c)", "ac", True),
-        (" a & b ", "ab", True),
+        ("a & b", "ab", False),  # a blank is part of a name
     ],
 )
 def test_matches(expression, features, expected):
@@ -36,9 +36,34 @@ def test_forms():
     assert parse("a*2&b").choices == ("",)
     assert parse("[a*2&b*1]").choices == ("a|b",)
     assert parse("(a|b)&c").names == ("a", "b", "c")
+    assert parse("[a|b]&c").choices == ("(a)&c", "(b)&c")
+    assert parse("c&[a|(b&d)]").choices == ("c&(a)", "c&((b&d))")
+    assert parse("a|").choices == ("a",)
+    assert parse("(a)b").names == ("a",)
+    assert parse("a*2&[b|c]").counts == (("a", 2), ("b", 1), ("c", 1))
 
 
-@pytest.mark.parametrize("text", ["&", "a&&", "|a", "(a", "a)", "a*x", "a*0", "*2", "[a|&b]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "&",
+        "a&&",
+        "|a",
+        "(a",
+        "a)",
+        "a*x",
+        "a*0",
+        "*2",
+        "[a|&b]",
+        "[]",
+        "((a))",
+        "[a][b]",
+        "[a*2|b]",
+        "[a&b]",
+        "[a|b]*2",
+        "(a*2|b)",
+    ],
+)
 def test_refused(text):
     with pytest.raises(FeatureError):
         parse(text)
