@@ -116,6 +116,12 @@ class Bench:
         first = float(await _content(line)) - began
         return first, float(await _content(step)) / 1e9
 
+    async def settle(self) -> None:
+        """Returns when the pods before are gone: to take eight of them down costs as much as to start them."""
+        while (await self.access.get(f"/api/v1/namespaces/{self.namespace}/pods"))["items"]:
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)
+
     async def api_write(self) -> float:
         """Seconds for one small object to be made."""
         self.number += 1
@@ -166,10 +172,11 @@ async def _measure(folder: Path, env: dict[str, str], row: Any, empty: float) ->
             bare, ours, steps = [], [], []
             for _ in range(ROUNDS):
                 bare.append(await bench.bare(pods))
+                await bench.settle()
                 first, step = await bench.ours(pods)
                 ours.append(first)
                 steps.append(step)
-                await asyncio.sleep(2)  # what is taken down is out of the way
+                await bench.settle()
             mine, theirs = statistics.median(ours), statistics.median(bare)
             row(
                 f"sbatch to first line, {pods} pods",

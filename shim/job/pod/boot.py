@@ -1,7 +1,7 @@
 """The first code of the agent's container, passed to the interpreter as text (python3 -c), not imported by anything.
 
 Any Python 3 must be able to read it: it may find itself in one that is too old for all the rest. Its arguments are the
-interpreters to be tried after this one. It checks the archive's digest, unpacks it, and is then the agent.
+interpreters to be tried after this one. It checks the archive's digest, makes the modules in it importable, and is then the agent.
 """
 
 import os
@@ -55,32 +55,56 @@ def sha256(data: bytes) -> str:
 
 
 def files_of(data: bytes):  # type: ignore[no-untyped-def]  # Iterator would have to be imported
-    """Name and content of each file in a zip archive. The module zipfile takes longer to load than all of this."""
+    """Name and content, as it is packed, of each file in a zip archive. The module zipfile takes longer to load than all of this."""
     from _struct import unpack_from
-    from zlib import decompress
 
     count, _, at = unpack_from("<HLL", data, data.rindex(b"PK\5\6") + 10)
     for _ in range(count):
-        method, packed, _, name, extra, comment = unpack_from("<H8xLLHHH", data, at + 10)
+        packed, _, name, extra, comment = unpack_from("<LLHHH", data, at + 20)
         (local,) = unpack_from("<L", data, at + 42)
         begin = local + 30 + sum(unpack_from("<HH", data, local + 26))
-        content = data[begin : begin + packed]
-        yield data[at + 46 : at + 46 + name].decode("ascii"), decompress(content, -15) if method else content
+        yield data[at + 46 : at + 46 + name].decode("ascii"), data[begin : begin + packed]
         at += 46 + name + extra + comment
 
 
+def write(path: str, content: bytes) -> None:
+    """Makes a file."""
+    with open(path, "wb", 0) as file:
+        file.write(content)
+
+
 def unpack(data: bytes, folder: str) -> None:
-    """Makes the files. They are in an archive that is the only file of the archive: all together they pack better."""
+    """Makes the files of an archive in which nothing is packed."""
     made = set()
-    ((_, inner),) = files_of(data)
-    for name, content in files_of(inner):
+    for name, content in files_of(data):
         path = folder + "/" + name
         parent = path.rpartition("/")[0]
         if parent not in made:
             os.makedirs(parent, 0o755, exist_ok=True)
             made.add(parent)
-        with open(path, "wb", 0) as file:
-            file.write(content)
+        write(path, content)
+
+
+def prepare(data: bytes, folder: str) -> None:
+    """Makes the modules in the archive importable: the byte code if it is for this interpreter, else the sources."""
+    from _frozen_importlib_external import MAGIC_NUMBER
+    from marshal import loads
+    from zlib import decompress
+
+    parts = dict(files_of(data))
+    os.makedirs(folder, 0o755, exist_ok=True)
+    packed = parts.get(MAGIC_NUMBER.hex() + ".code")
+    if packed is None:
+        unpack(decompress(parts["code.zip"], -15), folder + "/tree")
+        sys.path.insert(0, folder + "/tree")
+        return
+    modules = decompress(packed, -15)
+    write(folder + "/sources", parts["code.zip"])
+    write(folder + "/modules", modules)
+    stock = loads(modules)
+    names = {"__name__": "shim.job.pod.modules"}
+    exec(loads(stock[0]["shim.job.pod.modules"][1]), names)
+    names["install"](stock, folder)  # type: ignore[operator]
 
 
 def main() -> None:
@@ -93,10 +117,9 @@ def main() -> None:
             data = file.read()
         if sha256(data) != os.environ.get("SHIM_AGENT_DIGEST"):
             end("the agent's code in the ConfigMap is not what this job was submitted with", 126)
-        unpack(data, ROOT + "/run/code")
+        prepare(data, ROOT + "/run/code")
     except OSError as error:
         end("the agent's code cannot be unpacked: " + str(error), 126)
-    sys.path.insert(0, ROOT + "/run/code")
     from shim.job.pod.main import agent
 
     agent()

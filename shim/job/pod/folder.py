@@ -8,6 +8,7 @@ import sys
 from shim.core.jsonlite import loads
 from shim.dispatch import MODULES
 from shim.job import rawfile
+from shim.job.pod.modules import FILE
 from shim.job.spec import SCRIPT, RunSpec
 
 TYPE_CHECKING = False
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
 
 STARTED = "started"  # the file that says that user code may have run here
 _LAUNCHER = """#!/bin/sh
-exec {python} -I -S -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); import shim.main; shim.main.launch()' {code} {name} "$@"
+exec {python} -I -S -c '{imports}; import shim.main; shim.main.launch()' {code} {name} "$@"
 """
 _RELAY = """#!/bin/sh
-exec {python} -I -S -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from shim.job.pod.relay import main; main()' {code} {run_dir}
+exec {python} -I -S -c '{imports}; from shim.job.pod.relay import main; main()' {code} {run_dir}
 """
+# As boot has done it for the agent.
+_FROM_BYTE_CODE = (
+    'import sys; from marshal import loads; code = sys.argv.pop(1); stock = loads(open(code + "/modules", "rb", 0).read()); '
+    'names = {}; exec(loads(stock[0]["shim.job.pod.modules"][1]), names); names["install"](stock, code)'
+)
+_FROM_SOURCES = 'import sys; sys.path.insert(0, sys.argv.pop(1) + "/tree")'
 _MODES = {"spec.json": 0o600, "environment.json": 0o600, "key": 0o600, SCRIPT: 0o700}
 
 
@@ -55,11 +62,12 @@ def mark_started(run_dir: str) -> None:
 def _write_commands(places: Places, run_dir: str) -> None:
     os.makedirs(places.commands, 0o755, exist_ok=True)
     python = quoted(sys.executable)
+    imports = _FROM_BYTE_CODE if os.path.exists(f"{places.code}/{FILE}") else _FROM_SOURCES
     for name in MODULES:
         if name != "shim":
-            text = _LAUNCHER.format(python=python, code=quoted(places.code), name=name)
+            text = _LAUNCHER.format(python=python, imports=imports, code=quoted(places.code), name=name)
             _write(f"{places.commands}/{name}", text.encode(), 0o755)
-    relay = _RELAY.format(python=python, code=quoted(places.code), run_dir=quoted(run_dir))
+    relay = _RELAY.format(python=python, imports=imports, code=quoted(places.code), run_dir=quoted(run_dir))
     _write(places.relay, relay.encode(), 0o755)
 
 

@@ -57,6 +57,7 @@ class Pods:
         ).replace(**fields)
         self.script = script
         self.archive: bytes | None = None  # the working directory in the ticket
+        self.code = bundle()
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "7"}
         self.dns = NameServer()
         self.dns.names[f"{names[0]}.{DOMAIN}"] = "127.0.0.1"
@@ -76,7 +77,7 @@ class Pods:
         ticket = root / "ticket"
         for name in ("agent", "ticket", "run"):
             (root / name).mkdir(parents=True)
-        (root / "agent/agent.zip").write_bytes(bundle().archive)
+        (root / "agent/agent.zip").write_bytes(self.code.archive)
         spec = self.spec
         if spec.staged and index:  # pods have a file system each; here they must not unpack in the same place
             spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(work_dir=f"{root}/work")))
@@ -92,7 +93,7 @@ class Pods:
         return {
             "PATH": os.environ["PATH"],
             "SHIM_POD_ROOT": str(root),
-            "SHIM_AGENT_DIGEST": bundle().digest,
+            "SHIM_AGENT_DIGEST": self.code.digest,
             "JOB_COMPLETION_INDEX": str(index),
             "SHIM_POD_UID": f"uid-{index}",
             "SHIM_POD_IP": f"127.0.0.{index + 1}",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import signal
 import subprocess
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
-from shim.control.backends.kubernetes.bundle import container_command
+from shim.control.backends.kubernetes.bundle import Bundle, bundle, container_command
+from tests.job.pod.pods import Pods
 from tests.support import wait_until
+
+STEP = "#!/bin/sh\nsrun -n1 echo from a step\nsacct --helpformat >/dev/null && echo from a command\n"
 
 
 def hears_term(pid: int) -> bool:
@@ -33,3 +40,37 @@ def test_a_pod_that_is_deleted_while_it_boots_ends_at_once(tmp_path: Path) -> No
     finally:
         process.kill()
         process.wait()
+
+
+def for_another_version() -> Bundle:
+    """The archive as an interpreter sees it whose byte code is not in it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(bundle().archive)) as archive, zipfile.ZipFile(made, "w") as other:
+        other.writestr("code.zip", archive.read("code.zip"), zipfile.ZIP_DEFLATED)
+        other.writestr("00000000.code", b"nothing of ours", zipfile.ZIP_DEFLATED)
+    return Bundle(archive=made.getvalue(), digest=hashlib.sha256(made.getvalue()).hexdigest())
+
+
+def test_byte_code_is_all_that_a_job_with_a_step_unpacks(pods: Callable[..., Pods]) -> None:
+    job = pods(script="#!/bin/sh\nsrun -n1 echo from a step\n")
+    job.start(0)
+    assert job.ended() == 0
+    assert job.out.read_text() == "from a step\n"
+    assert sorted(path.name for path in (job.root(0) / "run/code").iterdir()) == ["modules", "sources"]
+
+
+def test_a_command_that_is_seldom_called_comes_from_the_sources(pods: Callable[..., Pods]) -> None:
+    job = pods(script=STEP)
+    job.start(0)
+    assert job.ended() == 0
+    assert job.out.read_text() == "from a step\nfrom a command\n"
+    assert (job.root(0) / "run/code/tree/shim/commands/sacct.py").exists()
+
+
+def test_an_interpreter_of_another_version_takes_the_sources(pods: Callable[..., Pods]) -> None:
+    job = pods(script=STEP)
+    job.code = for_another_version()
+    job.start(0)
+    assert job.ended() == 0
+    assert job.out.read_text() == "from a step\nfrom a command\n"
+    assert not (job.root(0) / "run/code/modules").exists()

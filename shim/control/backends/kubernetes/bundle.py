@@ -1,8 +1,8 @@
 """The agent's code as one archive for a ConfigMap, and the command line of a container that runs it.
 
-The archive holds the packages core, job, commands and inside (docs/kubernetes.md), with byte code for this interpreter's version beside
-the sources: an image with the same Python starts 50 ms sooner, any other from 3.9 on compiles what it needs. The same
-sources and interpreter give the same bytes, so that all users of a version share one ConfigMap in a namespace.
+The archive holds the sources of the packages core, job, commands and inside (docs/pods.md), and for this interpreter's version the byte
+code of what agents and steps load: an image with the same Python has no more to unpack, any other from 3.9 on compiles what
+it needs. The same sources and interpreter give the same bytes, so that all users of a version share one ConfigMap in a namespace.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import importlib.util
 import io
 import marshal
 import os
-import subprocess
-import sys
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
 
 from shim.core.value import Value
 from shim.job.pod import places
@@ -27,7 +26,8 @@ _PACKAGES = ("shim/core", "shim/job", "shim/commands", "shim/inside")
 # In a pod there is no controller: what commands ask of control is answered by this package, under control's name.
 _RENAMED = ("shim/inside/", "shim/control/")
 _SINGLE = ("shim/__init__.py", "shim/dispatch.py", "shim/main.py", "shim/control/index/query.py")
-_PRECOMPILED = ("shim.job.pod.main", "shim.job.pod.relay", "shim.job.steps.client")  # these, and all that they load
+# These, and all that they may import.
+_PRECOMPILED = ("shim.job.pod.main", "shim.job.pod.modules", "shim.job.pod.relay", "shim.main", "shim.commands.srun")
 _BEGINNING = (1980, 1, 1, 0, 0, 0)  # the time of every file
 # Tried in this order. "python" last: it may be a Python 2.
 INTERPRETERS = (
@@ -93,45 +93,65 @@ def relay_command() -> list[str]:
 def _boot_text() -> str:
     """The source of ``shim.job.pod.boot``, without what only a reader needs."""
     with open(os.path.join(ROOT, "shim/job/pod/boot.py"), encoding="utf-8") as file:
-        tree = ast.parse(file.read())
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            del node.body[0]
-    return ast.unparse(tree)
+        return ast.unparse(_undocumented(ast.parse(file.read())))
 
 
 def _archive(root: str) -> bytes:
+    sources: dict[str, bytes] = {}
+    for name in sorted([*_SINGLE, *_sources(root)]):
+        with open(os.path.join(root, name), "rb") as file:
+            sources[name.replace(*_RENAMED)] = file.read()
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w") as archive:
-        precompiled = _loaded(root)
-        for name in sorted([*_SINGLE, *_sources(root)]):
-            with open(os.path.join(root, name), "rb") as file:
-                source = file.read()
-            _add(archive, name.replace(*_RENAMED), source)
-            if name in precompiled:
-                _add(archive, _cached(name), _byte_code(name, source))
+        for name, source in sources.items():
+            _add(archive, name, source)
     outer = io.BytesIO()
     with zipfile.ZipFile(outer, "w") as archive:
         # Packed as one: the files have much in common.
         _add(archive, "code.zip", inner.getvalue(), zipfile.ZIP_DEFLATED)
+        _add(archive, f"{importlib.util.MAGIC_NUMBER.hex()}.code", _stock(sources), zipfile.ZIP_DEFLATED)
     content = outer.getvalue()
     if len(content) > MOST:
         raise OSError(f"the agent's archive has {len(content)} bytes: more than {MOST} do not fit a ConfigMap")
     return content
 
 
-def _loaded(root: str) -> set[str]:
-    """The files of the modules in _PRECOMPILED and of all that they import: asked of an interpreter that has nothing else."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); [__import__(name) for name in sys.argv[2:]]; "
-        "print(*[module.__file__ for name, module in sys.modules.items() if name.partition('.')[0] == 'shim'], sep='\\n')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, root, *_PRECOMPILED], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise OSError(f"the agent's code cannot be loaded: {done.stderr}")
-    return {os.path.relpath(path, root) for path in done.stdout.splitlines()}
+def _stock(sources: Mapping[str, bytes]) -> bytes:
+    """What ``shim.job.pod.modules`` makes modules of."""
+    files = {_module(name): name for name in sources}
+    trees = {module: ast.parse(sources[name]) for module, name in files.items()}
+    wanted: set[str] = set()
+    following = list(_PRECOMPILED)
+    while following:
+        module = following.pop()
+        if module in files and module not in wanted:
+            wanted.add(module)
+            package = module if files[module].endswith("/__init__.py") else module.rpartition(".")[0]
+            following += [module.rpartition(".")[0], *_imported(trees[module], package)]
+    codes = {}
+    for module in sorted(wanted):
+        name = files[module]
+        code = compile(
+            _undocumented(trees[module]), f"{places.ROOT}/run/code/tree/{name}", "exec", dont_inherit=True, optimize=0
+        )
+        # Later formats depend on who else holds a string.
+        codes[module] = (name.endswith("/__init__.py"), marshal.dumps(code, 2))
+    return marshal.dumps((codes, tuple(sorted(files.keys() - wanted))), 2)
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[str]:
+    """Names that may be modules', of all imports of a module in ``package``, those in functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            yield module
+            yield from (f"{module}.{one.name}" for one in node.names)
 
 
 def _sources(root: str) -> list[str]:
@@ -149,14 +169,9 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes, how: int = zipfile
     archive.writestr(info, content, compresslevel=zlib.Z_BEST_COMPRESSION)
 
 
-def _cached(name: str) -> str:
-    return os.path.relpath(importlib.util.cache_from_source("/" + name, optimization=""), "/")
-
-
-def _byte_code(name: str, source: bytes) -> bytes:
-    """What the interpreter would cache, tied to no time of a file: the digest of the archive vouches for both."""
-    code = compile(source, f"{places.ROOT}/run/code/{name}", "exec", dont_inherit=True, optimize=0)
-    unchecked = (1).to_bytes(4, "little")
-    return (
-        importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code, 2)
-    )  # later formats depend on who else holds a string
+def _undocumented(tree: ast.Module) -> ast.Module:
+    """The tree without docstrings: no program reads them."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), node.body[0])]
+    return tree

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _FINAL_WORDS = 3.0  # seconds in which a leader that has ended may still be heard over its stream
 _LOG_LIMIT = 64 * 1024 * 1024  # bytes
 _FAREWELL = 5.0  # seconds for a leader to end by itself once its end is known
+_ALONE = 5.0  # seconds for which a leader whose other pods are still being started is left alone
 _CANCEL_PATIENCE = 10.0  # seconds in which a leader that runs should be reached before its run is ended without it
 
 
@@ -136,7 +137,8 @@ class Life:
         leader = watched.leader(views)
         if leader is not None and leader.ended is not None:
             return await self._leader_over(leader)
-        if leader is not None and leader.running and self._follower is None:
+        alone = self._alone(views)
+        if leader is not None and leader.running and self._follower is None and not alone:
             self._follow()
         order = next((one for one in self._orders.values() if one.kind == "end" and one.step is None), None)
         if order is not None:
@@ -153,7 +155,15 @@ class Life:
         if watched.started:
             return await self._look_running(leader)
         watched.tell_place(views)
-        return await self._starting.look(views)
+        pause = await self._starting.look(views)
+        return min(pause, alone) if alone else pause
+
+    def _alone(self, views: list[PodView]) -> float:
+        """Seconds for which nobody need reach the leader: without all pods nothing begins, and a stream takes time from them."""
+        watched = self._watched
+        late = len(views) < watched.nodes or any(not view.running and view.ended is None for view in views)
+        wanted = watched.started or bool(self._orders) or bool(watched.folder.stage())
+        return max(0.0, _ALONE - watched.elapsed("alone", late and not wanted)) if late and not wanted else 0.0
 
     def _follow(self) -> None:
         watched = self._watched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,9 +55,13 @@ class Objects:
             job = await self._job(gang, settings, folder)
             if job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime"):
                 # Not suspended means that it was let go before, with its Secret: that is never made again.
-                await self._create(self.secrets, manifests.secret(gang, job["metadata"]["uid"], files))
+                uid = job["metadata"]["uid"]
+                made = [self._create(self.secrets, manifests.secret(gang, uid, files))]
                 if gang.pod_group:
-                    await self._create(self.groups, manifests.pod_group(gang, job["metadata"]["uid"]))
+                    made.append(self._create(self.groups, manifests.pod_group(gang, uid)))
+                for problem in await asyncio.gather(*made, return_exceptions=True):
+                    if problem is not None:
+                        raise problem
                 if names.QUEUE not in (job["metadata"].get("labels") or {}):
                     await self.access.patch(f"{self.jobs}/{names.stem(gang.run)}", {"spec": {"suspend": False}})
             return job

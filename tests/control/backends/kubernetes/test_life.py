@@ -221,6 +221,38 @@ def test_an_order_reaches_a_leader_that_is_there_later() -> None:
     clock.run(inside())
 
 
+def test_a_leader_is_left_alone_until_all_pods_run() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        leader = stage.lead()
+        stage.cluster.bind(0, "n1")
+        stage.cluster.bind(1, "n2")
+        stage.cluster.state(0, "running")
+        await asyncio.sleep(1)
+        assert leader.asked("watch") == []
+        stage.cluster.state(1, "running")
+        await asyncio.sleep(1)
+        assert len(leader.asked("watch")) == 1
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_whose_other_pods_take_long_is_reached_all_the_same() -> None:
+    """One of them may have gone after the start, which the leader knows."""
+
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        leader = stage.lead()
+        stage.cluster.bind(0, "n1")
+        stage.cluster.state(0, "running")
+        await asyncio.sleep(10)
+        assert len(leader.asked("watch")) == 1
+        await stage.end()
+
+    clock.run(inside())
+
+
 @pytest.mark.parametrize("runs", [False, True], ids=["no pod runs", "the leader cannot be reached"])
 def test_without_a_leader_the_run_is_ended_from_here(runs: bool) -> None:
     async def inside() -> None:
