@@ -44,7 +44,9 @@ NEEDED = (
     Permission(verb="delete", resource="pods", lost="a job that got only a part of its nodes cannot give them back"),
     Permission(verb="create", resource="secrets", lost=_NO_JOBS),
     Permission(verb="get", resource="secrets", lost="a submission that was interrupted cannot be taken up"),
-    Permission(verb="delete", resource="secrets", lost="the key of a job that runs stays in the namespace"),
+    Permission(
+        verb="delete", resource="secrets", lost="scripts and environments of jobs that run stay in the namespace"
+    ),
     Permission(
         verb="create",
         resource="configmaps",
@@ -53,6 +55,16 @@ NEEDED = (
     ),
     Permission(verb="get", resource="configmaps", lost="no job ids"),
     Permission(verb="update", resource="configmaps", lost="no job ids"),
+    *(
+        Permission(
+            verb=verb,
+            resource="leases",
+            group="coordination.k8s.io",
+            vital=False,
+            lost="no other machine can carry on with the jobs of one that is lost (shim adopt)",
+        )
+        for verb in ("get", "create", "update", "delete")
+    ),
     Permission(verb="get", resource="services", vital=False, lost="whether Service slurm is there cannot be seen"),
     Permission(
         verb="create",

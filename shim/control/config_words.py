@@ -205,6 +205,13 @@ CLUSTER = (
         text="SlurmdTimeout: seconds a silent node is waited for",
         backends=_KUBERNETES,
     ),
+    Word(
+        name="lease",
+        type="int",
+        default=300,
+        text="seconds of silence after which another machine may carry on with the jobs (`shim adopt`)",
+        backends=_KUBERNETES,
+    ),
     *POD,
     Word(
         name="bin",

@@ -140,3 +140,43 @@ class TriesOut(Protocol):
 
         Raises BackendError with the cluster's words for a job that could never start.
         """
+
+
+class Orphan(Value):
+    """A run that was taken over: its job as far as it is known (without user and key), its script if that is known.
+
+    ``known``: this home had taken it in before.
+    """
+
+    run: Run
+    job: Job
+    script: bytes | None = None
+    known: bool = False
+    _nested = {"run": Run, "job": Job}
+
+
+class Taking(Value):
+    """What came of looking for lost machines: those whose jobs are acted for from here by now, those of which it is not known yet
+    that they are gone, each with the seconds for which it must still be silent, and ``notes`` for the user.
+    """
+
+    taken: tuple[str, ...] = ()
+    waits: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Adopts(Protocol):
+    """A backend whose runs go on without the machine they were started from, and can be carried on from another one.
+
+    Nothing that was taken over is ever started from here, nor again.
+    """
+
+    async def take_over(self) -> Taking:
+        """Takes over the runs of the same user's machines that are gone. Raises BackendError."""
+
+    async def orphans(self) -> list[Orphan]:
+        """The runs that were taken over and are not followed: those that the index must be given, or be told to forget."""
+
+    async def adopt(self, run: Run) -> None:
+        """The run's job is in the index: it is followed from now on, from the beginning of its journal."""

@@ -18,6 +18,7 @@ from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.observing import Observing, recover
 from shim.control.controller.operations import admitting, cancelling, ends, moving, moving_out, queueing, recording
+from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
@@ -53,6 +54,7 @@ class Controller:
         self.world = World(Book(store, clock), clock)
         self.dispatcher = Dispatcher(self.world)
         self.allocations = Allocations(self.world, self.dispatcher)
+        self.adopting = Adopting(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
         self.server = Server(self._operations(), self._look_idle)
         self._ends = 0
@@ -81,7 +83,8 @@ class Controller:
             if isinstance(backend, CanWarm):
                 self.world.task(backend.warm())
         self.world.seen = self.dispatcher.kick
-        await recover(self.world, self.dispatcher.launcher.launch, self.dispatcher.launcher.order)
+        launcher = self.dispatcher.launcher
+        await recover(self.world, launcher.launch, launcher.order, self.adopting.recover)
         self.observing.flush()
         self._store.caught_up()
         crash.point("recovered")
@@ -165,11 +168,17 @@ class Controller:
             "move_out": partial(moving_out.move_out, world),
             "moved_out": partial(moving_out.moved_out, world),
             "stay": partial(moving_out.stay, world),
+            "adopt": self._adopt,
             "allocate": self.allocations.allocate,
             "attach": self.allocations.attach,
             "release": self.allocations.release,
             **{op: partial(queueing.ask, op, world, order) for op in queueing.OPERATIONS},
         }
+
+    async def _adopt(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        reply = await self.adopting.adopt(connection, message)
+        self.allocations.expect()  # nobody is attached to those of another machine
+        return reply
 
     async def _ping(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         return {"pid": os.getpid(), "started": self._started, "version": shim.__version__}

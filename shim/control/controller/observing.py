@@ -7,7 +7,7 @@ arrive together are committed together, and on a busy cluster those that come wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shim.control.backends.base import Run
@@ -246,12 +246,15 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 
-async def recover(world: World, launch: Callable[[Job], None], order: Callable[[Job], None]) -> None:
+Adopt = Callable[[str], Awaitable[None]]
+
+
+async def recover(world: World, launch: Callable[[Job], None], order: Callable[[Job], None], adopt: Adopt) -> None:
     """After a start: tells every backend what the index believes to run, and asks again for what may not have been asked.
 
-    This machine is waited for; a cluster that does not answer soon is looked at when it does, and starts nothing until then.
+    ``adopt(cluster)`` takes in what was taken over from machines that are gone. This machine is waited for; a cluster that does not answer soon is looked at when it does, and starts nothing until then.
     """
-    tasks = {name: asyncio.ensure_future(_recover(world, name, launch, order)) for name in world.backends}
+    tasks = {name: asyncio.ensure_future(_recover(world, name, launch, order, adopt)) for name in world.backends}
     world.unseen.update(tasks)
     here = [task for name, task in tasks.items() if world.clusters[name].backend == "local"]
     if here:
@@ -273,7 +276,9 @@ async def _later(task: asyncio.Task[None]) -> None:
         task.cancel()  # where the controller ends before the cluster has answered
 
 
-async def _recover(world: World, name: str, launch: Callable[[Job], None], order: Callable[[Job], None]) -> None:
+async def _recover(
+    world: World, name: str, launch: Callable[[Job], None], order: Callable[[Job], None], adopt: Adopt
+) -> None:
     """One cluster's part. A run of whose journal nothing was taken in may never have reached its backend: starting it again
     is harmless.
     """
@@ -286,4 +291,5 @@ async def _recover(world: World, name: str, launch: Callable[[Job], None], order
             launch(job)
         else:
             order(job)
+    await adopt(name)
     world.seen()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from shim.control.backends.base import BackendError, Observer, Order, Run
+from shim.control.backends.base import BackendError, Observer, Order, Orphan, Run, Taking
 from shim.control.backends.kubernetes import ids, names, tickets, trying, volumes
 from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.adopting import TOLD, Adopting, record_of
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
+from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.gang import probe
 from shim.control.backends.kubernetes.life import Life
 from shim.control.backends.kubernetes.made import made
-from shim.control.backends.kubernetes.reflector import Reflector
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import Shape
 from shim.control.backends.kubernetes.site import Site
@@ -40,11 +39,10 @@ class KubernetesBackend:
         self._site: Site
         self._shape: Shape
         self._bundle: Bundle
-        self._watches: list[Reflector] = []
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
-        self._synced = asyncio.Event()
-        self._unsynced = 2
+        self._estates: Estates
         self._common = False
+        self._emptying = asyncio.Lock()
         self._sweeps: dict[Run, asyncio.Task[None]] = {}
 
     # Opening and closing
@@ -62,38 +60,19 @@ class KubernetesBackend:
         self._configured = self._configured.replace(
             settings={**self._configured.settings, "namespace": f'"{namespace}"'}
         )
-        self._site = Site(access, namespace, self._configured.name, names.owner())
+        self._site = Site(access, namespace, self._configured.name, names.owner(self._configured.name))
         self._dry_runs = trying.DryRuns(self._site)
         self._bundle = await asyncio.to_thread(bundle)
-        self._watch()
+        self._estates = Estates(self._site, settings.lease, self._changed, self._one_synced, self._trouble, self._lost)
+        self._adopting = Adopting(self._site, self._estates, self._configured)
+        self._estates.watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
         self._cluster = await self._shape.open()
         return self._cluster
 
-    def _watch(self) -> None:
-        site = self._site
-        selector = names.selector(site.owner, site.cluster)
-        for path, take in ((site.objects.jobs, site.job_event), (site.objects.pods, site.pod_event)):
-            watch = Reflector(
-                site.access,
-                path,
-                selector,
-                on_event=self._taking(take),
-                on_synced=self._one_synced,
-                on_trouble=partial(self._trouble, path),
-                trim=site.trim,
-            )
-            watch.start()
-            self._watches.append(watch)
-
-    def _taking(self, take: Callable[[str, dict[str, Any]], Run | None]) -> Callable[[str, dict[str, Any]], None]:
-        return lambda kind, found: self._changed(take(kind, found))
-
     def _one_synced(self) -> None:
-        self._unsynced -= 1
-        if self._unsynced <= 0:
+        if self._estates.all_synced:
             self._site.synced = True
-            self._synced.set()
             for life in self._lives.values():
                 life.poke()
 
@@ -110,6 +89,8 @@ class KubernetesBackend:
             self._lives[run].poke()
         elif run is not None and self._site.synced:
             self._shape.look()
+            if self._estates.adopted and run not in self._site.runs():
+                self._site.soon(self._look_empty())
 
     def _reshaped(self, cluster: Cluster) -> None:
         if cluster != self._cluster:
@@ -120,40 +101,84 @@ class KubernetesBackend:
         for life in list(self._lives.values()):
             await life.close()
         await self._shape.close()
-        for watch in self._watches:
-            await watch.close()
+        await self._estates.close()
         await self._site.close()
         await self._site.access.close()
 
     # Runs
 
     async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
-        await self._wait_synced()
+        await self._wait_known()
         wanted = dict(runs)
         for run in {*self._site.runs(), *tickets.known(self._site.cluster)} - set(wanted):
-            self._sweep(run)
+            estate = self._estates.of(run)
+            gone = estate is not None and estate.synced.is_set() and run not in self._site.runs()
+            if gone or estate in (self._estates.home, None):
+                self._sweep(run)  # of another machine's runs the index may yet have to be told: see orphans
         for run, seen in wanted.items():
             # One of whose journal nothing is known is started again, which completes what was begun.
-            if seen:
-                folder = TicketFolder(run)
-                if folder.load() is not None:
-                    await self._live(run, folder, seen)
-                else:
-                    self._observer.lost(run, "this host has no key of it any more")
+            folder = TicketFolder(run)
+            known = folder.load() is not None
+            if known and self._is_lost(run):
+                self._tell_lost(run)
+            elif known and seen:
+                await self._live(run, folder, seen)
+            elif seen:
+                self._observer.lost(run, "this host has no key of it any more")
+        await self._look_empty()
 
-    async def _wait_synced(self) -> None:
+    async def _wait_known(self) -> None:
+        """Returns when it is known what there is, and whose it is; or when the cluster did not tell in time."""
         try:
             async with asyncio.timeout(SYNC_LIMIT):
-                await self._synced.wait()
-        except TimeoutError:
+                await self._estates.synced()
+                await self._estates.check()
+        except (TimeoutError, ApiError):
             self._site.log("cluster %s does not answer; its jobs are looked at when it does", self._site.cluster)
+
+    # Runs that another machine acts for
+
+    def _is_lost(self, run: Run) -> bool:
+        estate = self._estates.of(run)
+        return estate is None or estate.lease.lost
+
+    def _lost(self, owner: str) -> None:
+        """Somebody else holds an estate: its runs are let go as they are."""
+        for run in [run for run in self._lives if self._is_lost(run)]:
+            self._site.soon(self._let_go(run))
+
+    async def _let_go(self, run: Run) -> None:
+        life = self._lives.pop(run, None)
+        if life is not None:
+            await life.close()
+            self._tell_lost(run)
+
+    def _tell_lost(self, run: Run) -> None:
+        for line in TOLD:
+            self._observer.happened(run, {"at": self._site.now(), **line})
+
+    async def _look_empty(self) -> None:
+        """Estates of which nothing is left, here or at all, are given up."""
+        async with self._emptying:
+            await self._give_up_empty()
+
+    async def _give_up_empty(self) -> None:
+        owners = {found.adopted for found in map(tickets.load, tickets.known(self._site.cluster)) if found is not None}
+        for owner, estate in list(self._estates.adopted.items()):
+            gone = estate.synced.is_set() and not self._site.runs_of(owner)
+            if owner not in owners and (estate.lease.lost or gone):
+                await self._estates.drop(owner)
+        if self._estates.home.lease.lost and "" not in owners:
+            await self._estates.begin_anew()
 
     def _sweep(self, run: Run) -> asyncio.Task[None]:
         """Removes what there is of a run, in the background; a start of a run of that name waits for it."""
 
         async def remove() -> None:
-            await self._site.objects.remove(run)
+            if not self._is_lost(run):
+                await self._site.objects.remove(run)
             TicketFolder(run).remove()
+            await self._look_empty()
 
         task = self._sweeps[run] = self._site.soon(remove())
         task.add_done_callback(lambda done: self._sweeps.pop(run, None) if self._sweeps.get(run) is done else None)
@@ -167,7 +192,11 @@ class KubernetesBackend:
             return
         folder = TicketFolder(run)
         found = folder.load()
-        if found is not None and found.verdict is not None:
+        if self._is_lost(run):
+            if found is None:
+                raise BackendError("this home begins anew in the cluster", transient=True)
+            return  # it is being told
+        if found is not None and (found.verdict is not None or found.adopted):
             await self._live(run, folder, 0)  # what was decided about it is carried out first
             return
         self._check_predecessors(run)
@@ -192,6 +221,7 @@ class KubernetesBackend:
     ) -> None:
         """Makes the run's objects, or what is missing of them."""
         settings = settings_of(self._configured, spec.job.partition)
+        await self._held()
         await self._common_objects()
         ticket = folder.make()
         found = await asyncio.to_thread(
@@ -211,6 +241,7 @@ class KubernetesBackend:
         gang = found.gang
         if not ticket.made:
             outputs = trying.outputs(spec.job, settings)
+            folder.keep(record_of(spec.job, outputs))
             folder.save(
                 ticket.replace(
                     partition=spec.job.partition,
@@ -235,6 +266,13 @@ class KubernetesBackend:
             except ApiError as error:
                 raise BackendError(error.message, transient=error.transient) from error
             self._common = True
+
+    async def _held(self) -> None:
+        """From here on another machine can tell whether this one is there."""
+        try:
+            await self._estates.home.lease.hold()
+        except ApiError as error:
+            raise BackendError(error.message, transient=True) from error
 
     async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
         if run in self._lives:
@@ -268,6 +306,24 @@ class KubernetesBackend:
 
     # What only shared clusters need
 
+    async def take_over(self) -> Taking:
+        """See ``Adopts``."""
+        return await self._adopting.take_over()
+
+    async def orphans(self) -> list[Orphan]:
+        """See ``Adopts``."""
+        return await self._adopting.orphans(self._lives)
+
+    async def adopt(self, run: Run) -> None:
+        """See ``Adopts``."""
+        folder = TicketFolder(run)
+        ticket = folder.load()
+        if ticket is not None and run not in self._lives:
+            began = self._adopting.began_at(run)
+            if not folder.has_key and began:
+                self._observer.happened(run, {"kind": "started", "at": began})
+            await self._live(run, folder, 0)
+
     async def reserve(self, first: int) -> range:
         """See ``NumbersJobs``."""
         return await ids.reserve(self._site.access, self._site.namespace, first)
@@ -275,6 +331,7 @@ class KubernetesBackend:
     async def try_out(self, job: Job, spool: str) -> list[str]:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
+        self._site.soon(self._estates.home.lease.hold())  # its start will ask for it
         if not self._shape.names_nodes:
             trying.check_described(job)
         notes = await trying.keep_files(job, spool, settings)

@@ -57,9 +57,9 @@ class Closing:
                 return
             for view in left:
                 if not view.node:
-                    await objects.remove_pod(view.name, grace=0, uid=view.uid)
+                    await objects.remove_pod(watched.run, view.name, grace=0, uid=view.uid)
                 elif not watched.started and tries:
                     # Its first process did not hear the TERM, so early. The kubelet still sees to it that it is gone.
-                    await objects.remove_pod(view.name, grace=1, uid=view.uid)
+                    await objects.remove_pod(watched.run, view.name, grace=1, uid=view.uid)
             tries += 1
             await watched.wait(RETRY)

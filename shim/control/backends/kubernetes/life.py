@@ -128,6 +128,8 @@ class Life:
     async def _look(self) -> float | None:
         """Looks at everything once; seconds until time alone may change something (None: never)."""
         watched = self._watched
+        if not self._site.synced:
+            return None  # what is not known to be there may be there all the same
         if await self._closing.begun():
             return None
         if self._broken:
@@ -138,7 +140,8 @@ class Life:
         if leader is not None and leader.ended is not None:
             return await self._leader_over(leader)
         alone = self._alone(views)
-        if leader is not None and leader.running and self._follower is None and not alone:
+        speaks = leader is not None and leader.running and watched.folder.has_key  # to nobody without its key
+        if speaks and self._follower is None and not alone:
             self._follow()
         order = next((one for one in self._orders.values() if one.kind == "end" and one.step is None), None)
         if order is not None:
@@ -205,7 +208,7 @@ class Life:
         silent = leader is None or leader.silent
         waits = watched.elapsed("silent", silent)
         if not silent:
-            return None
+            return _CANCEL_PATIENCE if self._orders else None  # a leader that is to end its run may be lost to us
         if leader is None:
             await self._closing.lost("the job's first pod was deleted")
             return RETRY
@@ -261,10 +264,11 @@ class Life:
 
     async def _end_ordered(self, order: Order, leader: PodView | None) -> float | None:
         """An end is wanted. The leader sees to it; without one it is done from here."""
-        waits = self._watched.elapsed("ending", True)
         follower = self._follower
+        reached = follower is not None and follower.connected
+        waits = self._watched.elapsed("unreached", not reached)
         if leader is not None and leader.running:
-            if follower is not None and follower.connected:
+            if reached:
                 return None
             if waits < _CANCEL_PATIENCE:
                 return _CANCEL_PATIENCE - waits

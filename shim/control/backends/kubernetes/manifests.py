@@ -11,12 +11,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.gangs import Gang, code_name
 from shim.control.backends.kubernetes.pod_template import template
 from shim.control.backends.kubernetes.settings import Settings
 from shim.job.pod.places import PORT, ROOT, Places
 
+KEPT_RECORD, KEPT_KEY = "record.json", "key"
 _BACKSTOP = 14 * 24 * 3600  # seconds after which an ended Job that nobody fetched is removed
 
 
@@ -64,6 +66,26 @@ def secret(gang: Gang, uid: str, files: Mapping[str, bytes]) -> dict[str, Any]:
         },
         "immutable": True,
         "data": {name: base64.b64encode(content).decode("ascii") for name, content in files.items()},
+    }
+
+
+def kept(run: Run, job: Mapping[str, Any], record: str, key: bytes) -> dict[str, Any]:
+    """What another machine needs to carry on with a run that has begun, here gone: the job's record and its key. ``job``: the Job's metadata."""
+    labels = {name: value for name, value in (job.get("labels") or {}).items() if name.startswith(names.DOMAIN)}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": names.stem(run), "uid": job["uid"], "controller": False}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": names.kept(run),
+            "labels": {names.MANAGED: names.MANAGER, **labels},
+            "ownerReferences": [owner],
+        },
+        "immutable": True,
+        "data": {
+            KEPT_RECORD: base64.b64encode(record.encode()).decode("ascii"),
+            KEPT_KEY: base64.b64encode(key.hex().encode()).decode("ascii"),
+        },
     }
 
 

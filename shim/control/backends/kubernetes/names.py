@@ -20,6 +20,8 @@ SUBMISSION = (
     f"{DOMAIN}/submission"  # one attempt to create the run's objects: tells ours from others' after a lost answer
 )
 CLUSTER = f"{DOMAIN}/cluster"
+USER = f"{DOMAIN}/user"  # on Leases: a hash of the API server's name for the user
+RETURNED = f"{DOMAIN}/returned"  # on Leases: their owner has come back and knows that others carry on with its jobs
 MANAGED = "app.kubernetes.io/managed-by"
 JOB_NAME = "batch.kubernetes.io/job-name"  # set on pods by the Job controller
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -32,6 +34,16 @@ CONTAINER = "agent"
 def stem(run: Run) -> str:
     """``slurm-7``, after a requeue ``slurm-7-r1``: the name of the Job and of its Secret."""
     return f"slurm-{run.job_id}-r{run.restart}" if run.restart else f"slurm-{run.job_id}"
+
+
+def kept(run: Run) -> str:
+    """The Secret with what another machine needs to carry on with the run."""
+    return f"{stem(run)}-kept"
+
+
+def lease(owner: str) -> str:
+    """The Lease of an owner: who holds it acts for the owner's jobs."""
+    return f"slurm-owner-{owner}"
 
 
 def host(run: Run, index: int) -> str:
@@ -51,9 +63,15 @@ def labels(run: Run, owner: str, submission: str) -> dict[str, str]:
     }
 
 
-def selector(owner: str, cluster: str) -> str:
-    """Selects every object of this index's jobs of a cluster."""
-    return f"{MANAGED}={MANAGER},{OWNER}={owner},{CLUSTER}={label_value(cluster)}"
+def selector(owner: str, cluster: str | None) -> str:
+    """Selects every object of an owner's jobs: of one cluster as its configuration calls it, or (None) of all of them."""
+    every = f"{MANAGED}={MANAGER},{OWNER}={owner}"
+    return every if cluster is None else f"{every},{CLUSTER}={label_value(cluster)}"
+
+
+def owner_of(found: Mapping[str, Any]) -> str:
+    """The owner that an object names."""
+    return str((found["metadata"].get("labels") or {}).get(OWNER) or "")
 
 
 def run_of(metadata: Mapping[str, Any], cluster: str) -> Run | None:
@@ -70,20 +88,34 @@ def label_value(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
 
 
-def owner() -> str:
+def owner(cluster: str) -> str:
     """Names this host's index among all that use a namespace; made once. OSError if it cannot be kept."""
-    path = os.path.join(paths.ensure(paths.state_dir()), "owner")
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except FileNotFoundError:
-        draft = f"{path}.{os.getpid()}"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(uuid.uuid4().hex)
+    folder = paths.ensure(paths.state_dir())
+    for path in (f"{folder}/owner.{cluster}", f"{folder}/owner"):
         try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass  # another one was quicker
-        os.unlink(draft)
-        with open(path) as file:
-            return file.read().strip()
+            with open(path) as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            continue
+    draft = _new_owner(path)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass  # another one was quicker
+    os.unlink(draft)
+    with open(path) as file:
+        return file.read().strip()
+
+
+def begin_anew(cluster: str) -> str:
+    """Another owner for the jobs of this cluster from now on: those of before are somebody else's. OSError."""
+    path = f"{paths.ensure(paths.state_dir())}/owner.{cluster}"
+    os.replace(_new_owner(path), path)
+    return owner(cluster)
+
+
+def _new_owner(path: str) -> str:
+    draft = f"{path}.{os.getpid()}"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        file.write(uuid.uuid4().hex)
+    return draft

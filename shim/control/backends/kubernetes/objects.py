@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import base64
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shim.control.backends.base import BackendError, Run
@@ -17,8 +18,14 @@ from shim.control.backends.kubernetes.tickets import TicketFolder
 Object = dict[str, Any]
 
 
+async def _unguarded(run: Run) -> None:
+    return None
+
+
 class Objects:
-    """The objects of the runs of one namespace."""
+    """The objects of the runs of one namespace. ``guard(run)`` raises ApiError where another machine acts for the run."""
+
+    guard: Callable[[Run], Awaitable[None]] = staticmethod(_unguarded)
 
     def __init__(self, access: Access, namespace: str) -> None:
         self.access = access
@@ -108,14 +115,38 @@ class Objects:
 
     async def tear(self, run: Run) -> None:
         """Removes the Secret: a pod made from now on can never begin."""
+        await self.guard(run)
         await self._delete(f"{self.secrets}/{names.stem(run)}")
 
     async def remove(self, run: Run) -> None:
         """Removes the Job, and with it everything of the run."""
+        await self.guard(run)
         await self._delete(f"{self.jobs}/{names.stem(run)}")
 
-    async def remove_pod(self, name: str, *, grace: int | None = None, uid: str = "", version: str = "") -> bool:
-        """Removes a pod; False if it is not (any more) the very one that was meant."""
+    async def keep(self, run: Run, job: Object, record: str, key: bytes) -> None:
+        """Leaves what another machine needs to carry on with a run that has begun."""
+        await self.guard(run)
+        try:
+            await self.access.post(self.secrets, manifests.kept(run, job["metadata"], record, key))
+        except ApiError as error:
+            if not error.conflict:
+                raise
+
+    async def secret(self, name: str) -> dict[str, bytes] | None:
+        """What a Secret holds; None if it is not there."""
+        try:
+            found = await self.access.get(f"{self.secrets}/{name}")
+        except ApiError as error:
+            if error.missing:
+                return None
+            raise
+        return {word: base64.b64decode(text) for word, text in (found.get("data") or {}).items()}
+
+    async def remove_pod(
+        self, run: Run, name: str, *, grace: int | None = None, uid: str = "", version: str = ""
+    ) -> bool:
+        """Removes a pod of the run; False if it is not (any more) the very one that was meant."""
+        await self.guard(run)
         try:
             await self.access.delete(f"{self.pods}/{name}", grace=grace, uid=uid or None, version=version or None)
         except ApiError as error:

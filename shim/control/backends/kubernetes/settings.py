@@ -42,6 +42,7 @@ class Settings(Value):
     bind_wait: int = 60  # seconds until a gang that is placed in part is undone
     boot_limit: int = 600  # seconds until a job whose pods cannot start has failed
     node_wait: int = 300  # SlurmdTimeout: seconds a silent node is waited for
+    lease: int = 300  # seconds of silence after which another machine may carry on with the jobs
     autoscale: bool = False
     stage_limit: int = 256  # MiB of a working directory that is copied into the pods
 

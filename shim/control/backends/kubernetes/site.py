@@ -18,7 +18,16 @@ from shim.control.backends.kubernetes.objects import Objects
 
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]
-_METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations", "deletionTimestamp")
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "labels",
+    "annotations",
+    "creationTimestamp",
+    "deletionTimestamp",
+)
 
 
 class Site:
@@ -64,6 +73,22 @@ class Site:
             else:
                 self._jobs[run] = job
         return run
+
+    def owner_of(self, run: Run) -> str | None:
+        """Whose run it is, as its objects say; None for one of which nothing is seen."""
+        for found in (*filter(None, (self._jobs.get(run),)), *self._pods.get(run, {}).values()):
+            return names.owner_of(found)
+        return None
+
+    def runs_of(self, owner: str) -> list[Run]:
+        """The owner's runs of which there is a Job or a pod."""
+        return [run for run in self.runs() if self.owner_of(run) == owner]
+
+    def drop(self, owner: str) -> None:
+        """The owner's objects are watched no more."""
+        for run in self.runs_of(owner):
+            self._jobs.pop(run, None)
+            self._pods.pop(run, None)
 
     def pods_of(self, run: Run) -> Iterable[Object]:
         """The pods of a run."""

@@ -65,7 +65,7 @@ class Starting:
 
     def _patience(self, unschedulable: bool) -> float:
         settings = self._watched.settings
-        if settings.autoscale:
+        if settings.autoscale or self._watched.adopted:  # one that is carried on here would not be started again
             return max(_AUTOSCALE_WAIT, settings.bind_wait)
         if self._watched.pinned and unschedulable and self._watched.nodes > 1:
             return min(_PINNED_WAIT, settings.bind_wait)
@@ -77,7 +77,8 @@ class Starting:
         leader = self._watched.leader(views)
         if unplaced:
             # A pod that is being deleted is bound to no node: without it the barrier stays shut.
-            if not await objects.remove_pod(unplaced[0].name, uid=unplaced[0].uid, version=unplaced[0].version):
+            run, one = self._watched.run, unplaced[0]
+            if not await objects.remove_pod(run, one.name, uid=one.uid, version=one.version):
                 return  # it has changed: looked at again
         elif leader is not None and leader.running:
             self._end_by_leader(states.NODE_FAIL, why)  # one that is not there may have been: only the leader knows

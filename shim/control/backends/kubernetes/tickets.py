@@ -17,13 +17,15 @@ from shim.core.value import Value
 
 KEY_BYTES = 32
 _FILE = "ticket"
+_KEPT = "kept.json"
 
 
 class Ticket(Value):
     """``submission`` names this attempt to start the run.
 
     ``made``: its Job exists or has existed; ``torn``: the run began. ``verdict``: what its end is, as a journal line, once that is
-    decided here: its objects are being removed, and it is told afterwards.
+    decided here: its objects are being removed, and it is told afterwards. ``adopted``: the owner from whom the run was taken over: it is
+    followed here, and never started.
     """
 
     submission: str
@@ -33,6 +35,7 @@ class Ticket(Value):
     made: bool = False
     verdict: dict[str, Any] | None = None
     torn: bool = False
+    adopted: str = ""
     stage: str = ""  # the archive that the leader must be given
     outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
 
@@ -57,17 +60,20 @@ class TicketFolder:
     def make(self) -> Ticket:
         """The ticket there is, or a new one with a new key. OSError."""
         found = self.load()
-        if found is not None:
-            return found
+        return found or self.take(Ticket(submission=uuid.uuid4().hex), secrets.token_hex(KEY_BYTES))
+
+    def take(self, ticket: Ticket, key: str) -> Ticket:
+        """A new folder with this ticket and key (hex; "": nobody here knows it). OSError."""
         paths.ensure(folder_of(self.run.cluster))
         shutil.rmtree(self.path, ignore_errors=True)  # half made
         os.makedirs(self.path, mode=0o700)
-        _write(os.path.join(self.path, "key"), secrets.token_hex(KEY_BYTES))
-        return self.save(Ticket(submission=uuid.uuid4().hex))
+        if key:
+            write(os.path.join(self.path, "key"), key)
+        return self.save(ticket)
 
     def save(self, ticket: Ticket) -> Ticket:
         """Writes the ticket; whole or not at all."""
-        _write(os.path.join(self.path, _FILE), json.dumps(ticket.to_dict()))
+        write(os.path.join(self.path, _FILE), json.dumps(ticket.to_dict()))
         self.ticket = ticket
         return ticket
 
@@ -85,6 +91,23 @@ class TicketFolder:
         with open(os.path.join(self.path, "key")) as file:
             return bytes.fromhex(file.read())
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the leader can be spoken to from here."""
+        return os.path.exists(os.path.join(self.path, "key"))
+
+    def keep(self, record: str) -> None:
+        """Keeps what another machine would have to know of the run, until that can be left in the cluster. OSError."""
+        write(os.path.join(self.path, _KEPT), record)
+
+    def kept(self) -> str:
+        """What was kept; "" for nothing."""
+        try:
+            with open(os.path.join(self.path, _KEPT)) as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
     def remove(self) -> None:
         """Removes the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
@@ -93,6 +116,11 @@ class TicketFolder:
 def folder_of(cluster: str) -> str:
     """Where the tickets of a cluster are."""
     return os.path.join(paths.state_dir(), "pods", cluster)
+
+
+def load(run: Run) -> Ticket | None:
+    """A run's ticket; None if this host knows nothing of it."""
+    return TicketFolder(run).load()
 
 
 def known(cluster: str) -> list[Run]:
@@ -106,7 +134,8 @@ def known(cluster: str) -> list[Run]:
     return found
 
 
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str) -> None:
+    """Writes a file of ours: whole or not at all. OSError."""
     draft = f"{path}.new"
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(text)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Run
+from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.observed import PodView, look
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.tickets import TicketFolder
@@ -29,6 +30,7 @@ class Watched:
         self.seen = seen
         self.nodes = ticket.nodes
         self.pinned = ticket.pinned
+        self.adopted = bool(ticket.adopted)
         self.started = seen > 0 or ticket.torn
         self.over = False
         self.changed = asyncio.Event()  # something about the run's objects is new
@@ -73,7 +75,10 @@ class Watched:
         """The end that was decided here."""
         self.over = True
         reason = str(verdict.get("reason") or "")
-        if verdict["kind"] == "withdrawn":
+        if verdict["kind"] == "withdrawn" and self.adopted:
+            # Its script and its place in the queue were on the machine that is gone.
+            self.tell({"at": self.site.now(), "kind": "ended", "state": states.BOOT_FAIL, "status": 0})
+        elif verdict["kind"] == "withdrawn":
             self._observer.withdrawn(self.run, reason)
         elif verdict["kind"] == "lost":
             self._observer.lost(self.run, reason)
@@ -102,9 +107,19 @@ class Watched:
     async def _tear(self) -> None:
         ticket = self.folder.load()
         if ticket is not None and not ticket.torn:
+            await self._keep()
             await self.site.objects.tear(self.run)
             if self.folder.load() is not None:  # it was not forgotten meanwhile
                 self.folder.save(ticket.replace(torn=True))
+
+    async def _keep(self) -> None:
+        """Leaves in the cluster what another machine would need if this one is lost. Without it the job runs as well."""
+        job, record = self.site.job(self.run), self.folder.kept()
+        if job is not None and record:
+            try:
+                await self.site.objects.keep(self.run, job, record, self.folder.key())
+            except (ApiError, OSError) as error:
+                self.site.log("job %s: no other machine could carry it on: %s", self.run.job_id, error)
 
     def broken_before_start(self, line: dict[str, Any]) -> bool:
         """Whether the leader ended because a node was lost, and nothing of the user's has run."""

@@ -74,10 +74,7 @@ def submitted(
 
 def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
     """Who submits: the kernel's uid and its names; the rest is the client's word."""
-    try:
-        user, gid, group = _names(connection.uid)
-    except KeyError:
-        user, gid, group = str(connection.uid), connection.gid, str(connection.gid)
+    user, gid, group = names_of(connection.uid, connection.gid)
     return Submitter(
         uid=connection.uid,
         gid=gid,
@@ -87,6 +84,14 @@ def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
         line=str(message.get("submit_line") or ""),
         sid=int(message.get("sid") or 0),
     )
+
+
+def names_of(uid: int, gid: int) -> tuple[str, int, str]:
+    """The user's name, group and its name; numbers for one whom this machine does not know, with the group ``gid``."""
+    try:
+        return _names(uid)
+    except KeyError:
+        return str(uid), gid, str(gid)
 
 
 @cache

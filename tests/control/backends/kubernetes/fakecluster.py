@@ -38,6 +38,7 @@ class FakeCluster:
         self.said: list[str] = []
         self.leader: FakeLeader | None = None
         self.printed = b""
+        self.user = "jane"
         self.events: list[Object] = []
         self.kill_after = 0  # the write after which the controller is killed; 0: none
         self.silent_after = 0  # the write whose answer is lost
@@ -55,11 +56,17 @@ class FakeCluster:
     async def get(self, path: str, query: Any = None) -> Object:
         if path.endswith("/events"):
             return {"items": self.events}
+        if path == JOBS:
+            wanted = (query or {}).get("labelSelector", "")
+            found = [one for key, one in self.objects.items() if key.startswith(f"{JOBS}/") and selected(one, wanted)]
+            return {"items": copy.deepcopy(found)}
         if path not in self.objects:
             raise ApiError(404, "NotFound", f"{path} not found")
         return copy.deepcopy(self.objects[path])
 
     async def post(self, path: str, body: Object, query: Any = None) -> Object:
+        if path.endswith("/selfsubjectreviews"):
+            return {"status": {"userInfo": {"username": self.user}}}
         key = f"{path}/{body['metadata']['name']}"
         self._refuse("POST", key)
         if key in self.objects:
@@ -72,11 +79,14 @@ class FakeCluster:
         return copy.deepcopy(made)
 
     async def put(self, path: str, body: Object) -> Object:
+        self._refuse("PUT", path)
+        if path not in self.objects:
+            raise ApiError(404, "NotFound", f"{path} not found")
         if body["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
             raise ApiError(409, "Conflict", "the object has been modified")
         self._put("MODIFIED", path, copy.deepcopy(body))
         self._written("PUT", path)
-        return copy.deepcopy(body)
+        return copy.deepcopy(self.objects[path])
 
     async def patch(self, path: str, body: Object) -> Object:
         self._refuse("PATCH", path)
@@ -251,6 +261,14 @@ class FakeCluster:
 class _Stream:
     def __init__(self, line: socket.socket) -> None:
         self.line = line
+
+
+def selected(found: Object, selector: str) -> bool:
+    """Whether a selector ("a=b,c=d") selects the object."""
+    labels = found["metadata"].get("labels") or {}
+    return all(
+        labels.get(name) == value for name, _, value in (one.partition("=") for one in selector.split(",") if one)
+    )
 
 
 def _short(path: str) -> str:

@@ -131,10 +131,10 @@ def test_only_the_very_pod_that_was_meant_is_removed() -> None:
         metadata = dict(cluster.pod(1)["metadata"])
         name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
         cluster.bind(1, "n1")
-        assert not await objects.remove_pod(name, uid=uid, version=version)
-        assert not await objects.remove_pod(name, uid="another")
+        assert not await objects.remove_pod(RUN, name, uid=uid, version=version)
+        assert not await objects.remove_pod(RUN, name, uid="another")
         cluster.vanish(f"{objects.pods}/{name}")
-        assert await objects.remove_pod(name, uid=uid, version=version)  # gone is gone
+        assert await objects.remove_pod(RUN, name, uid=uid, version=version)  # gone is gone
 
     clock.run(inside())
 
