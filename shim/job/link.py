@@ -29,6 +29,11 @@ class Link:
         """Send a message (JSON data with a ``do``)."""
         raise NotImplementedError
 
+    def send_all(self, messages: list[dict[str, Any]]) -> None:
+        """Send several messages, together where that spares the other end a wake-up."""
+        for message in messages:
+            self.send(message)
+
     def send_data(self, step: int, rank: int, stream: int, data: bytes) -> None:
         """Send bytes of a stream, at most ``wire.CHUNK`` at once; ``b""`` is the stream's end."""
         raise NotImplementedError
@@ -53,6 +58,9 @@ class SessionLink(Link):
 
     def send(self, message: dict[str, Any]) -> None:
         self.session.send(MESSAGE, dumps(message).encode("ascii"))
+
+    def send_all(self, messages: list[dict[str, Any]]) -> None:
+        self.session.send_all(MESSAGE, [dumps(message).encode("ascii") for message in messages])
 
     def send_data(self, step: int, rank: int, stream: int, data: bytes) -> None:
         self.session.send(DATA, data_payload(step, rank, stream, data))

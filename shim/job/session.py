@@ -27,7 +27,7 @@ from shim.job.wire import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
     from shim.job.loop import Loop, Timer
 
@@ -71,12 +71,17 @@ class Session:
 
     def send(self, kind: bytes, payload: bytes) -> None:
         """Send a frame; it is kept until the handshake is done and the peer takes it. Nothing after ``finish``."""
-        if self._closed or self._finishing:
+        self.send_all(kind, [payload])
+
+    def send_all(self, kind: bytes, payloads: Sequence[bytes]) -> None:
+        """The same for several frames of one kind: they go out together."""
+        if self._closed or self._finishing or not payloads:
             return
-        if self._sealer is None:
-            self._waiting.append((kind, payload))
+        sealer = self._sealer
+        if sealer is None:
+            self._waiting += [(kind, payload) for payload in payloads]
         else:
-            self._write(self._sealer.seal(kind, payload))
+            self._write(b"".join([sealer.seal(kind, payload) for payload in payloads]))
 
     @property
     def unsent(self) -> int:

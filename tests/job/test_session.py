@@ -129,6 +129,17 @@ def test_both_ways(loop: Loop, leader: Leader) -> None:
     session.close()
 
 
+def test_several_messages_at_once_before_and_after_the_handshake(loop: Loop, leader: Leader) -> None:
+    session, link = client_of(loop, leader)
+    link.send_all([{"do": "a"}, {"do": "b"}])
+    link.send_all([])
+    turn_until(loop, lambda: len(leader.got) == 2, "what was said before there were keys")
+    link.send_all([{"do": "c"}, {"do": "d"}])
+    turn_until(loop, lambda: len(leader.got) == 4, "what was said after")
+    assert [message["do"] for message in leader.got] == ["a", "b", "c", "d"]
+    session.close()
+
+
 def test_much_data_in_order(loop: Loop, leader: Leader) -> None:
     session, link = client_of(loop, leader)
     for number in range(100):

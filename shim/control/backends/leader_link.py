@@ -31,13 +31,8 @@ class LeaderLink:
         self._splitter = splitter
         self._bodies: list[bytes] = []
         self.on_data: Callable[[int, int, int, bytes], None] = lambda step, rank, stream, data: None
-        self._sealer: wire.Sealer | wire.Plain
-        self._opener: wire.Opener | wire.Plain
-
-    def _trust(self) -> None:
-        """The leader was handed the other end: there is nothing to be proved."""
-        self._sealer = self._opener = wire.Plain()
-        self._splitter.limit = wire.MAX_FRAME
+        self._sealer: wire.Sealer
+        self._opener: wire.Opener
 
     async def _handshake(self, secret: bytes) -> None:
         nonce = secrets.token_bytes(_NONCE)
@@ -103,13 +98,6 @@ async def dial(address: Mapping[str, Any], secret: bytes) -> LeaderLink:
 async def take(line: socket.socket, secret: bytes) -> LeaderLink:
     """The same over a connection that leads to the leader already. Raises LinkError."""
     return await _link(await asyncio.open_connection(sock=line), secret)
-
-
-async def handed(line: socket.socket) -> LeaderLink:
-    """A connection whose other end the leader was handed when it was started."""
-    link = LeaderLink(*await asyncio.open_connection(sock=line), wire.Splitter())
-    link._trust()
-    return link
 
 
 async def _link(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], secret: bytes) -> LeaderLink:

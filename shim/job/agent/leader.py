@@ -163,7 +163,10 @@ class Leader:
             self._starting = True
             self._learn_names()
             hosts = [node.host for node in self.spec.nodes]
-            self.record.write("started", hosts=hosts, pid=os.getpid(), then=self._open_barrier)
+            # A script may be over at once. Who waits for an allocation wants to know of it now.
+            self.record.write(
+                "started", hosts=hosts, pid=os.getpid(), then=self._open_barrier, followed=self.spec.script
+            )
 
     def _learn_names(self) -> None:
         """What users call the nodes: a step may ask for them by these names as by those that resolve here."""

@@ -60,7 +60,8 @@ class Record:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._tell()
+        if self._later is None:
+            self._tell()
 
     def unwatch(self, link: Link) -> None:
         """A controller is gone."""
@@ -101,8 +102,7 @@ class Record:
             self._later = None
         lines = self._journal.lines
         for link, last in self._watchers.items():
-            for line in lines[last:]:
-                link.send({"do": "journal", "line": line})
+            link.send_all([{"do": "journal", "line": line} for line in lines[last:]])
             self._watchers[link] = max(last, len(lines))
         if self._watchers:
             self._heard = len(lines)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
 from shim.control.backends.base import BackendError, Run
+from shim.control.backends.local import backend as local
 from shim.control.backends.local import runs
 from shim.control.backends.local.backend import LocalBackend
 from shim.core.model.cluster import Cluster
@@ -49,3 +51,28 @@ def test_a_run_that_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(BackendError):
         start(monkeypatch)
     assert Path(runs.folder(RUN)).is_dir()
+
+
+@pytest.mark.parametrize("tidied", [True, False])
+def test_a_forgotten_run_is_gone_at_once_and_its_files_later(monkeypatch: pytest.MonkeyPatch, tidied: bool) -> None:
+    """Later: when it is time, or when the controller ends."""
+    monkeypatch.setattr(local, "TIDY", 0.0 if tidied else 3600.0)
+
+    async def body() -> None:
+        backend = LocalBackend(SPEC.cluster)
+        for number in range(5):
+            run = Run(cluster="local", job_id=5, restart=number % 2)  # a new index gives the ids of an old one again
+            runs.create(run, SPEC, {}, None)
+            await backend.forget(run)
+            assert not os.path.exists(runs.folder(run))
+        above = Path(runs.folder(RUN)).parent
+        if tidied:
+            async with asyncio.timeout(30):
+                while list(above.iterdir()):
+                    await asyncio.sleep(0.001)
+        else:
+            assert len(list(above.iterdir())) == 5
+        await backend.close()
+        assert not list(above.iterdir())
+
+    asyncio.run(body())

@@ -92,6 +92,28 @@ def test_the_scripts_end_is_the_jobs_end(
     assert run.line("ending") == {"state": state}
 
 
+@pytest.mark.parametrize("over_at_once", [True, False])
+def test_the_start_of_a_script_is_told_with_its_end_or_a_little_later(scene: Maker, over_at_once: bool) -> None:
+    run = scene()
+    controller = run.watch()
+    run.check_in()
+    assert not controller.all("journal")
+    if over_at_once:
+        run.batch_ends()
+        run.all_stopped()
+    else:
+        run.advance(1)
+    told = [message["line"]["kind"] for message in controller.all("journal")]
+    assert told == (["started", "ending", "ended"] if over_at_once else ["started"])
+
+
+def test_the_start_of_an_allocation_is_told_at_once(scene: Maker) -> None:
+    run = scene(script=False)
+    controller = run.watch()
+    run.check_in()
+    assert [message["line"]["kind"] for message in controller.all("journal")] == ["started"]
+
+
 def test_the_leader_goes_when_its_end_is_forgotten(scene: Maker) -> None:
     run = scene()
     run.check_in()

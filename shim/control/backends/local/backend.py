@@ -17,6 +17,8 @@ from shim.core.model.job import Job, NodeShare
 from shim.job.agent import isolation
 from shim.job.spec import RunSpec
 
+TIDY = 1.0  # seconds after which what runs have left on disk is removed
+
 
 class LocalBackend:
     """This machine as virtual nodes. See ``backends.base.Backend`` for what each method promises."""
@@ -28,6 +30,9 @@ class LocalBackend:
         self._observer: Observer
         self._orphans: dict[Run, asyncio.Event] = {}  # runs that the index does not know; set when they are gone
         self._burials: dict[Run, asyncio.Task[None]] = {}
+        self._gone: list[str] = []  # folders that are to be removed
+        self._tidying: asyncio.TimerHandle | None = None
+        self._removal: asyncio.Future[None] | None = None  # the last one
         self._private = ""  # the folder with the files that nodes mount
 
     async def open(self, observer: Observer) -> Cluster:
@@ -94,8 +99,11 @@ class LocalBackend:
         watch = self._watches.pop(run, None)
         if watch is not None:
             await watch.forget()
-        # A dozen unlinks: other runs' events need not wait for the disk.
-        await asyncio.to_thread(runs.remove, run)
+        gone = runs.put_away(run)
+        if gone:
+            self._gone.append(gone)
+            if self._tidying is None:
+                self._tidying = asyncio.get_running_loop().call_later(TIDY, self._tidy)
 
     def reach(self, run: Run) -> str:
         return runs.folder(run)
@@ -111,7 +119,18 @@ class LocalBackend:
         watches, self._watches = list(self._watches.values()), {}
         for watch in watches:
             await watch.close()
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidy()
+        if self._removal is not None:
+            await self._removal
         await self._spawner.close()
+
+    def _tidy(self) -> None:
+        """A dozen unlinks for each run: other runs' events need not wait for the disk, and those of many go together."""
+        self._tidying = None
+        gone, self._gone = self._gone, []
+        self._removal = asyncio.ensure_future(asyncio.to_thread(runs.clear, gone))
 
     @staticmethod
     def _own(run: Run) -> dict[str, str]:

@@ -11,11 +11,13 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
+from shim.core import jsonlite
 from shim.job.agent.journal import lock_name, read_journal
 from shim.job.spec import SCRIPT, RunSpec
 
@@ -38,8 +40,8 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
         paths.ensure(paths.run_dir())
         shutil.rmtree(draft, ignore_errors=True)
         os.mkdir(draft, 0o700)
-    _write(f"{draft}/spec.json", json.dumps(spec.to_dict()).encode())
-    _write(f"{draft}/environment.json", json.dumps(dict(environment)).encode())
+    _write(f"{draft}/spec.json", jsonlite.dumps(spec.to_dict()).encode("ascii"))
+    _write(f"{draft}/environment.json", jsonlite.dumps(dict(environment)).encode("ascii"))
     _write(f"{draft}/key", secrets.token_hex(32).encode())
     if script is not None:
         _write(f"{draft}/{SCRIPT}", script, 0o700)
@@ -98,17 +100,32 @@ def key(run: Run) -> bytes:
 
 def remove(run: Run) -> None:
     """Removes the run's folder, under another name first, so that nobody finds half of one."""
-    gone = f"{paths.run_dir()}/.gone.{run.job_id}.{run.restart}"
+    gone = put_away(run)
+    if gone:
+        clear([gone])
+
+
+def put_away(run: Run) -> str:
+    """Takes the run's folder away from under its name: it is none any more. Where it is now, to be cleared; empty if there was none."""
+    gone = (
+        f"{paths.run_dir()}/.gone.{run.job_id}.{run.restart}.{time.monotonic_ns()}"  # ids come again with a new index
+    )
     try:
         os.rename(folder(run), gone)
     except FileNotFoundError:
-        return
-    try:
-        for name in os.listdir(gone):
-            os.unlink(f"{gone}/{name}")
-        os.rmdir(gone)
-    except OSError:
-        shutil.rmtree(gone, ignore_errors=True)  # folders in it: somebody else's
+        return ""
+    return gone
+
+
+def clear(folders: Sequence[str]) -> None:
+    """Removes folders that were put away. What is left when the controller is killed before is removed by the next one."""
+    for gone in folders:
+        try:
+            for name in os.listdir(gone):
+                os.unlink(f"{gone}/{name}")
+            os.rmdir(gone)
+        except OSError:
+            shutil.rmtree(gone, ignore_errors=True)  # folders in it: somebody else's
 
 
 def _write(path: str, content: bytes, mode: int = 0o600) -> None:

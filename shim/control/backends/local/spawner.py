@@ -7,31 +7,138 @@ A leader is given its end of a connection right away: nobody need wait until it 
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import struct
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 from shim.control.backends.base import BackendError
+from shim.core import jsonlite
 
 _LENGTH = struct.Struct(">I")
+_PIECE = 64 * 1024
 ROOT = str(Path(__file__).resolve().parents[4])
 # -I -S: nothing of the user's Python settings and no site-packages; agents need the standard library alone.
 # Not by way of runpy: what that imports would be in every agent's memory, a fifth of all.
 _BOOT = f"import sys; sys.path.insert(0, {ROOT!r}); from shim.job.agent.forkserver import serve; serve(0)"
 
 
+class _Gone(Exception):
+    """The fork server does not answer any more."""
+
+
+class _ForkServer:
+    """One that runs. Requests are answered in their order; nobody need wait for an answer with the next request."""
+
+    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
+        self._process = process
+        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        self._answers: deque[asyncio.Future[dict[str, Any]]] = deque()
+        self._heard = bytearray()
+        sock.setblocking(False)
+        self._loop.add_reader(sock, self._readable)
+
+    @classmethod
+    async def start(cls) -> _ForkServer:
+        """A new one. OSError."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-S", "-c", _BOOT, stdin=theirs.fileno(), start_new_session=True, close_fds=True
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(process, ours)
+
+    async def ask(self, request: dict[str, Any], line: socket.socket | None) -> dict[str, Any]:
+        """The answer. _Gone: there will be none."""
+        body = jsonlite.dumps(request).encode("ascii")
+        answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        async with self._turn:
+            if self._socket.fileno() < 0:
+                raise _Gone("it was closed")
+            self._answers.append(answer)
+            try:
+                await self._send(_LENGTH.pack(len(body)) + body, line)
+            except OSError as problem:
+                self._lost(str(problem))
+        return await answer
+
+    async def _send(self, data: bytes, line: socket.socket | None) -> None:
+        passed = [] if line is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", line.fileno()))]
+        while True:
+            try:
+                sent = self._socket.sendmsg([data], passed)
+                break
+            except BlockingIOError:
+                await self._writable()
+        await self._loop.sock_sendall(self._socket, data[sent:])
+
+    async def _writable(self) -> None:
+        there = self._loop.create_future()
+        self._loop.add_writer(self._socket, _wake, there)
+        try:
+            await there
+        finally:
+            self._loop.remove_writer(self._socket)
+
+    def _readable(self) -> None:
+        try:
+            piece = self._socket.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError as problem:
+            self._lost(str(problem))
+            return
+        if not piece:
+            self._lost("it ended")
+            return
+        heard = self._heard
+        heard += piece
+        while len(heard) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(heard)
+            end = _LENGTH.size + size
+            if len(heard) < end:
+                return
+            said = bytes(heard[_LENGTH.size : end])
+            del heard[:end]
+            answer = self._answers.popleft()
+            if not answer.done():  # else nobody waits for it any more
+                answer.set_result(jsonlite.loads(said))
+
+    def _lost(self, why: str) -> None:
+        self._loop.remove_reader(self._socket)
+        while self._answers:
+            answer = self._answers.popleft()
+            if not answer.done():
+                answer.set_exception(_Gone(why))
+
+    async def close(self) -> None:
+        """Ends it; agents go on."""
+        if self._socket.fileno() >= 0:
+            self._lost("it is being ended")
+            self._socket.close()
+        await self._process.wait()  # it ends when its socket closes
+
+
+def _wake(there: asyncio.Future[None]) -> None:
+    if not there.done():
+        there.set_result(None)
+
+
 class Spawner:
-    """Starts agents. Requests are answered in their order."""
+    """Starts agents."""
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._socket: socket.socket
-        self._turn = asyncio.Lock()
+        self._server: _ForkServer | None = None
+        self._starting = asyncio.Lock()
 
     async def spawn(self, run_dir: str, index: int, place: str, line: socket.socket | None = None) -> int:
         """Starts agent ``index`` of the run in ``run_dir``; its pid. Raises BackendError (transient) if that fails.
@@ -39,75 +146,43 @@ class Spawner:
         ``place``: a name for where the agent puts itself; one that is there after an earlier run may be used. ``line``: what the agent
         is given as its connection to the controller; it stays the caller's to close.
         """
-        async with self._turn:
-            for last in (False, True):
-                try:
-                    if self._writer is None:
-                        await self._start()
-                    answer = await self._ask({"run_dir": run_dir, "index": index, "place": place}, line)
+        request = {"run_dir": run_dir, "index": index, "place": place}
+        problem: object = None
+        for _ in range(2):
+            # A fork server that was killed is replaced once. The agent's own lock makes a request that did get through
+            # harmless when it is repeated.
+            server = None
+            try:
+                server = await self._there()
+                answer = await server.ask(request, line)
+                if "pid" in answer:
                     return int(answer["pid"])
-                except (OSError, EOFError, KeyError, ValueError) as problem:
-                    # A fork server that was killed between two requests is replaced once. The agent's own lock makes a
-                    # request that did get through harmless when it is repeated.
-                    await self._drop()
-                    if last:
-                        raise BackendError(f"no agent could be started: {problem}", transient=True) from problem
-        raise AssertionError("unreachable")
+                problem = answer.get("error")
+            except (OSError, _Gone) as fault:
+                problem = fault
+                await self._drop(server)
+        raise BackendError(f"no agent could be started: {problem}", transient=True)
 
     async def warm(self) -> None:
         """Starts the fork server now, so that the first job does not wait for it."""
-        async with self._turn:
-            if self._writer is None:
-                try:
-                    await self._start()
-                except OSError:
-                    await self._drop()  # the next spawn tries again and reports it
+        try:
+            await self._there()
+        except OSError:
+            return  # the next spawn tries again and reports it
 
     async def close(self) -> None:
         """Ends the fork server; agents go on."""
-        async with self._turn:
-            await self._drop()
+        async with self._starting:
+            await self._drop(self._server)
 
-    async def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", "-c", _BOOT, stdin=theirs.fileno(), start_new_session=True, close_fds=True
-            )
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        self._socket = ours
-        self._reader, self._writer = await asyncio.open_connection(sock=ours)
+    async def _there(self) -> _ForkServer:
+        async with self._starting:
+            if self._server is None:
+                self._server = await _ForkServer.start()
+            return self._server
 
-    async def _ask(self, request: dict[str, Any], line: socket.socket | None) -> dict[str, Any]:
-        assert self._reader is not None
-        assert self._writer is not None
-        body = json.dumps(request).encode()
-        # asyncio passes no descriptors. One request at a time is under way, so there is always room for the length.
-        passed = [] if line is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", line.fileno()))]
-        self._socket.sendmsg([_LENGTH.pack(len(body))], passed)
-        self._writer.write(body)
-        await self._writer.drain()
-        try:
-            (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            answer = json.loads(await self._reader.readexactly(size))
-        except asyncio.IncompleteReadError as problem:
-            raise EOFError("the fork server is gone") from problem
-        if not isinstance(answer, dict) or "error" in answer:
-            raise OSError(str(answer))
-        return answer
-
-    async def _drop(self) -> None:
-        writer, process = self._writer, self._process
-        self._reader = self._writer = self._process = None
-        if writer is not None:
-            writer.close()
-            try:
-                await writer.wait_closed()
-            except OSError:
-                pass  # it was gone before us
-        if process is not None:
-            await process.wait()  # it ends when its socket closes
+    async def _drop(self, server: _ForkServer | None) -> None:
+        """Lets go of a server, unless it has been replaced already."""
+        if server is not None and server is self._server:
+            self._server = None
+            await server.close()

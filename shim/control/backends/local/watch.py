@@ -11,8 +11,9 @@ import socket
 from typing import Any
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.leader_link import LeaderLink, LinkError, dial, handed
+from shim.control.backends.leader_link import LeaderLink, LinkError, dial
 from shim.control.backends.local import runs
+from shim.control.backends.local.line import Line
 from shim.job.address import read_address
 from shim.job.agent.cleaning import kill_marked
 
@@ -22,9 +23,10 @@ START_LIMIT = 15.0  # seconds in which an agent that was asked for must hold its
 
 
 class Watch:
-    """One run's watcher: a task that lives until the run's end was told.
+    """One run's watcher, until the run's end was told.
 
-    ``line``: a connection whose other end the leader was given; tried first.
+    ``line``: a connection whose other end the leader was given. While it holds nothing else is needed; a task looks for the leader
+    where there is none, or when it has ended.
     """
 
     def __init__(self, run: Run, seen: int, observer: Observer, line: socket.socket | None = None) -> None:
@@ -33,15 +35,22 @@ class Watch:
         self._observer = observer
         self._orders: dict[int, Order] = {}
         self._link: LeaderLink | None = None
-        self._line = line
+        self._line: Line | None = None
         self._over = False  # the end, or the loss, was told
-        self._task = asyncio.ensure_future(self._work())
+        self._began = asyncio.get_running_loop().time()
+        self._task: asyncio.Task[None] | None = None
+        if line is None:
+            self._look()
+        else:
+            self._line = Line(line, self._message, self._look)
+            self._line.send({"do": "watch", "after": self._seen})
 
     def order(self, order: Order) -> None:
         """Keeps the order until the leader has said that it is done."""
         self._orders[order.number] = order
-        if self._link is not None:
-            self._send_order(self._link, order)
+        for link in (self._line, self._link):
+            if link is not None:
+                self._send_order(link, order)
 
     def catch_up(self) -> None:
         """Tells at once what the journal on disk says: what a new controller must know before it answers anybody."""
@@ -49,32 +58,38 @@ class Watch:
 
     async def forget(self) -> None:
         """Tells the leader that its end is committed, and stops watching."""
-        if self._link is not None:
-            self._link.send({"do": "forget"})
+        for link in (self._line, self._link):
+            if link is not None:
+                link.send({"do": "forget"})
         await self.close()
 
     async def close(self) -> None:
         """Stops watching."""
-        if self._task is not asyncio.current_task():
-            self._task.cancel()
+        if self._line is not None:
+            self._line.close()
+        task, self._task = self._task, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
             try:
-                await self._task
+                await task
             except asyncio.CancelledError:
                 pass
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()
-        if self._line is not None:
-            self._line.close()
+
+    def _look(self) -> None:
+        self._line = None
+        if not self._over:
+            self._task = asyncio.ensure_future(self._work())
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        began = loop.time()
         pause = FIRST_PAUSE
         while not self._over:
             seen = self._seen
             if await self._follow():
-                began = loop.time()
+                self._began = loop.time()
             if self._seen != seen:
                 pause = FIRST_PAUSE
                 continue
@@ -83,7 +98,7 @@ class Watch:
             if self._over:
                 return
             # A leader that was only just asked for has no lock yet; one with a line in its journal had one.
-            if not lives and (self._seen or loop.time() - began > START_LIMIT):
+            if not lives and (self._seen or loop.time() - self._began > START_LIMIT):
                 self._over = True
                 # The other nodes clean up by themselves; the first had no time to.
                 await asyncio.to_thread(kill_marked, runs.folder(self._run))
@@ -95,7 +110,7 @@ class Watch:
     async def _follow(self) -> bool:
         """Connects and hands on what the leader tells until it is gone; False if it could not be reached."""
         try:
-            link = await self._connect()
+            link = await dial(read_address(runs.folder(self._run)), runs.key(self._run))
         except (OSError, ValueError, LinkError):
             return False
         self._link = link
@@ -104,11 +119,7 @@ class Watch:
             for order in list(self._orders.values()):
                 self._send_order(link, order)
             while True:
-                message = await link.receive()
-                if message.get("do") == "journal":
-                    self._tell(message["line"])
-                elif message.get("do") == "done":
-                    self._orders.pop(message["number"], None)
+                self._message(await link.receive())
         except LinkError:
             return True
         finally:
@@ -116,11 +127,11 @@ class Watch:
                 self._link = None
             await link.close()
 
-    async def _connect(self) -> LeaderLink:
-        if self._line is not None:
-            line, self._line = self._line, None
-            return await handed(line)
-        return await dial(read_address(runs.folder(self._run)), runs.key(self._run))
+    def _message(self, message: dict[str, Any]) -> None:
+        if message.get("do") == "journal":
+            self._tell(message["line"])
+        elif message.get("do") == "done":
+            self._orders.pop(message["number"], None)
 
     def _read_file(self) -> None:
         for line in runs.journal(self._run, self._seen):
@@ -134,5 +145,5 @@ class Watch:
         self._observer.happened(self._run, line)
 
     @staticmethod
-    def _send_order(link: LeaderLink, order: Order) -> None:
+    def _send_order(link: Line | LeaderLink, order: Order) -> None:
         link.send({"do": "order", "order": order.to_dict()})
