@@ -62,8 +62,10 @@ def job_demand(request: JobRequest) -> JobDemand:
     fixed = min_nodes is not None
     derived_from_gpus = False
     if min_nodes is None and job_gpus and node_gpus:
-        min_nodes = max_nodes = max(1, gpus.total(job_gpus) // gpus.total(node_gpus))
-        fixed = derived_from_gpus = True
+        shared = [(count, dict(node_gpus)[kind]) for kind, count in job_gpus if kind in dict(node_gpus)]
+        if shared:
+            min_nodes = max_nodes = max(1, max(whole // (each or 1) for whole, each in shared))
+            fixed = derived_from_gpus = True
     if fixed and max_nodes is None:
         max_nodes = min_nodes
     elif fixed and min_nodes:
@@ -107,15 +109,17 @@ def job_demand(request: JobRequest) -> JobDemand:
 
 
 def _ntasks(request: JobRequest, min_nodes: int, job_gpus: Demand, node_gpus: Demand, task_gpus: Demand) -> int | None:
+    wanted = gpus.total(job_gpus) or gpus.total(node_gpus) * min_nodes
+    if request.ntasks_per_gpu and wanted:
+        return request.ntasks_per_gpu * wanted  # -n says nothing then
     if request.ntasks is not None:
         return request.ntasks
     if request.ntasks_per_node:
         return request.ntasks_per_node * min_nodes
     if task_gpus and job_gpus:
         return max(1, gpus.total(job_gpus) // gpus.total(task_gpus))
-    if request.ntasks_per_gpu:
-        wanted = gpus.total(job_gpus) or gpus.total(node_gpus) * min_nodes
-        return request.ntasks_per_gpu * wanted if wanted else None
+    if request.ntasks_per_gpu and request.min_nodes and request.max_nodes in (None, min_nodes):
+        return request.ntasks_per_gpu * min_nodes
     return None
 
 
@@ -126,7 +130,7 @@ def _shown_cpus(
     if request.overcommit:
         return min_nodes
     if ntasks is not None:
-        return ntasks * per_task
+        return (request.ntasks or ntasks) * per_task
     if not min_nodes:
         return 0
     ranged = request.min_nodes is not None and max_nodes not in (None, min_nodes)

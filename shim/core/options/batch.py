@@ -13,6 +13,7 @@ from shim.core.options.merge import (
     put_hostfile,
     read_line,
 )
+from shim.core.options.values import is_set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ def settle(
         if text is not None and ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(own, environ, settings):
             from shim.core.options.foreign import foreign_directives
 
-            for _, words in foreign_directives(text, name):
-                put_directive(settings, words)
+            for word in foreign_directives(text, name):
+                if word.startswith("--gres=") and "gres" in settings:
+                    word = f"--gres={settings.texts['gres']},{word[len('--gres=') :]}"
+                put_directive(settings, [word])
         _put_outer(settings, environ, own)
         keep_verbosity(settings, before)
         component(settings)
@@ -124,6 +127,6 @@ def _ignores_foreign(
 ) -> bool:
     return (
         "ignore-pbs" in settings
-        or "SBATCH_IGNORE_PBS" in environ
+        or is_set(environ.get("SBATCH_IGNORE_PBS"))
         or any(option.field == "ignore-pbs" for option, _ in found)
     )

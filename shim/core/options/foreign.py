@@ -1,16 +1,16 @@
 """``#PBS`` and ``#BSUB`` directives, said again in sbatch's own options.
 
-Slurm reads them so that scripts of PBS/Torque and LSF can be tried unchanged: first all lines of PBS, then all of LSF, after
-its own. Options that have no counterpart are taken and have no effect, as on Slurm.
+Slurm reads them so that scripts of PBS/Torque and LSF can be tried unchanged: after its own lines, those of LSF, else of PBS. Options that have no counterpart are taken and have no effect, as on Slurm.
 """
 
 from __future__ import annotations
 
 from shim.core import hostlist
+from shim.core.digits import strtol
 from shim.core.errors import ShimError, UsageError
 from shim.core.options.getopt import parse
 from shim.core.options.option import FLAG, REQUIRED, Option, Table
-from shim.core.script import header, split
+from shim.core.script import split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,12 +108,17 @@ _RESOURCES = {
 }
 
 
-def foreign_directives(text: str, name: str) -> Iterator[Tuple[int, List[str]]]:
-    """sbatch's words for each ``#PBS`` and then each ``#BSUB`` line, with its number. ShimError for one it cannot read."""
-    for magic, read in (("#PBS", _pbs), ("#BSUB", _bsub)):
-        for number, line in header(text):
-            if line.startswith(magic):
-                yield number, read(split(line[len(magic) :], name, number))
+def foreign_directives(text: str, name: str) -> List[str]:
+    """sbatch's words for all ``#BSUB`` lines, or for all ``#PBS`` lines of a script that has none of those.
+
+    They count wherever they stand: Slurm's own end at the first command, these do not. ShimError for one it cannot read.
+    """
+    for magic, read in (("#BSUB", _bsub), ("#PBS", _pbs)):
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.startswith(magic)]
+        if lines:
+            # One command line: an option without its value takes the next line's word.
+            return read([word for number, line in lines for word in split(line[len(magic) :], name, number)])
+    return []
 
 
 def _found(
@@ -190,12 +195,10 @@ def _resources(text: str) -> List[str]:
 
 
 def _chunk(text: str) -> List[str]:
-    result = []
-    for part in text.split(":"):
-        name, _, value = part.partition("=")
-        if name in _RESOURCES:
-            result.append(f"--{_RESOURCES[name]}={value}")
-    return result
+    found = dict(part.partition("=")[::2] for part in text.split(":"))
+    result = [f"--{_RESOURCES[name]}={value}" for name, value in found.items() if name in _RESOURCES]
+    cpus, tasks = strtol(found.get("ncpus", ""))[0], strtol(found.get("mpiprocs", ""))[0]
+    return result + ([f"--cpus-per-task={cpus // tasks}"] if cpus >= tasks > 0 else [])
 
 
 def _nodes(text: str) -> List[str]:

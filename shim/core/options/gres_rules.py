@@ -7,7 +7,7 @@ from shim.core.tres import INVALID_GRES, parse_gpus, parse_gres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional, Tuple
+    from typing import Dict, Optional, Set, Tuple
 
     from shim.core.model.request import JobRequest
 
@@ -41,41 +41,84 @@ def tasks_per_node(request: JobRequest) -> Optional[int]:
 
 def nodes_of_gpus(request: JobRequest) -> Tuple[Optional[int], Optional[int]]:
     """The least and most nodes: of a range, what GPUs of the job and of a node come to; else what the user says."""
+    least, most = request.min_nodes, request.max_nodes
     try:
-        per_job, per_node = _count(request.gpus), _per_node(request)
+        kinds = _kinds(request)
     except ValueError:
-        per_job = per_node = 0
-    if not (request.min_nodes and per_job and per_node):
-        return request.min_nodes, request.max_nodes
-    return per_job // per_node, per_job // per_node
+        return least, most
+    for counts in kinds.values():
+        per_job, per_node = counts.get("job", 0), counts.get("node", 0)
+        if least and per_job and per_node:
+            least = most = per_job // per_node
+        elif per_job and most:
+            most = min(most, per_job)  # a node without any is of no use
+    return least, most
 
 
 def _contradiction(request: JobRequest) -> str:
-    per_job, per_task, per_node = _count(request.gpus), _count(request.gpus_per_task), _per_node(request)
-    tasks = request.ntasks or request.ntasks_per_node
-    if request.cpus_per_gpu and request.cpus_per_task:
-        return "--cpus-per-gpu is mutually exclusive with --cpus-per-task"
-    per_socket = _count(request.gpus_per_socket)
-    if request.mem_per_gpu and not (per_job or per_task or per_node or per_socket):
+    """What slurmctld says first: of tasks by GPUs, of memory by GPUs, of each type of GPUs for itself, of types that are mixed."""
+    kinds = _kinds(request)
+    asked = {name for kind in kinds.values() for name in kind}
+    why = _tasks_by_gpus(request, asked)
+    if why:
+        return why
+    if request.mem_per_gpu and not asked and not request.ntasks_per_gpu:
         return f"Requested mem_per_tres=gres:gpu:{request.mem_per_gpu} but did not request any GPU."
+    if request.cpus_per_gpu and request.cpus_per_task:
+        kinds.setdefault("", {})
+    for kind, counts in kinds.items():
+        why = _of_kind(request, counts, by_cpus=not kind)
+        if why:
+            return why
+    return _MIXED if "" in kinds and len(kinds) > 1 else ""
+
+
+def _kinds(request: JobRequest) -> Dict[str, Dict[str, int]]:
+    """How many GPUs of each type ("" for any) are asked for by job, node, socket and task."""
+    kinds: Dict[str, Dict[str, int]] = {}
+    per_node = [(kind, count) for name, kind, count in parse_gres(request.gres or "") if name == "gpu"]
+    lists = (
+        ("job", parse_gpus(request.gpus or "")),
+        ("node", per_node),
+        ("node", parse_gpus(request.gpus_per_node or "")),
+        ("socket", parse_gpus(request.gpus_per_socket or "")),
+        ("task", parse_gpus(request.gpus_per_task or "")),
+    )
+    for name, entries in lists:
+        for kind, count in entries:
+            if count:
+                kinds.setdefault(kind, {})[name] = count
+    return kinds
+
+
+def _fixed_nodes(request: JobRequest) -> int:
+    """The number of nodes of a request that leaves none open; 0 for others."""
+    least, most = request.min_nodes or 0, request.max_nodes
+    return least if most is None or most == least else 0
+
+
+def _tasks_by_gpus(request: JobRequest, asked: Set[str]) -> str:
+    if not request.ntasks_per_gpu or asked & {"job", "node", "socket"}:
+        return ""
+    if not (request.ntasks or _fixed_nodes(request)):
+        return "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"
+    if (request.ntasks or 0) % request.ntasks_per_gpu:
+        return "Failed to validate job spec, -n/--ntasks has to be a multiple of --ntasks-per-gpu."
+    return ""
+
+
+def _of_kind(request: JobRequest, counts: Dict[str, int], by_cpus: bool) -> str:
+    """The rules for one type of GPUs. ``by_cpus``: --cpus-per-gpu is about it."""
+    per_job, per_node = counts.get("job", 0), counts.get("node", 0)
+    per_socket, per_task = counts.get("socket", 0), counts.get("task", 0)
+    if per_job and max(per_node, per_task, per_socket) > per_job:
+        return "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"
+    if per_node and max(per_task, per_socket) > per_node:
+        return "Failed to ensure --gpus >= --gpus-per-task"
     if per_socket and not request.sockets_per_node:
         return "--gpus-per-socket option requires --sockets-per-node specification"
-    if request.ntasks_per_gpu and not (per_job or per_task or per_node or request.ntasks or request.min_nodes):
-        return "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"
-    if (
-        request.ntasks_per_gpu
-        and not (per_job or per_node or per_socket)
-        and (request.ntasks or 0) % request.ntasks_per_gpu
-    ):
-        return "Failed to validate job spec, -n/--ntasks has to be a multiple of --ntasks-per-gpu."
-    if per_task and not (per_job or tasks or request.min_nodes):
-        return "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
-    if _mixed(request):
-        return _MIXED
-    if per_job and per_job < per_node:
-        return "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"
-    if 0 < (per_job or per_node * (request.min_nodes or 1)) < per_task:
-        return "Failed to ensure --gpus >= --gpus-per-task"
+    if by_cpus and request.cpus_per_gpu and request.cpus_per_task:
+        return "--cpus-per-gpu is mutually exclusive with --cpus-per-task"
     if per_job and per_node and per_job % per_node:
         return "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node"
     if per_job and per_node and request.min_nodes and not request.min_nodes <= per_job // per_node <= _most(request):
@@ -83,12 +126,27 @@ def _contradiction(request: JobRequest) -> str:
             f"Failed to validate job spec. Based on --gpu and --gres=gpu/--gpus-per-node required nodes ({per_job // per_node})"
             f" doesn't fall between min_nodes ({request.min_nodes}) and max_nodes ({_most(request)}) boundaries."
         )
+    return _of_sockets_and_tasks(request, per_job, per_node, per_socket, per_task)
+
+
+def _of_sockets_and_tasks(request: JobRequest, per_job: int, per_node: int, per_socket: int, per_task: int) -> str:
+    begin = "Failed to validate job spec"
+    if per_node and per_socket and per_node % per_socket:
+        return f"{begin}, --gres=gpu/--gpus-per-node not multiple of --gpus-per-socket."
+    if per_node and per_socket and per_node // per_socket != request.sockets_per_node:
+        return (
+            f"{begin}. Based on --gres=gpu/--gpus-per-node and --gpus-per-socket required number of sockets differ from"
+            " --sockets-per-node."
+        )
+    tasks = request.ntasks or request.ntasks_per_node
+    if per_task and not (per_job or tasks or _fixed_nodes(request)):
+        return f"{begin}. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
     if per_job and per_task and per_job % per_task:
-        return "Failed to validate job spec, --gpus not multiple of --gpus-per-task"
+        return f"{begin}, --gpus not multiple of --gpus-per-task"
     if per_job and per_task and request.ntasks and per_job // per_task != request.ntasks:
-        return "Failed to validate job spec. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks."
+        return f"{begin}. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks."
     if per_job and per_job < max(request.min_nodes or 1, _listed(request)):
-        return "Failed to validate job spec, --gpus < -N"
+        return f"{begin}, --gpus < -N"
     return ""
 
 
@@ -103,14 +161,6 @@ def _listed(request: JobRequest) -> int:
     from shim.core import hostlist
 
     return len(set(hostlist.expand(request.node_list)))
-
-
-def _mixed(request: JobRequest) -> bool:
-    """Whether GPUs are asked for by type and without one, in one option or in several."""
-    types = {kind for name, kind, count in parse_gres(request.gres or "") if name == "gpu" and count}
-    for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
-        types.update(kind for kind, count in (parse_gpus(text) if text else ()) if count)
-    return "" in types and len(types) > 1
 
 
 def _count(text: Optional[str]) -> int:

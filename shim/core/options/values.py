@@ -50,8 +50,12 @@ def _whole_int(text: str) -> Optional[int]:
 
 
 def _flag(option: Option, text: Optional[str], context: Context) -> bool:
-    """A flag; a variable sets it when empty, ``yes``, or a number that is not 0."""
-    return not text or text.lower() == "yes" or bool(_whole_int(text))
+    return not text or is_set(text)
+
+
+def is_set(text: Optional[str]) -> bool:
+    """Whether a variable with this value sets a flag: when empty, ``yes``, or a number that is not 0; None: not there."""
+    return text is not None and (not text or text.lower() == "yes" or bool(_whole_int(text)))
 
 
 def _level(option: Option, text: Optional[str], context: Context) -> int:

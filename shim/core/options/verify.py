@@ -34,6 +34,7 @@ def verify(settings: Settings) -> List[str]:
 def _verify(settings: Settings, notes: List[str]) -> None:
     if settings.get("quiet") and settings.get("verbose"):
         raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
+    _tasks_of_gpus(settings)
     _one_memory(settings)
     if "tres-per-task" in settings:
         _tres_per_task(settings)
@@ -70,7 +71,6 @@ def _verify(settings: Settings, notes: List[str]) -> None:
         from shim.core.options.words import checked_hint
 
         settings.values["hint"] = checked_hint(settings.get("hint"))
-    _tasks_of_gpus(settings)
     if "mincpus" in settings:
         settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
     _nodes(settings, notes)
@@ -83,7 +83,11 @@ def _verify(settings: Settings, notes: List[str]) -> None:
 
 def _tasks_of_gpus(settings: Settings) -> None:
     """Tasks are counted by GPUs or by something else."""
-    if "ntasks-per-gpu" in settings or "ntasks-per-tres" in settings:
+    by_gpu, by_tres = settings.get("ntasks-per-gpu"), settings.get("ntasks-per-tres")
+    if by_gpu and by_tres and by_gpu != by_tres:
+        both = f"--ntasks-per-gpu={by_gpu} and --ntasks-per-tres={by_tres}"
+        raise ShimError(f"fatal: Inconsistent values set to {both} ")  # a blank at its end, as Slurm has it
+    if by_gpu or by_tres:
         for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
             if settings.given(name) and name in settings.sources:
                 raise ShimError(f"fatal: --{name} is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")

@@ -139,7 +139,9 @@ def gpu_total(job: Job) -> int:
     request = job.request
     try:
         per_node = sum(count for name, _, count in parse_gres(request.gres or "") if name == "gpu")
-        per_node += gpu_count(request.gpus_per_node)
+        per_node += gpu_count(request.gpus_per_node) + gpu_count(request.gpus_per_socket) * (
+            request.sockets_per_node or 1
+        )
         whole = gpu_count(request.gpus)
         per_task = gpu_count(request.gpus_per_task)
     except ValueError:

@@ -13,8 +13,8 @@ from shim.core.options.merge import Settings, read_line
 from shim.core.options.values import Context
 
 
-def words(*lines: str) -> list[list[str]]:
-    return [found for _, found in foreign_directives("#!/bin/sh\n" + "\n".join(lines) + "\n", "job.sh")]
+def words(*lines: str) -> list[str]:
+    return foreign_directives("#!/bin/sh\n" + "\n".join(lines) + "\n", "job.sh")
 
 
 def no_file(path: str) -> str:
@@ -37,7 +37,10 @@ def settings(header: str, argv: str = "", **environ: str) -> Settings:
         ("#PBS -l nodes=n1:ppn=2+n2:ppn=3", ["--nodelist=n[1-2]", "--ntasks=5"]),
         ("#PBS -l nodes=2:ppn=2+1:ppn=3", ["--nodes=3", "--ntasks=15"]),
         ("#PBS -l nodes=3:gpus=2:ppn=2", ["--gpus-per-node=2", "--nodes=3", "--ntasks=6"]),
-        ("#PBS -l select=1:ncpus=2:mpiprocs=2", ["--nodes=1", "--mincpus=2", "--ntasks-per-node=2"]),
+        (
+            "#PBS -l select=1:ncpus=2:mpiprocs=2",
+            ["--nodes=1", "--mincpus=2", "--ntasks-per-node=2", "--cpus-per-task=1"],
+        ),
         ("#PBS -l naccelerators=2,pmem=1gb,proc=f", ["--gres=gpu:2", "--constraint=f"]),
         ("#PBS -v A=1,B", ["--export=A=1,B"]),
         ("#PBS -l nodes=3,mem=4gb,walltime=1:0:0", ["--nodes=3", "--mem=4gb", "--time=1:0:0"]),
@@ -57,19 +60,32 @@ def settings(header: str, argv: str = "", **environ: str) -> Settings:
     ],
 )
 def test_in_the_words_of_sbatch(line: str, expected: list[str]) -> None:
-    assert words(line) == [expected]
+    assert words(line) == expected
 
 
-def test_lsf_is_read_after_pbs() -> None:
-    assert words("#PBS -N a", "#BSUB -J b") == words("#BSUB -J b", "#PBS -N a") == [["--job-name=a"], ["--job-name=b"]]
+def test_a_script_is_of_lsf_or_of_pbs() -> None:
+    assert words("#PBS -N a", "#BSUB -J b") == words("#BSUB -J b", "#PBS -N a") == ["--job-name=b"]
+    assert words("#PBS -N a", "#BSUB") == []
+
+
+def test_lines_are_one_command_line_wherever_they_stand() -> None:
+    assert words("#PBS -N", "echo x", "#PBS foo") == ["--job-name=foo"]
+    assert words("#PBS -l select=1:ncpus=8:mpiprocs=2") == [
+        "--nodes=1",
+        "--mincpus=8",
+        "--ntasks-per-node=2",
+        "--cpus-per-task=4",
+    ]
+    assert settings("#SBATCH --gres=nvme:1\n#PBS -l naccelerators=2\n").get("gres") == "nvme:1,gpu:2"
 
 
 def test_with_the_other_sources() -> None:
     header = "#SBATCH -J slurm\n#PBS -N pbs\n#PBS -l walltime=20\ntrue\n#PBS -N late\n"
-    assert settings(header).values == {"job-name": "pbs", "time": 20}
+    assert settings(header).values == {"job-name": "late", "time": 20}
     assert settings(header, "-J mine").get("job-name") == "mine"
     assert settings(header, "--ignore-pbs").get("job-name") == "slurm"
     assert settings(header, SBATCH_IGNORE_PBS="1").get("job-name") == "slurm"
+    assert settings(header, SBATCH_IGNORE_PBS="0").get("job-name") == "late"
 
 
 @pytest.mark.parametrize(
