@@ -9,6 +9,7 @@ from typing import TextIO
 
 from shim.control import client
 from shim.core.errors import ShimError
+from shim.core.model import states
 from shim.core.model.job import Job
 
 _LOOK = 5.0  # seconds between two looks, at most
@@ -65,5 +66,7 @@ class _Told:
 
 
 def _taken(job: Job) -> str:
+    if job.state in states.TERMINAL:
+        return f"cluster {job.cluster}: job {job.array_label} ({job.name}) is {job.state}: {job.system_comment}"
     text = f"cluster {job.cluster}: job {job.array_label} ({job.name}) is carried on with here"
     return f"{text}, its output: {job.stdout}" if job.stdout else text

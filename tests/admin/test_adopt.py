@@ -53,3 +53,8 @@ def test_without_waiting_what_can_be_had_is_taken(monkeypatch: pytest.MonkeyPatc
 
 def test_where_there_is_nothing_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, {}) == ("no job of another machine of yours was found\n", [], "")
+
+
+def test_a_job_that_never_began_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = {**JOB, "state": "CANCELLED", "system_comment": "too early"}
+    assert told(monkeypatch, {"jobs": [job]})[0] == "cluster k8s: job 7 (train) is CANCELLED: too early\n"

@@ -143,7 +143,8 @@ class TriesOut(Protocol):
 
 
 class Orphan(Value):
-    """A run that was taken over: its job as far as it is known (without user and key), its script if that is known.
+    """A run that was taken over: its job as far as it is known (without user and key), its script if that is known. A job that is
+    recorded as ended is to be forgotten, not followed.
 
     ``known``: this home had taken it in before.
     """

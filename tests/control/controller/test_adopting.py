@@ -153,3 +153,11 @@ async def test_an_allocation_ends_without_its_command(box: Bench, backend: Adopt
     box.controller.allocations._give_up([key])
     await box.settle()
     assert [order.kind for order in backend.orders_of(7)] == ["end"]
+
+
+@adopting(later=True)
+async def test_a_job_that_never_began_is_recorded_and_forgotten(box: Bench, backend: Adopter) -> None:
+    backend.lost = [one.replace(job=JOB.replace(state=states.CANCELLED, end_time=NOW)) for one in backend.lost]
+    await box.ask("adopt")
+    assert box.job(7).state == states.CANCELLED
+    assert (backend.adopted, backend.forgotten) == ([], [RUN])

@@ -40,6 +40,7 @@ TOLD: tuple[dict[str, Any], ...] = (
     {"kind": "waits", "reason": "None", "detail": "carried on by another machine (shim adopt)"},
     {"kind": "ended", "state": states.CANCELLED, "status": 0, "reason": "None"},
 )
+_TOO_EARLY = "its machine was lost before it could start"
 
 
 def record_of(job: Job, outputs: tuple[tuple[str, str, int], ...]) -> str:
@@ -155,13 +156,15 @@ class Adopting:
         ticket = await objects.secret(names.stem(run)) if kept is None else None
         folder = TicketFolder(run)
         known = folder.load() is not None
-        queued = names.QUEUE in (job["metadata"].get("labels") or {})
-        if not known and kept is None and not queued and self._site.suspended(run):
-            await objects.remove(run)  # it was never let go, and nobody can do that any more
-            return None
         record, outputs, key = _told(kept, ticket)
         made = self._job(run, job, record)
-        ways = self._outputs(run, made, outputs)
+        queued = names.QUEUE in (job["metadata"].get("labels") or {})
+        if kept is None and not queued and self._site.suspended(run):
+            # It was never let go, and nobody can do that any more.
+            made = made.replace(state=states.CANCELLED, end_time=self._site.now(), system_comment=_TOO_EARLY)
+            ways = []
+        else:
+            ways = self._outputs(run, made, outputs)
         if not known:
             self._keep(folder, job, made, ways, key, begun=ticket is None, owner=owner)
         script = ticket.get(SCRIPT) if ticket is not None else None

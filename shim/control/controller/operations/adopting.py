@@ -75,7 +75,7 @@ class Adopting:
                 if before is None:
                     made.append(self._record(orphan, uid, gid))
                     crash.point("adopted")
-                    await backend.adopt(run)
+                    await (backend.forget(run) if made[-1].state in states.TERMINAL else backend.adopt(run))
                 elif orphan.known and before.state in states.TERMINAL:
                     await backend.forget(run)  # its end was committed, and what is left of it not removed
                 elif not orphan.known:

@@ -330,7 +330,7 @@ def test_a_run_that_has_not_begun_is_followed_and_ends_if_it_is_taken_back(homes
     clock.run(inside())
 
 
-def test_a_job_that_was_never_let_go_is_removed(homes: Homes) -> None:
+def test_a_job_that_was_never_let_go_has_ended(homes: Homes) -> None:
     async def inside() -> None:
         first = await homes.open("a")
         homes.cluster.refusals["POST secrets/slurm-7"] = ApiError(503, "ServiceUnavailable", "later")
@@ -338,8 +338,13 @@ def test_a_job_that_was_never_let_go_is_removed(homes: Homes) -> None:
             await homes.start(first)
         await first.close()
         second = await homes.taken()
-        assert await second.orphans() == []
+        (orphan,) = await second.orphans()
+        assert (orphan.job.state, orphan.known) == (states.CANCELLED, False)
+        assert (await second.orphans())[0].known
+        await second.forget(RUN)
+        await asyncio.sleep(1)
         assert JOB not in homes.cluster.objects
+        assert await second.orphans() == []
         await second.close()
 
     clock.run(inside())

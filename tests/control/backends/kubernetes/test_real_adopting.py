@@ -1,0 +1,123 @@
+"""A machine with jobs is killed, another one carries on with them, the first one comes back: on a real cluster, by the real commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat.cluster.kubernetes.settings import IMAGE_PYTHON
+from tests.control.controller import processes
+from tests.support import wait_until
+
+pytestmark = pytest.mark.kubernetes
+COMMANDS = Path(__file__).parents[4] / "bin"
+LIMIT = 120.0  # seconds; only ends a test that has failed
+CONFIG = """\
+[clusters.k8s]
+backend = "kubernetes"
+kubeconfig = "{kubeconfig}"
+namespace = "{namespace}"
+image = "{image}"
+identity = "image"
+cpu_request = 10
+kill_wait = 5
+lease = 10
+"""
+LONG = (
+    "#!/bin/sh\necho begun $SLURM_JOB_ID\nsrun hostname\nuntil [ -e /tmp/go ]; do sleep 0.2; done\necho over\nexit 3\n"
+)
+SHORT = "#!/bin/sh\necho begun $SLURM_JOB_ID\nsleep 5\n"
+
+
+class Homes:
+    """Two machines of one user: each has a state folder and a controller of its own."""
+
+    def __init__(self, folder: Path, kubeconfig: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.kubeconfig, self.namespace = kubeconfig, namespace
+        self._monkeypatch = monkeypatch
+        config = folder / "shim.toml"
+        config.write_text(CONFIG.format(kubeconfig=kubeconfig, namespace=namespace, image=IMAGE_PYTHON))
+        monkeypatch.setenv("SHIM_CONFIG", str(config))
+        (folder / "work").mkdir()
+
+    def enter(self, name: str) -> None:
+        """From here on everything happens on this machine."""
+        self._monkeypatch.setenv("SHIM_STATE_DIR", str(self.folder / name))
+
+    def run(self, command: str, *words: str, **more: str) -> str:
+        """What one of our commands prints."""
+        done = subprocess.run(
+            [str(COMMANDS / command), *words],
+            cwd=self.folder / "work",
+            env={**os.environ, **more},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def submit(self, script: str, *words: str) -> str:
+        path = self.folder / "work" / "job.sh"
+        path.write_text(script)
+        return self.run("sbatch", "--parsable", *words, str(path)).strip()
+
+    def state(self, job: str) -> str:
+        """State and exit code, as sacct has them."""
+        return self.run("sacct", "-n", "-X", "-P", "-j", job, "-o", "state,exitcode").strip()
+
+    def objects(self) -> list[str]:
+        """What is left in the namespace of jobs."""
+        done = subprocess.run(
+            [
+                "kubectl", "--kubeconfig", self.kubeconfig, "-n", self.namespace,
+                "get", "jobs,pods,secrets,leases,podgroups", "-o", "name",
+            ],
+            capture_output=True, text=True, timeout=LIMIT, check=True,
+        )  # fmt: skip
+        return done.stdout.split()
+
+
+@pytest.fixture
+def homes(tmp_path: Path, kubeconfig: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Homes]:
+    made = Homes(tmp_path, kubeconfig, namespace, monkeypatch)
+    try:
+        yield made
+    finally:
+        for name in ("first", "second"):
+            made.enter(name)
+            with processes.ended_afterwards():
+                pass
+
+
+def test_jobs_of_a_killed_machine_are_carried_on_with_and_left_alone_by_it(homes: Homes) -> None:
+    homes.enter("first")
+    long, short = homes.submit(LONG, "-N2"), homes.submit(SHORT)
+    for job in (long, short):
+        wait_until(lambda job=job: homes.run("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING\n", "a start", LIMIT)  # type: ignore[misc]
+    assert processes.kill()
+    homes.enter("second")
+    # Its controller is killed whenever it has made a record.
+    told = homes.run("shim", "adopt", SHIM_TEST_CRASH="adopted")
+    assert "they are taken over if nothing is heard of it for 10 s" in told
+    wait_until(lambda: homes.state(short) == "COMPLETED|0:0", "the end of the short job", LIMIT)
+    assert homes.state(long) == "RUNNING|0:0"
+    assert homes.run("srun", "--jobid", long, "-N1", "-n1", "sh", "-c", "hostname; >/tmp/go") == f"slurm-{long}-0\n"
+    wait_until(lambda: homes.state(long) == "FAILED|3:0", "the end of the long job", LIMIT)
+    (shown,) = [line for line in homes.run("scontrol", "show", "job", long).split("\n") if "StdOut=" in line]
+    names = [f"slurm-{long}-0", f"slurm-{long}-1"]
+    lines = Path(shown.split("=")[1]).read_text().split()
+    assert (lines[:2], sorted(lines[2:4]), lines[4:]) == (["begun", long], names, ["over"])
+    steps = homes.run("sacct", "-n", "-P", "-j", long, "-o", "jobid,state").split()
+    assert f"{long}.0|COMPLETED" in steps
+    homes.enter("first")
+    homes.run("squeue")
+    wait_until(lambda: homes.state(long) == "CANCELLED|0:0", "the news of the first machine", LIMIT)
+    assert homes.state(short) == "CANCELLED|0:0"
+    assert homes.run("squeue", "-h") == ""
+    wait_until(lambda: homes.objects() == [], "nothing in the namespace", LIMIT)
