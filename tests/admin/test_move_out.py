@@ -186,3 +186,10 @@ def test_what_cannot_go_is_said(there: There) -> None:
     chained = there.submit("-d", f"afterok:{first}")
     code, _, err = there.move(chained)
     assert (code, err) == (1, f"error: job {chained} depends on other jobs here: they are not known on hpc\n")
+    assert there.move(first)[0] == 0
+    assert there.move(77, "local") == (
+        1,
+        "",
+        "error: job 77 is on hpc, a real Slurm: jobs are moved to one, not away from it\n"
+        f"error: to run it elsewhere, cancel it and submit it again: {there.rows()[0].submit_line}\n",
+    )
