@@ -13,6 +13,9 @@ import importlib.util
 import io
 import marshal
 import os
+import re
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -28,6 +31,17 @@ _RENAMED = ("shim/inside/", "shim/control/")
 _SINGLE = ("shim/__init__.py", "shim/dispatch.py", "shim/main.py", "shim/control/index/query.py")
 # These, and all that they may import.
 _PRECOMPILED = ("shim.job.pod.main", "shim.job.pod.modules", "shim.job.pod.relay", "shim.main", "shim.commands.srun")
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.MULTILINE
+)
+_NAME = re.compile(r"[\w.]+")
+# Later formats of marshal depend on who else holds a string.
+_COMPILE = """\
+import marshal, sys
+given = marshal.loads(sys.stdin.buffer.read())
+made = {name: marshal.dumps(compile(source, path, "exec", dont_inherit=True), 2) for name, (path, source) in given.items()}
+sys.stdout.buffer.write(marshal.dumps(made))
+"""
 _BEGINNING = (1980, 1, 1, 0, 0, 0)  # the time of every file
 # Tried in this order. "python" last: it may be a Python 2.
 INTERPRETERS = (
@@ -93,7 +107,11 @@ def relay_command() -> list[str]:
 def _boot_text() -> str:
     """The source of ``shim.job.pod.boot``, without what only a reader needs."""
     with open(os.path.join(ROOT, "shim/job/pod/boot.py"), encoding="utf-8") as file:
-        return ast.unparse(_undocumented(ast.parse(file.read())))
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.unparse(tree)
 
 
 def _archive(root: str) -> bytes:
@@ -117,25 +135,21 @@ def _archive(root: str) -> bytes:
 
 
 def _stock(sources: Mapping[str, bytes]) -> bytes:
-    """What ``shim.job.pod.modules`` makes modules of."""
+    """What ``shim.job.pod.modules`` makes modules of. OSError."""
     files = {_module(name): name for name in sources}
-    trees = {module: ast.parse(sources[name]) for module, name in files.items()}
     wanted: set[str] = set()
     following = list(_PRECOMPILED)
     while following:
         module = following.pop()
         if module in files and module not in wanted:
             wanted.add(module)
-            package = module if files[module].endswith("/__init__.py") else module.rpartition(".")[0]
-            following += [module.rpartition(".")[0], *_imported(trees[module], package)]
-    codes = {}
-    for module in sorted(wanted):
-        name = files[module]
-        code = compile(
-            _undocumented(trees[module]), f"{places.ROOT}/run/code/tree/{name}", "exec", dont_inherit=True, optimize=0
-        )
-        # Later formats depend on who else holds a string.
-        codes[module] = (name.endswith("/__init__.py"), marshal.dumps(code, 2))
+            parent = module.rpartition(".")[0]
+            package = module if _is_package(files[module]) else parent
+            following += [parent, *_imported(sources[files[module]].decode("utf-8"), package)]
+    given = {
+        module: (f"{places.ROOT}/run/code/tree/{files[module]}", sources[files[module]]) for module in sorted(wanted)
+    }
+    codes = {module: (_is_package(files[module]), code) for module, code in _compiled(given).items()}
     return marshal.dumps((codes, tuple(sorted(files.keys() - wanted))), 2)
 
 
@@ -143,15 +157,29 @@ def _module(file: str) -> str:
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """Names that may be modules', of all imports of a module in ``package``, those in functions too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            yield module
-            yield from (f"{module}.{one.name}" for one in node.names)
+def _is_package(file: str) -> bool:
+    return file.endswith("/__init__.py")
+
+
+def _imported(source: str, package: str) -> Iterator[str]:
+    """Names that may be modules', of all imports of a module in ``package``, those in functions too. (A syntax tree takes a second.)"""
+    for base, names, whole in _IMPORT.findall(source):
+        if whole:
+            yield from _NAME.findall(whole)
+            continue
+        module = importlib.util.resolve_name(base, package)
+        yield module
+        yield from (f"{module}.{name}" for name in _NAME.findall(names))
+
+
+def _compiled(given: dict[str, tuple[str, bytes]]) -> dict[str, bytes]:
+    """The byte code of each path and source, by an interpreter that leaves out which column an expression is in: a quarter of it. OSError."""
+    command = [sys.executable, "-I", "-S", "-X", "no_debug_ranges", "-c", _COMPILE]
+    done = subprocess.run(command, input=marshal.dumps(given), capture_output=True, check=False)
+    if done.returncode:
+        raise OSError(f"the agent's code cannot be compiled: {done.stderr.decode(errors='replace')}")
+    codes: dict[str, bytes] = marshal.loads(done.stdout)
+    return codes
 
 
 def _sources(root: str) -> list[str]:
@@ -167,11 +195,3 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes, how: int = zipfile
     info = zipfile.ZipInfo(name, _BEGINNING)
     info.compress_type = how
     archive.writestr(info, content, compresslevel=zlib.Z_BEST_COMPRESSION)
-
-
-def _undocumented(tree: ast.Module) -> ast.Module:
-    """The tree without docstrings: no program reads them."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), node.body[0])]
-    return tree
