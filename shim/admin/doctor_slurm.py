@@ -47,6 +47,7 @@ def findings(cluster: Cluster) -> Iterator[tuple[str, str]]:
     yield from _older_or_newer(version)
     yield from _missing(cluster.name, folder)
     yield _answers(cluster.name, folder, environ)
+    yield from _accounting(cluster.name, folder, environ)
     name = cluster.settings.get("real_name")
     if name and name != cluster.name and sources.configured():
         yield NOTE, f"it calls itself {name}: -M {cluster.name} is taken out of what is passed on, -M {name} is not"
@@ -105,3 +106,17 @@ def _answers(name: str, folder: str, environ: Mapping[str, str]) -> tuple[str, s
     if code == 0 and "UP" in text:
         return GOOD, f"cluster {name} answers: {text}"
     return BAD, f"cluster {name} does not answer: {text or f'scontrol ping: exit code {code}'}"
+
+
+def _accounting(name: str, folder: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    try:
+        sacct, _kind = programs.find("sacct", folder, environ.get("PATH", ""))
+    except ShimError:
+        return
+    code, text = _said([sacct, "--noheader", "--allocations", "--jobs=1"], environ)
+    if code != 0 and "accounting storage is disabled" in text:
+        yield (
+            NOTE,
+            f"cluster {name} keeps no accounting: beside other clusters sacct shows its jobs that were submitted from here, as"
+            " they were seen last",
+        )

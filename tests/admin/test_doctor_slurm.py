@@ -64,3 +64,12 @@ def test_a_real_sbatch_that_is_not_used_is_named(there: Site, monkeypatch: pytes
     assert any("is not used: there is no slurm.conf" in line for line in found()[1])
     there.configure("[clusters.local]\n")
     assert any("is not used: the configuration has no cluster with backend" in line for line in found()[1])
+
+
+def test_a_site_without_accounting(there: Site) -> None:
+    there.script(there.real / "sacct", "#!/bin/sh\necho Slurm accounting storage is disabled >&2\nexit 1\n")
+    fine, lines = found()
+    assert fine
+    assert any(line.startswith("note  cluster slurm keeps no accounting") for line in lines)
+    there.script(there.real / "sacct", "#!/bin/sh\n")
+    assert not any("keeps no accounting" in line for line in found()[1])
