@@ -88,12 +88,12 @@ class Asked:
     def complain(self, question: Question) -> int:
         """Says on stderr what went wrong there; the exit code it stands for."""
         name = question.place.name
-        lines = [_bare(self.program, line) for line in _text(question.err).split("\n") if line]
+        lines = [_named(self.program, name, line) for line in _text(question.err).split("\n") if line]
         if question.problem:
-            lines.append(question.problem)
+            lines.append(f"error: {name}: {question.problem}")
         if lines:
             sys.stdout.flush()
-            funnel.say(self.program, *(f"error: {name}: {line}" for line in lines))
+            funnel.say(self.program, *lines)
         return 1 if question.code != 0 and _NO_ACCOUNTING not in question.err else 0
 
 
@@ -186,9 +186,14 @@ def _text(data: bytes) -> str:
     return data.decode(sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _bare(program: str, line: str) -> str:
-    """The line without the program's name and ``error: ``, which stand in front anyway."""
-    for start in (f"{program}: ", "error: "):
+def _named(program: str, cluster: str, line: str) -> str:
+    """A line of a real command's stderr with the cluster's name, without the program's, which stands in front anyway."""
+    if line.startswith(f"{program}: "):
+        line = line[len(program) + 2 :]
+        # What it says of itself (-v) is no error; what it says without its name (slurm_load_jobs error) is one.
+        if not line.startswith(("error: ", "fatal: ")):
+            return f"{cluster}: {line}"
+    for start in ("error: ", "fatal: "):
         if line.startswith(start):
             line = line[len(start) :]
-    return line
+    return f"error: {cluster}: {line}"

@@ -7,7 +7,7 @@ import sys
 
 from shim.commands import reading
 from shim.core.options.again import again
-from shim.core.routing import Route
+from shim.core.routing import HIGHEST_REAL, Route
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from shim.control.index.reader import Reader
     from shim.core.routing import Place
-
-_HIGHEST = 67108863  # no real Slurm gives out a higher id
 
 
 def owners(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[int, Place | None]:
@@ -51,7 +49,7 @@ def all_ours(ids: Iterable[int], program: str) -> bool:
 
 
 def _ours(reader: Reader | None, job_id: int) -> bool:
-    return job_id > _HIGHEST or (reader is not None and reader.job(None, job_id) is not None)
+    return job_id > HIGHEST_REAL or (reader is not None and reader.job(None, job_id) is not None)
 
 
 def _noted(reader: Reader | None, job_id: int) -> str:

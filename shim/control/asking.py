@@ -10,7 +10,7 @@ from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
 from shim.core.options import scan, values
-from shim.core.routing import SUBMITTING
+from shim.core.routing import HIGHEST_REAL, SUBMITTING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from shim.core.options.merge import Settings
 
 
-def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
-    """Two comma lists, of clusters and of partitions, from options, variables and the script's directives.
+def asked(program: str, argv: Sequence[str]) -> tuple[str, str, str]:
+    """Two comma lists, of clusters and of partitions, and the dependency, from options, variables and the script's directives.
 
     A step in a job that is known (``srun --jobid``) asks for that job's cluster.
     A command line with options that are not known here (a real Slurm may be newer) is searched for these two.
@@ -29,14 +29,43 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str]:
         if program not in SUBMITTING:
             from shim.core.options import query
 
-            return query.read(program, argv, os.environ)[0].get("clusters", ""), ""
+            return query.read(program, argv, os.environ)[0].get("clusters", ""), "", ""
         settings, _, _ = read(program, argv)
         clusters = settings.get("clusters") or ""
         if program == "srun" and not clusters and settings.get("jobid"):
             clusters = _cluster_of(settings.get("jobid"))
-        return clusters, settings.get("partition") or ""
+        return clusters, settings.get("partition") or "", settings.get("dependency") or ""
     except (ShimError, scan.Shown, KeyError):
-        return found_in(argv, "--clusters", "-M"), found_in(argv, "--partition", "-p")
+        return (
+            found_in(argv, "--clusters", "-M"),
+            found_in(argv, "--partition", "-p"),
+            found_in(argv, "--dependency", "-d"),
+        )
+
+
+def refuse_mixed(clusters: str) -> None:
+    """ShimError for a ``-M`` that names both clusters of ours and real Slurms: nobody could compare them."""
+    backends = site.backends()
+    named = [name for name in clusters.split(",") if name in backends]
+    real = [name for name in named if backends[name] == "slurm"]
+    if real and len(real) < len(named):
+        raise ShimError(f"error: --clusters={clusters}: {real[0]} is a real Slurm, which can only be named alone")
+
+
+def refuse_foreign(dependency: str, cluster: str) -> None:
+    """ShimError for a dependency of a job on a real Slurm on one of ours: that one would take it for ended long ago."""
+    from shim.control import paths
+    from shim.control.index.reader import open_reader
+
+    numbers = "".join([character if character.isdigit() else " " for character in dependency]).split()
+    ids = [int(number) for number in numbers if int(number) > HIGHEST_REAL]
+    reader = open_reader(paths.index_path()) if ids else None
+    for job_id in ids:
+        job = reader.job(None, job_id) if reader is not None else None
+        if job is not None:
+            raise ShimError(
+                f"error: --dependency={dependency}: job {job_id} is on {job.cluster}, of which {cluster} knows nothing"
+            )
 
 
 def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Settings, list[str], str | None]:

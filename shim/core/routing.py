@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     # What an invocation asks for by -M and -p, from its options, variables and directives: two comma lists.
     Asked = Callable[[], Tuple[str, str]]
 
+HIGHEST_REAL = 67108863  # no real Slurm gives out a higher job id
 SUBMITTING = ("sbatch", "srun", "salloc")
 # In an allocation of ours these speak to the job's own leader.
 OF_THE_JOB = ("srun", "sattach", "sbcast", "sstat")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.control.backends.slurm.fake import TELLS, Site
 from tests.control.controller import processes
+from tests.support import wait_until
 
 CONFIG = """
 default = "local"
@@ -205,3 +206,35 @@ def test_scripts_are_not_wrapped_around_us(two: Two) -> None:
     two.script(two.real / "squeue.real", TELLS)
     two.script(two.real / "squeue", '#!/bin/sh\nexec "$0.real" "$@"\n')
     assert two.said("squeue", "-h", "-M", "hpc")[0] == ["real squeue.real [--noheader]"]
+
+
+def test_nobody_waits_for_the_job_of_another_slurm(two: Two) -> None:
+    two.script(two.real / "sbatch", "#!/bin/sh\necho Submitted batch job 71\n")
+    job = held(two)
+    assert two.said("sbatch", "-M", "hpc", "--wrap", "true")[0] == ["Submitted batch job 71"]
+    wait_until(two.rows, "its row")
+    _, err = two.said("sbatch", "-M", "local", "-d", "afterok:71", "--wrap", "true", code=1)
+    assert err == [
+        "sbatch: error: job 71 is on hpc, a real Slurm: nothing here waits for it",
+        "sbatch: error: Batch job submission failed: Job dependency problem",
+    ]
+    _, err = two.said("sbatch", "-M", "hpc", "-d", f"afterok:71,afterany:{job}", "--wrap", "true", code=1)
+    assert err == [
+        f"sbatch: error: --dependency=afterok:71,afterany:{job}: job {job} is on local, of which hpc knows nothing"
+    ]
+    assert two.said("sbatch", "-M", "hpc", "-d", "afterok:71", "--wrap", "true")[0] == ["Submitted batch job 71"]
+    _, err = two.said("sbatch", "-M", "local,hpc", "--wrap", "true", code=1)
+    assert err == ["sbatch: error: --clusters=local,hpc: hpc is a real Slurm, which can only be named alone"]
+
+
+def test_what_a_real_command_says_of_itself_is_no_error(two: Two) -> None:
+    lines = ["scancel: plugin loaded", "scancel: error: no way", "fatal: bad", "some_call error: why"]
+    text = "".join(f"echo '{line}' >&2\n" for line in lines)
+    two.script(two.real / "scancel", f"#!/bin/sh\n{text}exit 1\n")
+    _, err = two.said("scancel", "-n", "nosuch", code=1)
+    assert err[-4:] == [
+        "scancel: hpc: plugin loaded",
+        "scancel: error: hpc: no way",
+        "scancel: error: hpc: bad",
+        "scancel: error: hpc: some_call error: why",
+    ]

@@ -147,6 +147,10 @@ class Store:
             ),
         )
 
+    def passed_jobs(self, job_id: int) -> list[Job]:
+        """The jobs with that id on real Slurms, the oldest first."""
+        return self._reader.passed_jobs((job_id,))
+
     def passed_job(self, cluster: str, job_id: int) -> Job | None:
         """What is recorded of that job on a real Slurm."""
         return next((job for job in self._reader.passed_jobs((job_id,)) if job.cluster == cluster), None)

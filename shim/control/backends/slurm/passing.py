@@ -26,14 +26,24 @@ if TYPE_CHECKING:
 def attempt(program: str, argv: Sequence[str]) -> None:
     """Returns if the command is ours; otherwise the real one has run. ShimError if there is no real one to run."""
 
+    dependency = ""
+
     def asked() -> tuple[str, str]:
+        nonlocal dependency
         from shim.control import asking
 
-        return asking.asked(program, argv)
+        clusters, partitions, dependency = asking.asked(program, argv)
+        if program in routing.SUBMITTING and "," in clusters:
+            asking.refuse_mixed(clusters)
+        return clusters, partitions
 
     route = routing.route(program, argv, os.environ, site.places(), asked)
     if route is None:
         return
+    if dependency:
+        from shim.control import asking
+
+        asking.refuse_foreign(dependency, route.place.name)
     try:
         call = made(program, route)
     except ShimError:
