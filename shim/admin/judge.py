@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from shim.admin import judge_slurm
 from shim.control import site
+from shim.control.groups import names_of
 from shim.core import check, script
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.cluster import Cluster
@@ -96,7 +97,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdi
         requests = verdict.requests = [_request(settings, words) for settings in components]
         check.het_refusals(requests)
         for request in requests:
-            check.refusals(request, cluster, os.getuid(), int(now))
+            check.refusals(request, cluster, os.getuid(), int(now), lambda: names_of(os.getuid()))
             verdict.reason = verdict.reason or check.pending_reason(request, cluster)
     except scan.Shown:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)

@@ -40,6 +40,12 @@ class Line:
         except ValueError:
             raise SlurmConfError(f'error: {self.place}: {key}="{text}": a number is wanted') from None
 
+    def limit(self, key: str) -> int | None:
+        """The value of ``key`` as a number; None for no limit, or not given."""
+        if self.words.get(key, "UNLIMITED").upper() in ("UNLIMITED", "INFINITE"):
+            return None
+        return self.number(key, 1)
+
     def size(self, key: str, default: int | None) -> int | None:
         """The value of ``key`` as MiB."""
         text = self.words.get(key)
@@ -202,6 +208,7 @@ def _cluster(
         max_mem_per_cpu=general.size("maxmempercpu", None),
         max_mem_per_node=general.size("maxmempernode", None),
         enforce_part_limits=general.flag("enforcepartlimits"),
+        enforce_in_all=general.words.get("enforcepartlimits", "").upper() != "ANY",
         gres_types=tuple(sorted(known - {""})),
         requeue=general.number("jobrequeue", 1) != 0,
         accounting=general.words.get("accountingstoragetype", "none").rpartition("/")[2].lower() != "none",
@@ -216,7 +223,7 @@ def _cluster(
 
 def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Partition:
     names: list[str] = []
-    for word in _node_words(line.words.get("nodes", "ALL"), sets, line.place):
+    for word in _node_words(line.words.get("nodes", ""), sets, nodes):
         if word.upper() == "ALL":
             names.extend(nodes)
         else:
@@ -224,7 +231,6 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
     for node in names:
         if node not in nodes:
             raise SlurmConfError(f'error: {line.place}: partition {line.words["partitionname"]}: no node "{node}"')
-    most = line.words.get("maxnodes", "UNLIMITED").upper()
     return Partition(
         name=line.words["partitionname"],
         nodes=tuple(dict.fromkeys(names)),
@@ -233,7 +239,7 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
         max_time=line.minutes("maxtime"),
         default_time=line.minutes("defaulttime"),
         min_nodes=line.number("minnodes", 1),
-        max_nodes=None if most in ("UNLIMITED", "INFINITE") else line.number("maxnodes", 1),
+        max_nodes=line.limit("maxnodes"),
         def_mem_per_cpu=line.size("defmempercpu", None),
         def_mem_per_node=line.size("defmempernode", None),
         max_mem_per_cpu=line.size("maxmempercpu", None),
@@ -242,17 +248,25 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
         oversubscribe=line.words.get("oversubscribe", line.words.get("shared", "NO")).upper(),
         allow_groups=line.words.get("allowgroups", "ALL"),
         allow_accounts=line.words.get("allowaccounts", "ALL"),
+        deny_accounts=line.words.get("denyaccounts", ""),
+        allow_qos=line.words.get("allowqos", "ALL"),
+        deny_qos=line.words.get("denyqos", ""),
         hidden=line.flag("hidden"),
         root_only=line.flag("rootonly"),
+        disable_root_jobs=line.flag("disablerootjobs"),
+        req_resv=line.flag("reqresv"),
+        max_cpus_per_node=line.limit("maxcpuspernode"),
+        lln=line.flag("lln"),
     )
 
 
-def _node_words(text: str, sets: dict[str, Line], place: str) -> Iterator[str]:
-    """The hostlist words of a partition's ``Nodes=``, node sets replaced by their nodes."""
+def _node_words(text: str, sets: dict[str, Line], nodes: dict[str, Node]) -> Iterator[str]:
+    """The hostlist words of a partition's ``Nodes=``, node sets replaced by their nodes: those named, and those with a feature."""
     for word in hostlist.split(text):
         if word not in sets:
             yield word
-        elif "nodes" in sets[word].words:
-            yield from hostlist.split(sets[word].words["nodes"])
-        else:
-            raise SlurmConfError(f'error: {place}: node set "{word}" is not made of Nodes=, which is needed here')
+            continue
+        yield from hostlist.split(sets[word].words.get("nodes", ""))
+        feature = sets[word].words.get("feature")
+        if feature is not None:
+            yield from (name for name, node in nodes.items() if feature in node.features)

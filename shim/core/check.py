@@ -6,7 +6,7 @@ what only a limit of a partition forbids stays pending with a reason (EnforcePar
 
 from __future__ import annotations
 
-from shim.core import hostlist, tres
+from shim.core import hostlist, policy, tres
 from shim.core.arrays import ArraySpec
 from shim.core.dependency import Dependency
 from shim.core.errors import RequestError
@@ -19,6 +19,7 @@ from shim.core.standing import exceeds, pending_reason, standing_reason, unavail
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Optional
 
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
@@ -43,14 +44,20 @@ BAD_PREFERENCE = "Invalid preferred feature specification"
 BAD_RESERVATION = "Requested reservation is invalid"
 BAD_TIME = "Requested time limit is invalid (missing or exceeds some limit)"
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
-DENIED = "Access/permission denied"
+NOT_ENOUGH_CPUS = "More processors requested than permitted"
+NOT_ENOUGH_MEMORY = "Memory required by task is not available"
 NO_PARTITION = "No partition specified or system default partition"
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 
 
-def refusals(request: JobRequest, cluster: Cluster, uid: int, now: float) -> None:
-    """Raises RequestError if the controller of ``cluster`` refuses ``request`` of user ``uid``; else nothing happens."""
-    check = _Check(request, cluster, uid)
+def refusals(
+    request: JobRequest, cluster: Cluster, uid: int, now: float, groups: Optional[policy.Groups] = None
+) -> None:
+    """Raises RequestError if the controller of ``cluster`` refuses ``request`` of user ``uid``; else nothing happens.
+
+    ``groups`` gives the names of the user's groups; None: partitions are for all.
+    """
+    check = _Check(request, cluster, uid, groups)
     partitions = check.partitions()
     check.counts_and_times(now)
     check.texts()
@@ -91,10 +98,11 @@ def partitions_of(request: JobRequest, cluster: Cluster) -> list[Partition]:
 class _Check:
     """The checks of one request; each raises."""
 
-    def __init__(self, request: JobRequest, cluster: Cluster, uid: int) -> None:
+    def __init__(self, request: JobRequest, cluster: Cluster, uid: int, groups: Optional[policy.Groups]) -> None:
         self.request = request
         self.cluster = cluster
         self.uid = uid
+        self.groups = groups
 
     def error(self, reason: str, *before: str) -> RequestError:
         """The refusal as the command of this request prints it; ``before``: error lines that precede it."""
@@ -110,9 +118,11 @@ class _Check:
         found = partitions_of(self.request, self.cluster)
         if not found:
             raise self.error(NO_PARTITION)
-        allowed = [partition for partition in found if self.uid == 0 or not partition.root_only]
-        if not allowed:
-            raise self.error(DENIED)
+        problems = [policy.access_problem(self.request, partition, self.uid, self.groups) for partition in found]
+        refused = [problem for problem in problems if problem]
+        if refused and (len(refused) == len(found) or self.cluster.enforce_part_limits):
+            raise self.error(refused[0])
+        allowed = [partition for partition, problem in zip(found, problems) if not problem]
         usable = [partition for partition in allowed if partition.state.upper() not in ("INACTIVE", "DRAIN")]
         if not usable:
             raise self.error(NOT_AVAILABLE)
@@ -238,9 +248,26 @@ class _Check:
         """EnforcePartLimits: what would wait for ever because of a limit is refused at once."""
         if not self.cluster.enforce_part_limits:
             return
-        reasons = [standing_reason(self.request, self.cluster, partition) for partition in partitions]
-        if None in reasons:
-            return
-        if "PartitionTimeLimit" in reasons:
-            raise self.error(BAD_TIME)
-        raise self.error(BAD_NODE_COUNT if "PartitionNodeLimit" in reasons else BAD_CONFIGURATION)
+        problems = [self.enforced(partition) for partition in partitions]
+        refused = [problem for problem in problems if problem]
+        if refused and (self.cluster.enforce_in_all or len(refused) == len(problems)):
+            raise self.error(refused[0])
+
+    def enforced(self, partition: Partition) -> str:
+        """The refusal of a partition whose limits the request is above; "" for none. One that is down is no limit."""
+        account = policy.account_problem(self.request, self.cluster, partition)[1]
+        if account:
+            return account
+        reason = standing_reason(self.request, self.cluster, partition)
+        if reason in (None, "PartitionDown", "PartitionInactive"):
+            return ""
+        if not partition.nodes:
+            return NOT_ENOUGH_CPUS
+        return _ENFORCED.get(reason or "", BAD_CONFIGURATION)
+
+
+_ENFORCED = {
+    "PartitionTimeLimit": BAD_TIME,
+    "PartitionNodeLimit": BAD_NODE_COUNT,
+    "MaxMemPerLimit": NOT_ENOUGH_MEMORY,
+}

@@ -38,6 +38,11 @@ class Shape:
         if request.ntasks is not None:
             per_node = min(per_node, request.ntasks)
         self.cpus = max(self.wish.min_cpus, per_node * self.wish.cpus_per_task)
+        most = partition.max_cpus_per_node
+        nodes = self.wish.max_nodes or len(partition.nodes)
+        self.within = most is None or (
+            self.cpus <= most and (self.wish.ntasks or 1) * self.wish.cpus_per_task <= most * nodes
+        )
 
     def has_cpus(self, node: Node) -> bool:
         """Enough CPUs for the tasks that a node must take (-c, --ntasks-per-node, --mincpus, --cpus-per-gpu)."""
@@ -88,7 +93,7 @@ def unsuitable(shape: Shape) -> Optional[Sequence[str]]:
         )
         if not any(test(kind) for kind, _ in shape.kinds)
     ]
-    if lines:
+    if lines or not shape.within:
         return lines
     constraint = features.parse(shape.request.constraint)
     excluded = frozenset(shape.wish.excluded)

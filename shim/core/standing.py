@@ -7,6 +7,7 @@ from shim.core.kinds import kinds
 from shim.core.layout.demand import job_demand
 from shim.core.layout.place import NodeFree, place
 from shim.core.model.request import INFINITE
+from shim.core.policy import account_problem
 from shim.core.shape_check import Shape
 
 TYPE_CHECKING = False
@@ -54,7 +55,9 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
     if wish.min_nodes > most or (wish.max_nodes is not None and wish.max_nodes < partition.min_nodes):
         return "PartitionNodeLimit"
-    return "MaxMemPerLimit" if _too_much_memory(request, cluster, partition) else None
+    if _too_much_memory(request, cluster, partition):
+        return "MaxMemPerLimit"
+    return account_problem(request, cluster, partition)[0] or None
 
 
 def placed(
@@ -110,7 +113,6 @@ def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) ->
 
 def _too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
     per_node = partition.max_mem_per_node if partition.max_mem_per_node is not None else cluster.max_mem_per_node
-    per_cpu = partition.max_mem_per_cpu if partition.max_mem_per_cpu is not None else cluster.max_mem_per_cpu
-    return (per_node is not None and (request.mem_per_node or 0) > per_node) or (
-        per_cpu is not None and (request.mem_per_cpu or 0) > per_cpu
-    )
+    cpus = (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
+    # More than one CPU may bring means more CPUs (policy.in_partition), not too much.
+    return per_node is not None and max(request.mem_per_node or 0, (request.mem_per_cpu or 0) * cpus) > per_node

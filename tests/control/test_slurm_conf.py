@@ -83,3 +83,26 @@ def test_accounting(tmp_path: Path, line: str, has: bool) -> None:
     conf = tmp_path / "slurm.conf"
     conf.write_text(f"{line}NodeName=n1\nPartitionName=all Nodes=ALL Default=YES\n")
     assert slurm_conf.read(str(conf), "x").accounting is has
+
+
+def test_the_policy_of_partitions(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(
+        """\
+EnforcePartLimits=ANY
+NodeName=n[1-4] CPUs=4 Feature=a
+NodeName=m[1-2] CPUs=4 Feature=b
+NodeSet=some Feature=b
+NodeSet=both Nodes=n4 Feature=b
+PartitionName=one Nodes=some,n1 AllowGroups=g AllowAccounts=x,y DenyQos=q MaxCPUsPerNode=2 LLN=YES ReqResv=YES
+PartitionName=two Nodes=both DenyAccounts=x AllowQos=q DisableRootJobs=YES RootOnly=YES Hidden=YES MinNodes=2
+PartitionName=none State=UP
+"""
+    )
+    cluster = slurm_conf.read(str(tmp_path / "slurm.conf"), "here")
+    one, two, none = cluster.partitions
+    assert (cluster.enforce_part_limits, cluster.enforce_in_all) == (True, False)
+    assert (one.nodes, two.nodes, none.nodes) == (("m1", "m2", "n1"), ("n4", "m1", "m2"), ())
+    assert (one.allow_groups, one.allow_accounts, one.deny_qos) == ("g", "x,y", "q")
+    assert (one.max_cpus_per_node, one.lln, one.req_resv, one.disable_root_jobs) == (2, True, True, False)
+    assert (two.deny_accounts, two.allow_qos, two.disable_root_jobs, two.hidden) == ("x", "q", True, True)
+    assert (two.min_nodes, two.max_cpus_per_node, two.max_nodes) == (2, None, None)

@@ -8,6 +8,7 @@ from shim.core.layout.needs import needs
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE, JobRequest
+from shim.core.policy import in_partition
 from shim.core.value import Value
 
 _ANY_SIZE = 1 << 31  # the cluster's limit is checked before a job is made
@@ -30,6 +31,9 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
     second = float(int(now))
     if request.qos and not cluster.accounting:
         request = request.replace(qos=None)
+    partition = None if "," in partition_text(request, cluster) else cluster.partition(partition_text(request, cluster))
+    if partition is not None:
+        request = in_partition(request, cluster, partition)
     array = request.array or None
     job = Job(
         cluster=cluster.name,

@@ -39,6 +39,8 @@ def place(
     (settings overcommit=machine) two nodes of a job share a GPU only when there are not enough of them.
     """
     placing = _Placing(request, cluster, partition)
+    if partition is not None and partition.max_cpus_per_node is not None:
+        free = [one.replace(cpus=min(one.cpus, partition.max_cpus_per_node)) for one in free]
     placing.look_at(free)
     excluded = frozenset(placing.wish.excluded)
     candidates = [one for one in free if one.node.name not in excluded and placing.rooms[one.node.name] > 0]
@@ -63,6 +65,7 @@ class _Placing:
         self.wish = job_demand(request)
         self.rule = memory_rule(request, cluster, partition)
         self.one_machine = cluster.one_machine
+        self.least_loaded = partition is not None and partition.lln
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.rooms: dict[str, int] = {}
 
@@ -78,6 +81,8 @@ class _Placing:
         if sum(self.rooms[one.node.name] for one in usable) < (self.wish.ntasks or 0):
             return None
         by_weight = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
+        if self.least_loaded:
+            by_weight.sort(key=lambda one: one.cpus - one.node.cpus, reverse=True)
         roomy = sorted(by_weight, key=lambda one: -self.rooms[one.node.name])
         for order in (by_weight, roomy):
             for candidates in self.neighbours(order) if self.request.contiguous else [order]:

@@ -60,8 +60,15 @@ class Partition(Value):
     oversubscribe: str = "NO"
     allow_groups: str = "ALL"
     allow_accounts: str = "ALL"
+    deny_accounts: str = ""
+    allow_qos: str = "ALL"
+    deny_qos: str = ""
     hidden: bool = False
     root_only: bool = False
+    disable_root_jobs: bool = False
+    req_resv: bool = False
+    max_cpus_per_node: int | None = None  # of one job
+    lln: bool = False  # the least loaded nodes first
     settings: dict[str, str] = {}  # the backend's own words (node_selector, overlay …), as JSON text
 
 
@@ -87,6 +94,7 @@ class Cluster(Value):
     max_mem_per_cpu: int | None = None
     max_mem_per_node: int | None = None
     enforce_part_limits: bool = False
+    enforce_in_all: bool = True  # of several partitions all must allow the job; False: any of them
     licenses: tuple[Gres, ...] = ()
     gres_types: tuple[str, ...] = ()  # GresTypes: names that may be asked for, beside what nodes have
     over_time: int = 0  # minutes

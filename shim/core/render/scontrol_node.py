@@ -86,13 +86,15 @@ def partition_record(cluster: Cluster, partition: Partition, *, oneliner: bool =
     over = f"{cluster.over_time}" if cluster.over_time else "NONE"
     lines = [
         f"PartitionName={partition.name}",
-        f"AllowGroups={partition.allow_groups} AllowAccounts={partition.allow_accounts} AllowQos=ALL",
+        f"AllowGroups={partition.allow_groups} {_allowed('Accounts', partition.allow_accounts, partition.deny_accounts)}"
+        f" {_allowed('Qos', partition.allow_qos, partition.deny_qos)}",
         f"AllocNodes=ALL Default={_yes(partition.default)} QoS=N/A",
-        f"DefaultTime={default_time} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden={_yes(partition.hidden)}",
+        f"DefaultTime={default_time} DisableRootJobs={_yes(partition.disable_root_jobs)} ExclusiveUser=NO GraceTime=0"
+        f" Hidden={_yes(partition.hidden)}",
         f"MaxNodes={most} MaxTime={show_limit(max_time)} MinNodes={partition.min_nodes if partition.min_nodes > 1 else 0}"
-        " LLN=NO MaxCPUsPerNode=UNLIMITED",
-        f"Nodes={hostlist.fold(partition.nodes)}",
-        f"PriorityJobFactor=1 PriorityTier={partition.priority_tier} RootOnly={_yes(partition.root_only)} ReqResv=NO"
+        f" LLN={_yes(partition.lln)} MaxCPUsPerNode={partition.max_cpus_per_node or 'UNLIMITED'}",
+        f"Nodes={hostlist.fold(partition.nodes) or '(null)'}",
+        f"PriorityJobFactor=1 PriorityTier={partition.priority_tier} RootOnly={_yes(partition.root_only)} ReqResv={_yes(partition.req_resv)}"
         f" OverSubscribe={partition.oversubscribe}",
         f"OverTimeLimit={over} PreemptMode=OFF",
         f"State={partition.state} TotalCPUs={cpus} TotalNodes={len(nodes)} SelectTypeParameters=NONE",
@@ -102,6 +104,10 @@ def partition_record(cluster: Cluster, partition: Partition, *, oneliner: bool =
         + tres_text(cpus, sum(node.memory for node in nodes), len(nodes), {"gpu": sum(node.gpus for node in nodes)}),
     ]
     return join_record(lines, oneliner) + ("" if oneliner else "\n")
+
+
+def _allowed(name: str, allowed: str, denied: str) -> str:
+    return f"Deny{name}={denied}" if denied and allowed.upper() == "ALL" else f"Allow{name}={allowed}"
 
 
 def _yes(flag: bool) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from shim.control import site
 from shim.control.controller.world import World
+from shim.control.groups import names_of
 from shim.control.lifecycle import het
 from shim.control.lifecycle.submission import Submitter
 from shim.control.scheduler import Plan, plan
@@ -102,7 +103,7 @@ def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float) -
     refuse_het(len(requests), cluster.backend)
     check.het_refusals(requests)
     for request in requests:
-        check.refusals(request, cluster, uid, int(now))
+        check.refusals(request, cluster, uid, int(now), lambda: names_of(uid))
 
 
 def pending_jobs(
