@@ -111,6 +111,9 @@ class Starting:
         assert died.ended is not None
         if died.ended.code == 0:
             return  # the leader let it go: its end is about to be seen
+        if died.leaving or died.disruption:
+            await self._undo(views, f"pod {died.name} was taken away")  # nothing is wrong with the job
+            return
         text = " ".join((died.ended.message or died.ended.reason or f"exit code {died.ended.code}").split())
         await self._give_up(views, f"pod {died.name}: {text[:400]}")
 

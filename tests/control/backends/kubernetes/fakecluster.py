@@ -167,6 +167,13 @@ class FakeCluster:
             self.bind(index, node, stem)
             self.state(index, "running", stem)
 
+    def leave(self, index: int, **ended: Any) -> None:
+        """Somebody deletes the pod, and its container has ended before it is gone."""
+        pod = self.pod(index)
+        pod["metadata"]["deletionTimestamp"] = "2026-11-22T05:00:00Z"
+        pod["status"]["containerStatuses"] = [{"name": names.CONTAINER, "ready": False, "state": {"terminated": ended}}]
+        self.changed(pod)
+
     def silence(self, index: int) -> None:
         """The pod's node has stopped reporting."""
         pod = self.pod(index)

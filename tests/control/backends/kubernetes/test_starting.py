@@ -204,6 +204,38 @@ def test_a_pod_that_dies_before_the_start_ends_the_attempt_at_once() -> None:
     clock.run(inside())
 
 
+def test_a_worker_that_is_deleted_before_the_start_fails_nothing() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        leader = stage.lead()
+        cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        cluster.leave(1, exitCode=143, reason="Error")
+        await asyncio.sleep(1)
+        assert orders(leader) == [("end", "NODE_FAIL")]
+        leader.line("ended", state="NODE_FAIL", status=0)
+        await asyncio.sleep(5)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_is_deleted_while_it_is_made_fails_nothing() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        stage = await Stage(cluster).begin()
+        cluster.run("n1", "n2")
+        cluster.leave(0, exitCode=128, reason="StartError", message="the container is gone")
+        await asyncio.sleep(5)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        assert cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_a_volume_that_is_not_there_is_told_from_the_events() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
