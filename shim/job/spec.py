@@ -2,11 +2,12 @@
 
 A **run** is one start of one job: (cluster, job id, restart count). Its folder, here or in a pod, holds
 
-    spec.json   this value                     key       the run's secret, 32 bytes as hex (0600)
+    spec.json   this value; on one machine with ``key`` and ``environment`` in it: each file of a short run counts
+    key         the run's secret, 32 bytes as hex (0600)
+    environment.json   the batch environment, complete
     slurm_script  the batch script's copy      journal   what happened (leader only), JSON lines
     lock.<i>    held (flock) by agent i; the leader holds the journal
     leader.sock   the leader's socket, or ``leader``: where it listens, a JSON address
-    environment.json   the batch environment, complete
 
 Tasks find the folder by ``SHIM_RUN_DIR`` in their environment.
 """

@@ -68,6 +68,7 @@ class Leader:
         self.outcome: Outcome | None = None  # set when the run is ending
         self.over = False  # nothing of the run is left; its end is being written down, or is
         self.ended_by_uid: int | None = None
+        self.environment: dict[str, str] | None = None  # the batch environment; None: it is a file
         self.orders_done: set[int] = set()
         self._run_dir = run_dir
         self._key = key
@@ -191,7 +192,9 @@ class Leader:
         self.components.begin()
         self.steps.open()
         if self.spec.script:
-            environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
+            environment = self.environment
+            if environment is None:
+                environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
             self._nodes[0].send(self.batch.launch(environment))
 
     def _node_message(self, index: int, message: Message) -> None:

@@ -23,6 +23,7 @@ from shim.job.agent.node import Node
 from shim.job.agent.place import Place
 from shim.job.link import SessionLink, local_pair
 from shim.job.loop import Loop
+from shim.job.run_folder import ENVIRONMENT, KEY, SPEC, read_key
 from shim.job.session import open_session
 from shim.job.spec import RunSpec
 
@@ -52,8 +53,9 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
             os.close(line)
         return 0
     try:
-        spec = RunSpec.from_dict(loads(rawfile.read(os.path.join(run_dir, "spec.json"))))
-        key = bytes.fromhex(rawfile.read(os.path.join(run_dir, "key")).decode("ascii"))
+        given = loads(rawfile.read(os.path.join(run_dir, SPEC)))
+        spec = RunSpec.from_dict(given)
+        key = bytes.fromhex(given[KEY]) if KEY in given else read_key(run_dir)
         herald = None
         if index == 0 and spec.news:
             # Before the agent adopts processes and changes its view: what the herald starts is not the job's.
@@ -65,7 +67,9 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
             # It worked when the backend tried it. The job runs, its nodes' names may not resolve.
             log(run_dir, index, f"no namespaces: {error}")
         if index == 0:
-            return LeadingAgent(spec, index, run_dir, key, place.subreaper, herald, line).run()
+            leading = LeadingAgent(spec, index, run_dir, key, place.subreaper, herald, line)
+            leading.environment = given.get(ENVIRONMENT)
+            return leading.run()
         return Agent(spec, index, run_dir, key, place.subreaper).run()
     finally:
         os.close(lock)
@@ -210,11 +214,13 @@ class LeadingAgent(Agent):
         line: int | None,
     ) -> None:
         super().__init__(spec, index, run_dir, key, subreaper)
+        self.environment: dict[str, str] | None = None  # the batch environment, if it has been read
         self._herald = herald
         self._line = line
 
     def _begin(self) -> None:
         self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald)
+        self._leader.environment = self.environment
         self._leader.on_done = self._loop.stop
         lost = bool(self._leader.journal.lines)
         self._leader.start(self._line)

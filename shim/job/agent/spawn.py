@@ -3,7 +3,7 @@
 After a plain fork both sides pay for every page that either touches: for a short task that is more than all else. But nothing of ours
 runs between vfork and execve, and a task must find its own pid in its environment. So the pid is guessed, as the one after the
 last that the kernel gave, and the working directory is entered by ``/proc/self/task/<pid>/root``: that is there for the process of this pid
-alone. A wrong guess ends before execve, and is tried again. Whatever is out of the ordinary is left to ``launch``, with its messages.
+alone. A wrong guess ends before execve, and shows the next one. Whatever is out of the ordinary is left to ``launch``, with its messages.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def spawn(task: TaskStart, guess: Callable[[], int] = next_pid) -> int | None:
     environment = _joined(task.environment)
     if environment is None:
         return None
+    guessed = guess()
+    if not guessed:
+        return None
     for _ in range(_TRIES):
-        guessed = guess()
-        if not guessed:
-            return None
         try:
             pid, failed = _try(task, argv, environment, guessed)
         except ValueError:
@@ -69,6 +69,7 @@ def spawn(task: TaskStart, guess: Callable[[], int] = next_pid) -> int | None:
         os.waitpid(pid, 0)
         if pid == guessed:
             return None  # the directory or the command: the one who is forked says what is wrong
+        guessed = pid + 1
     return None
 
 

@@ -9,6 +9,7 @@ from shim.core.jsonlite import dumps
 from shim.job.address import read_address
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
+from shim.job.run_folder import read_key
 from shim.job.session import open_session
 from shim.job.steps.exits import Exits, status_lines
 from shim.job.steps.interrupts import Interrupts
@@ -135,9 +136,7 @@ class StepClient:
     def _connect(self) -> SessionLink:
         try:
             address = read_address(self._run_dir)
-            with open(os.path.join(self._run_dir, "key"), encoding="ascii") as file:
-                key = bytes.fromhex(file.read())
-            link = SessionLink(open_session(self.loop, address, key, "srun"))
+            link = SessionLink(open_session(self.loop, address, read_key(self._run_dir), "srun"))
         except (OSError, ValueError):
             raise self._no_step("Job/step already completing or completed") from None
         link.on_message = self._message

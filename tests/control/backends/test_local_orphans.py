@@ -75,7 +75,7 @@ def test_a_job_with_the_id_of_an_orphan_starts_when_that_is_gone(monkeypatch: py
         backend._orphan_ended(RUN)
         await asyncio.wait_for(starting, 30)
         assert spawned == [runs.folder(RUN)]
-        assert '"NEW"' in Path(runs.folder(RUN), "environment.json").read_text()
+        assert '"NEW"' in Path(runs.folder(RUN), "spec.json").read_text()
         await backend.close()
 
     asyncio.run(inside())

@@ -26,7 +26,7 @@ def test_a_folder_is_whole_private_and_known_by_its_name() -> None:
     folder = Path(runs.folder(RUN))
     assert folder.stat().st_mode & 0o777 == 0o700
     modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
-    assert modes["key"] == modes["spec.json"] == modes["environment.json"] == 0o600
+    assert modes == {"spec.json": 0o600, "slurm_script": 0o700}
     assert len(runs.key(RUN)) == 32
     assert runs.existing() == [RUN]
 
@@ -87,3 +87,22 @@ def test_without_a_descriptor_nobody_is_taken_for_dead(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "open", no_more)
     assert runs.alive(RUN)
+
+
+def test_the_secret_is_in_the_spec_or_in_a_file_of_its_own() -> None:
+    runs.create(RUN, SPEC, {}, None)
+    key = runs.key(RUN)
+    (Path(runs.folder(RUN)) / "key").write_text("ab" * 32)
+    assert runs.key(RUN) == b"\xab" * 32 != key
+    runs.remove(RUN)
+    with pytest.raises(OSError):
+        runs.key(RUN)
+
+
+def test_what_a_job_made_in_its_folder_goes_with_it() -> None:
+    runs.create(RUN, SPEC, {}, None)
+    inside = Path(runs.folder(RUN)) / "folder"
+    inside.mkdir()
+    (inside / "file").write_text("text")
+    runs.remove(RUN)
+    assert not list(inside.parents[1].iterdir())

@@ -50,8 +50,8 @@ class Scene:
 
     def start_child(self, index: int, limit: int = 60) -> subprocess.Popen[bytes]:
         """One agent as a child, for its exit code; ``limit``: how long it looks for its leader."""
-        spec = self.spec.replace(barrier=limit)
-        Path(self.run_dir, "spec.json").write_text(json.dumps(spec.to_dict()))
+        path = Path(self.run_dir, "spec.json")
+        path.write_text(json.dumps({**json.loads(path.read_text()), **self.spec.replace(barrier=limit).to_dict()}))
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", AGENT, str(ROOT), self.run_dir, str(index)],
             stdin=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from shim.control import paths
 from shim.control.backends.base import Run
 from shim.core import jsonlite
 from shim.job.agent.journal import lock_name, read_journal
+from shim.job.run_folder import ENVIRONMENT, KEY, SPEC, read_key
 from shim.job.spec import SCRIPT, RunSpec
 
 
@@ -40,9 +41,8 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
         paths.ensure(paths.run_dir())
         shutil.rmtree(draft, ignore_errors=True)
         os.mkdir(draft, 0o700)
-    _write(f"{draft}/spec.json", jsonlite.dumps(spec.to_dict()).encode("ascii"))
-    _write(f"{draft}/environment.json", jsonlite.dumps(dict(environment)).encode("ascii"))
-    _write(f"{draft}/key", secrets.token_hex(32).encode())
+    given = {**spec.to_dict(), KEY: secrets.token_hex(32), ENVIRONMENT: dict(environment)}
+    _write(f"{draft}/{SPEC}", jsonlite.dumps(given).encode("ascii"))
     if script is not None:
         _write(f"{draft}/{SCRIPT}", script, 0o700)
     os.rename(draft, path)
@@ -62,7 +62,7 @@ def existing() -> list[Run]:
             shutil.rmtree(f"{paths.run_dir()}/{name}", ignore_errors=True)
         elif job.isdigit() and restart.isdigit():
             try:
-                with open(f"{paths.run_dir()}/{name}/spec.json") as file:
+                with open(f"{paths.run_dir()}/{name}/{SPEC}") as file:
                     cluster = json.load(file)["cluster"]["name"]
                 found.append(Run(cluster=cluster, job_id=int(job), restart=int(restart)))
             except OSError:
@@ -93,9 +93,8 @@ def journal(run: Run, after: int = 0) -> list[dict[str, Any]]:
 
 
 def key(run: Run) -> bytes:
-    """The run's secret."""
-    with open(f"{folder(run)}/key") as file:
-        return bytes.fromhex(file.read())
+    """The run's secret. OSError or ValueError if the folder is gone or damaged."""
+    return read_key(folder(run))
 
 
 def remove(run: Run) -> None:
