@@ -53,26 +53,35 @@ def test_a_run_that_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert Path(runs.folder(RUN)).is_dir()
 
 
-@pytest.mark.parametrize("tidied", [True, False])
-def test_a_forgotten_run_is_gone_at_once_and_its_files_later(monkeypatch: pytest.MonkeyPatch, tidied: bool) -> None:
-    """Later: when it is time, or when the controller ends."""
-    monkeypatch.setattr(local, "TIDY", 0.0 if tidied else 3600.0)
+class Watch:
+    """Of a run that goes on."""
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("when", ["idle", "later", "closed"])
+def test_a_forgotten_run_is_gone_at_once_and_its_files_soon(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    """Soon: when nothing else runs, or a little later, or when the controller ends."""
+    monkeypatch.setattr(local, "TIDY", 0.0 if when == "later" else 3600.0)
+    goes_on = Run(cluster="local", job_id=6)
 
     async def body() -> None:
         backend = LocalBackend(SPEC.cluster)
+        backend._watches[goes_on] = Watch()  # type: ignore[assignment]
         for number in range(5):
             run = Run(cluster="local", job_id=5, restart=number % 2)  # a new index gives the ids of an old one again
             runs.create(run, SPEC, {}, None)
+            if when == "idle" and number == 4:
+                del backend._watches[goes_on]
             await backend.forget(run)
             assert not os.path.exists(runs.folder(run))
         above = Path(runs.folder(RUN)).parent
-        if tidied:
-            async with asyncio.timeout(30):
-                while list(above.iterdir()):
-                    await asyncio.sleep(0.001)
-        else:
+        if when == "closed":
             assert len(list(above.glob("*/spec.json"))) == 5
+            await backend.close()
+        async with asyncio.timeout(30):
+            while list(above.iterdir()):
+                await asyncio.sleep(0.001)
         await backend.close()
-        assert not list(above.iterdir())
 
     asyncio.run(body())

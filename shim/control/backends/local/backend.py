@@ -17,7 +17,7 @@ from shim.core.model.job import Job, NodeShare
 from shim.job.agent import isolation
 from shim.job.spec import RunSpec
 
-TIDY = 1.0  # seconds after which what runs have left on disk is removed
+TIDY = 1.0  # seconds after which what runs have left on disk is removed while others go on
 
 
 class LocalBackend:
@@ -102,8 +102,7 @@ class LocalBackend:
         gone = runs.put_away(run)
         if gone:
             self._gone.append(gone)
-            if self._tidying is None:
-                self._tidying = asyncio.get_running_loop().call_later(TIDY, self._tidy)
+            self._tidy_soon()
 
     def reach(self, run: Run) -> str:
         return runs.folder(run)
@@ -125,6 +124,14 @@ class LocalBackend:
         if self._removal is not None:
             await self._removal
         await self._spawner.close()
+
+    def _tidy_soon(self) -> None:
+        """At once when nothing runs any more; else together with what others leave in a while."""
+        if self._tidying is not None:
+            if self._watches:
+                return
+            self._tidying.cancel()
+        self._tidying = asyncio.get_running_loop().call_later(TIDY if self._watches else 0, self._tidy)
 
     def _tidy(self) -> None:
         """A dozen unlinks for each run: other runs' events need not wait for the disk, and those of many go together."""
