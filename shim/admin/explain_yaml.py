@@ -40,6 +40,7 @@ _HEAD = """\
 # What sbatch would send for this script, for a job with the id 0. To have the API server judge it:
 #     shim explain -o yaml … | kubectl apply --dry-run=server -f -
 # Once for the namespace, and not shown: Service {service}, ConfigMap {code} (the agent), ConfigMap {ids} (job ids).
+# Also not shown: this machine's Lease, and, once the script has begun, Secret {kept} (the job's record and key, for shim adopt).
 """
 _NO_ROOM = "# Nodes are named as if all were free: at present the job would wait.\n"
 _STAGED = (
@@ -81,7 +82,7 @@ async def _report(words: Sequence[str], found: Found, cluster: Cluster, out: Tex
         await site.close()
         await access.close()
     code = code_name(result.gang.digest)
-    out.write(_HEAD.format(service=names.SERVICE, code=code, ids=names.IDS))
+    out.write(_HEAD.format(service=names.SERVICE, code=code, ids=names.IDS, kept=names.kept(result.gang.run)))
     out.write("" if free else _NO_ROOM)
     out.write(_STAGED.format(size=size) if size else "")
     out.write("".join(f"# {note}\n" for note in notes))
