@@ -8,6 +8,7 @@ it needs. The same sources and interpreter give the same bytes, so that all user
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib.util
 import io
@@ -104,6 +105,7 @@ def relay_command() -> list[str]:
     return [places.Places(places.ROOT, "").relay]
 
 
+@functools.cache
 def _boot_text() -> str:
     """The source of ``shim.job.pod.boot``, without what only a reader needs."""
     with open(os.path.join(ROOT, "shim/job/pod/boot.py"), encoding="utf-8") as file:
