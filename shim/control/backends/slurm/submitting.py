@@ -79,10 +79,14 @@ class _Answer:
         if self._recorded or len(self._text) > 1 << 16:
             return
         self._text += data
-        job_id = id_in(self._text)
-        if job_id is not None:
+        found = id_in(self._text)
+        if found is not None:
             self._recorded = True
-            self._submission.record(self._route.place.name, job_id, state=states.PENDING, start=not self._route.in_job)
+            job_id, cluster = found
+            place = self._route.place
+            if not cluster or not place.real_name or cluster in (place.name, place.real_name):
+                cluster = place.name  # else -M of the real one chose another cluster of its site
+            self._submission.record(cluster, job_id, state=states.PENDING, start=not self._route.in_job)
 
     def silent(self) -> None:
         """sbatch has ended well. Where it said nothing (-Q) somebody asks for the id; nobody waits for that."""
@@ -94,15 +98,15 @@ class _Answer:
             watching.ask_later(self._route.place, self._submission)
 
 
-def id_in(text: bytes) -> int | None:
-    """The job id in the complete lines of sbatch's answer."""
+def id_in(text: bytes) -> tuple[int, str] | None:
+    """The job id in the complete lines of sbatch's answer, and the cluster that it names; "" for none."""
     for line in text.split(b"\n")[:-1]:
         if line.startswith(b"Submitted batch job "):
-            word = line.split()[3]
+            word, _, cluster = line[20:].partition(b" on cluster ")
         else:
-            word = line.partition(b";")[0]
+            word, _, cluster = line.partition(b";")
         if word.isdigit():
-            return int(word)
+            return int(word), cluster.strip().decode(errors="replace")
     return None
 
 

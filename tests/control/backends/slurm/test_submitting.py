@@ -17,21 +17,30 @@ from tests.support import wait_until
 
 
 @pytest.mark.parametrize(
-    ("answer", "job_id"),
+    ("answer", "found"),
     [
-        (b"Submitted batch job 12\n", 12),
-        (b"Submitted batch job 12 on cluster east\n", 12),
-        (b"12\n", 12),
-        (b"12;east\n", 12),
+        (b"Submitted batch job 12\n", (12, "")),
+        (b"Submitted batch job 12 on cluster east\n", (12, "east")),
+        (b"12\n", (12, "")),
+        (b"12;east\n", (12, "east")),
         (b"Submitted batch job 1", None),  # there is more to come
-        (b"note of the site\nSubmitted batch job 7\n", 7),
+        (b"note of the site\nSubmitted batch job 7\n", (7, "")),
         (b"", None),
         (b"slurm-wlm 22.05.8\n", None),
         (b"\xff\n\n", None),
     ],
 )
-def test_the_id_in_an_answer(answer: bytes, job_id: int | None) -> None:
-    assert id_in(answer) == job_id
+def test_the_id_in_an_answer(answer: bytes, found: tuple[int, str] | None) -> None:
+    assert id_in(answer) == found
+
+
+def test_a_job_on_another_cluster_of_the_site_is_no_job_of_this_one(there: Site) -> None:
+    there.configure('[clusters.hpc]\nbackend = "slurm"\n')
+    for job, name in ((5, "there"), (6, "east")):
+        there.script(there.real / "sbatch", f"#!/bin/sh\necho Submitted batch job {job} on cluster {name}\n")
+        assert there.run("sbatch", "-M", name, "x.sh").returncode == 0
+    wait_until(lambda: len(there.rows()) == 2, "both rows")
+    assert {(row.cluster, row.job_id) for row in there.rows()} == {("hpc", 5), ("east", 6)}
 
 
 def script(there: Site) -> Path:
