@@ -6,7 +6,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import List, Optional
 
     from shim.core.options.grammar import Grammar
 
@@ -22,6 +22,17 @@ def backend(names: Optional[str]) -> str:
     except ImportError:
         return "kubernetes"
     return site.backend(names)
+
+
+def gres_names() -> List[str]:
+    """What the default cluster knows to be asked for by --gres; gpu where no more is known."""
+    try:
+        from shim.control import site
+    except ImportError:  # in a pod
+        return ["gpu"]
+    cluster = site.cluster(None)
+    names = list(cluster.gres_types) or sorted({gres.name for node in cluster.nodes for gres in node.gres})
+    return names or ["gpu"]
 
 
 def grammar() -> Optional[Grammar]:

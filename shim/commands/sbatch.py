@@ -7,7 +7,7 @@ import sys
 import time
 
 from shim.commands.limits import passed_on
-from shim.commands.options_here import backend, grammar
+from shim.commands.options_here import backend, grammar, gres_names
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import scan, values
@@ -64,7 +64,7 @@ def _main(argv: List[str]) -> int:
         directory = os.getcwd()
     except OSError as error:
         raise ShimError(f"error: getcwd failed: {error.strerror}") from None
-    context = values.Context(time.time(), os.getuid(), _read, grammar())
+    context = values.Context(time.time(), os.getuid(), _read, grammar(), gres_names)
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.
         found, words = command_line(argv, context)

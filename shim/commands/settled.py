@@ -6,7 +6,7 @@ import os
 from time import time
 
 from shim.commands.funnel import say
-from shim.commands.options_here import backend, grammar
+from shim.commands.options_here import backend, grammar, gres_names
 from shim.core.options import direct, values
 from shim.core.options.support import approximations, refuse_unsupported
 
@@ -22,7 +22,7 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
 
     Raises ShimError with Slurm's text and code, and Shown for ``--help`` and the like.
     """
-    context = values.Context(time(), os.getuid(), read_text, grammar())
+    context = values.Context(time(), os.getuid(), read_text, grammar(), gres_names)
     components = direct.settle(program, argv, os.environ, context)
     where = backend(components[0].settings.get("clusters"))
     directory = os.getcwd()

@@ -185,7 +185,7 @@ def _nodes(line: Line) -> Iterator[Node]:
 def _cluster(
     name: str, general: Line, nodes: dict[str, Node], partitions: list[Line], sets: dict[str, Line]
 ) -> Cluster:
-    known = {kind.strip() for kind in general.words.get("grestypes", "").split(",")}
+    known = dict.fromkeys(kind.strip() for kind in general.words.get("grestypes", "").split(","))
     for node in nodes.values():
         for gres in node.gres:
             if gres.name not in known:
@@ -209,7 +209,7 @@ def _cluster(
         max_mem_per_node=general.size("maxmempernode", None),
         enforce_part_limits=general.flag("enforcepartlimits"),
         enforce_in_all=general.words.get("enforcepartlimits", "").upper() != "ANY",
-        gres_types=tuple(sorted(known - {""})),
+        gres_types=tuple(kind for kind in known if kind),
         requeue=general.number("jobrequeue", 1) != 0,
         accounting=general.words.get("accountingstoragetype", "none").rpartition("/")[2].lower() != "none",
         over_time=0

@@ -13,7 +13,7 @@ from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
     from shim.core.options.grammar import Grammar
 
@@ -24,15 +24,25 @@ INVALID = -2  # the time of --switches that is none
 
 
 class Context:
-    """What reading needs from outside: the time, who asks, files (``read(path)``: text, or OSError), the site's options."""
+    """What reading needs from outside: the time, who asks, files (``read(path)``: text, or OSError), the site's options, and
+    what its cluster has to ask for by --gres.
+    """
 
-    __slots__ = ("grammar", "now", "read", "uid")
+    __slots__ = ("grammar", "gres_names", "now", "read", "uid")
 
-    def __init__(self, now: float, uid: int, read: Callable[[str], str], grammar: Optional[Grammar] = None) -> None:
+    def __init__(
+        self,
+        now: float,
+        uid: int,
+        read: Callable[[str], str],
+        grammar: Optional[Grammar] = None,
+        gres_names: Optional[Callable[[], Sequence[str]]] = None,
+    ) -> None:
         self.now = now
         self.uid = uid
         self.read = read
         self.grammar = grammar
+        self.gres_names = gres_names
 
 
 def value_of(option: Option, text: Optional[str], context: Context) -> Any:
@@ -314,7 +324,8 @@ def _hosts(option: Option, text: Optional[str], context: Context) -> str:
 
 def _gres(option: Option, text: Optional[str], context: Context) -> str:
     if (text or "").lower() == "help":
-        raise Shown("Valid gres options are:\ngpu[[:type]:count]\n")
+        names = context.gres_names() if context.gres_names is not None else ("gpu",)
+        raise Shown("Valid gres options are:\n" + "".join(f"{name}[[:type]:count]\n" for name in names))
     return text or ""
 
 

@@ -249,3 +249,11 @@ def test_any_text_is_a_value_or_a_refusal(name: str, text: str) -> None:
     except ShimError as refused:
         assert refused.code in (0, 1, 255)
         assert refused.lines or isinstance(refused, scan.Shown)
+
+
+def test_the_names_that_gres_help_lists() -> None:
+    option = options_of("sbatch").by_name["gres"]
+    context = values.Context(0.0, 1001, str, None, lambda: ["gpu", "nvme"])
+    with pytest.raises(scan.Shown) as shown:
+        values.value_of(option, "help", context)
+    assert shown.value.text == "Valid gres options are:\ngpu[[:type]:count]\nnvme[[:type]:count]\n"
