@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from shim.control.backends.base import BackendError, Observer, Order, Orphan, Run, Taking
 from shim.control.backends.kubernetes import ids, names, tickets, trying, volumes
 from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.adopting import TOLD, Adopting, record_of
+from shim.control.backends.kubernetes.adopting import Adopting
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
 from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.gang import probe
 from shim.control.backends.kubernetes.life import Life
 from shim.control.backends.kubernetes.made import made
+from shim.control.backends.kubernetes.orphans import TOLD, Orphans, record_of
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import Shape
 from shim.control.backends.kubernetes.site import Site
@@ -64,7 +65,8 @@ class KubernetesBackend:
         self._dry_runs = trying.DryRuns(self._site)
         self._bundle = await asyncio.to_thread(bundle)
         self._estates = Estates(self._site, settings.lease, self._changed, self._one_synced, self._trouble, self._lost)
-        self._adopting = Adopting(self._site, self._estates, self._configured)
+        self._adopting = Adopting(self._site, self._estates)
+        self._orphans = Orphans(self._site, self._estates, self._configured)
         self._estates.watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
         self._cluster = await self._shape.open()
@@ -312,14 +314,14 @@ class KubernetesBackend:
 
     async def orphans(self) -> list[Orphan]:
         """See ``Adopts``."""
-        return await self._adopting.orphans(self._lives)
+        return await self._orphans.found(self._lives)
 
     async def adopt(self, run: Run) -> None:
         """See ``Adopts``."""
         folder = TicketFolder(run)
         ticket = folder.load()
         if ticket is not None and run not in self._lives:
-            began = self._adopting.began_at(run)
+            began = self._orphans.began_at(run)
             if not folder.has_key and began:
                 self._observer.happened(run, {"kind": "started", "at": began})
             await self._live(run, folder, 0)

@@ -135,6 +135,18 @@ class Estates:
                 except TakenOver:
                     pass  # it has been told
 
+    async def held(self) -> list[str]:
+        """The owners whose jobs were taken over and are this home's for sure. ApiError where that cannot be known now."""
+        found = []
+        for owner, estate in list(self.adopted.items()):
+            if self._site.runs_of(owner):
+                try:
+                    await estate.lease.hold()
+                    found.append(owner)
+                except TakenOver:
+                    continue  # it has been told
+        return found
+
     def of(self, run: Run) -> Estate | None:
         """The estate that a run belongs to, by this host's ticket of it, else by its objects; None for one that is none of ours."""
         ticket = tickets.TicketFolder(run).load()

@@ -295,6 +295,23 @@ def test_a_kill_at_any_moment_of_taking_over_is_made_good(homes: Homes) -> None:
     clock.run(inside())
 
 
+def test_a_machine_that_was_noted_and_not_taken_keeps_its_jobs(homes: Homes) -> None:
+    async def inside() -> None:
+        first = await homes.begun()
+        owner = first._site.owner
+        await first.close()
+        second = await homes.open("b")
+        second._estates._note({owner: second._site.owner})  # killed before the Lease was written
+        await second.close()
+        second = await homes.open("b")
+        assert await second.orphans() == []
+        assert second._estates._noted() == {}
+        assert JOB in homes.cluster.objects
+        await second.close()
+
+    clock.run(inside())
+
+
 def test_a_lease_that_was_taken_and_not_noted_is_taken_again(homes: Homes) -> None:
     async def inside() -> None:
         await (await homes.begun()).close()
