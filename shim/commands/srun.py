@@ -150,6 +150,7 @@ def _client(
         asked,
         disable_status=bool(settings.get("disable-status")),
         quit_on_interrupt=bool(settings.get("quit-on-interrupt")),
+        ignored=settings.get("ignore-signals", ()),
         attend=attend,
     )
 

@@ -196,6 +196,7 @@ _OWN_WAYS: Dict[str, Callable[[Any, str], str]] = {
     "bell": lambda value, text: "bell-always",
     "cpu-bind": _cpu_bind,
     "hint": lambda value, text: text,
+    "ignore-signals": lambda value, text: text,
     "immediate": lambda value, text: text or "1",
     "kill-command": _kill_signal,
     "nodefile": lambda value, text: text,

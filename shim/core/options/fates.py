@@ -19,7 +19,7 @@ DONE = """
 array autocomplete begin chdir cluster clusters comment constraint cpus-per-gpu cpus-per-task deadline dependency disable-status error
 exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-task gres help het-group hold ignore-pbs immediate input
 job-name jobid kill-on-bad-exit kill-on-invalid-dep label licenses mem mem-per-cpu mem-per-gpu mincpus mpi multi-prog nice
-no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
+ignore-signals no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
 overlap oversubscribe parsable partition propagate pty quiet quit-on-interrupt relative requeue reservation signal stepmgr
 test-only time tmp tres-per-task unbuffered usage verbose version wait wrap
 """
@@ -129,7 +129,6 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "epilog": "srun runs no program after the step",
         "external": "every job runs on nodes of its cluster",
         "gid": "jobs run as the user who submits them",
-        "ignore-signals": "srun passes on every signal that it gets",
         "mem-update": "a job's memory does not change while it runs",
         "no-allocate": "tasks run in an allocation only",
         "preserve-env": "the command line wins over the environment",

@@ -89,7 +89,7 @@ het-group - = r text
 hint - = bra text ba:!SLURM_HINT bra:HINT
 hold H - bra flag
 ignore-pbs - - b flag b:IGNORE_PBS
-+ignore-signals - = r text
++ignore-signals - = r signals
 immediate I ? ra seconds ra:IMMEDIATE
 input i = br file b:INPUT r:STDINMODE +r:!SRUN_INPUT
 interactive - - r flag

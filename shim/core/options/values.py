@@ -176,6 +176,21 @@ def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
     return _signal(option, text, context)
 
 
+def _signals(option: Option, text: Optional[str], context: Context) -> Tuple[int, ...]:
+    """A list of signals that can be ignored."""
+    from shim.core.signals import parse_signal
+
+    try:
+        numbers = tuple(parse_signal(word) for word in (text or "").split(","))
+    except ValueError:
+        raise bad(option) from None
+    if any(
+        number not in range(1, 65) or number in (9, 19, 32, 33) for number in numbers
+    ):  # KILL, STOP, the C library's own
+        raise bad(option)
+    return numbers
+
+
 def _set(option: Option, text: Optional[str], context: Context) -> bool:
     """A flag that any value sets."""
     return True
@@ -367,6 +382,7 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "signal": _signal,
     "step-signal": _step_signal,
     "set": _set,
+    "signals": _signals,
     "compress": _compress,
     "signal-name": _signal_name,
     "nodes": _nodes,

@@ -49,6 +49,7 @@ class StepClient:
         *,
         disable_status: bool = False,
         quit_on_interrupt: bool = False,
+        ignored: Sequence[int] = (),
         attend: Callable[[Loop], None] | None = None,
     ) -> None:
         self.loop = Loop()
@@ -68,7 +69,7 @@ class StepClient:
         self._waiting_others = False
         self._over = False
         self._plumbing = Plumbing(self.loop, [one.request for one in asked], self._send, self._send_data, self._broken)
-        self._interrupts = Interrupts(self, disable_status, quit_on_interrupt)
+        self._interrupts = Interrupts(self, disable_status, quit_on_interrupt, ignored)
         self._link = self._connect()
 
     def run(self) -> int:

@@ -45,14 +45,17 @@ class Interrupts:
 
     SIGINT shows the tasks' state; a second one within a second sends Ctrl-C to the tasks and ends the step. With
     ``disable_status`` the first is sent to the tasks at once, with ``quit_on_interrupt`` it ends the step. SIGTERM, SIGHUP and
-    SIGQUIT end the step. SIGUSR1, SIGUSR2 and SIGALRM are passed on to the tasks.
+    SIGQUIT end the step. SIGUSR1, SIGUSR2 and SIGALRM are passed on to the tasks. Those that are ``ignored`` do nothing.
     """
 
-    def __init__(self, client: Interrupted, disable_status: bool, quit_on_interrupt: bool) -> None:
+    def __init__(
+        self, client: Interrupted, disable_status: bool, quit_on_interrupt: bool, ignored: Sequence[int] = ()
+    ) -> None:
         self.forced = False
         self._client = client
         self._disable_status = disable_status
         self._quit = quit_on_interrupt
+        self._ignored = ignored
         self._last: float | None = None
         self._ctrl_c = False
 
@@ -67,6 +70,8 @@ class Interrupts:
             loop.on_signal(number, lambda number=number: self._terminated(number))  # type: ignore[misc]
         for number in _FORWARDED:
             loop.on_signal(number, lambda number=number: self._client.send_signal(number))  # type: ignore[misc]
+        for other in self._ignored:
+            _signal.signal(other, _signal.SIG_IGN)
 
     def shown(self, lines: list[str]) -> list[str]:
         """The exit lines that are printed: tasks that our own Ctrl-C ended are not news."""

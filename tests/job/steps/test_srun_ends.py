@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from shim.core.options.grammar import Grammar
 from shim.core.ranks import expand_ranks, fold_ranks
 from tests.job.run_folder import ROOT, SRUN, LiveRun, spec_of
 from tests.support import wait_until
@@ -121,6 +123,18 @@ def test_a_signal_is_passed_on(run: LiveRun) -> None:
     assert (srun.returncode, out) == (7, b"got usr1\n")
     # The shell's own child gets the signal too, and the shell may say so.
     assert lines_of(err)[-1] == "srun: error: n1: task 0: Exited with exit code 7"
+
+
+def test_signals_that_are_ignored(run: LiveRun) -> None:
+    grammar = json.dumps(Grammar(level="25.11").to_dict())
+    script = "trap 'exit 7' USR1; : > there; while [ ! -e go ]; do sleep 0.05; done"
+    srun = run.start_srun("--ignore-signals=TERM,SIGUSR1", "-n1", "sh", "-c", script, SHIM_GRAMMAR=grammar)
+    wait_until(lambda: (run.work_dir / "there").exists(), "the task")
+    srun.send_signal(signal.SIGUSR1)
+    srun.send_signal(signal.SIGTERM)
+    (run.work_dir / "go").touch()
+    assert srun.communicate(timeout=60) == (b"", b"")
+    assert srun.returncode == 0
 
 
 def test_term_ends_the_step(run: LiveRun) -> None:
