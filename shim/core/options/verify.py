@@ -189,12 +189,14 @@ def _listed(text: Optional[str]) -> int:
 def _tasks(settings: Settings, notes: List[str]) -> None:
     nodes, tasks = settings.get("nodes"), settings.get("ntasks")
     geometry: Optional[Sequence[Optional[int]]] = None
-    if any(name in settings for name in GEOMETRY) and (nodes or "extra-node-info" in settings):
+    listed = _listed(settings.get("nodelist"))
+    sized = nodes or listed or "extra-node-info" in settings
+    if any(name in settings for name in GEOMETRY) and sized and "ntasks-per-node" not in settings:
         geometry = [settings.get(name) for name in GEOMETRY]
     if settings.command == "srun" and geometry and None in geometry:
         geometry = None
     if tasks is None and geometry and (not nodes or nodes[1] in (0, nodes[0])):
-        tasks = max(nodes[0], 1) if nodes else 1
+        tasks = max(nodes[0] if nodes else listed, 1)
         for number in geometry:
             tasks *= 1 if number is None else number
         if not tasks and nodes:

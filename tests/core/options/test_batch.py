@@ -322,6 +322,9 @@ def test_geometry_in_one_option_and_in_three() -> None:
     assert shape("-B *:*x") == (None, None, None, None, None)
     assert shape("-B 0") == (0, None, None, None, 0)
     assert shape("-B 0 -n2") == (0, None, None, 2, None)
+    assert shape("-N2 --sockets-per-node=2") == (2, None, None, 4, 2)
+    assert shape("-N2 --sockets-per-node=2 --ntasks-per-node=3") == (2, None, None, None, 2)
+    assert shape("-w n[1-2] --cores-per-socket=8") == (None, 8, None, 16, None)
 
 
 @pytest.mark.parametrize(
