@@ -260,10 +260,10 @@ def _drained(env: Mapping[str, str], folder: Path, as_user: str | None) -> float
     script = """
 set -e
 ids=
-for i in $(seq 200); do ids="$ids,$(sbatch --parsable --hold -n1 -o /dev/null --wrap true)"; done
+for i in $(seq 200); do ids="$ids,$(sbatch --parsable --hold -n1 -J drain$$ -o /dev/null --wrap true)"; done
 start=$(date +%s.%N)
 scontrol release ${ids#,}
-while [ -n "$(squeue -h -o %i -u "$(id -un)")" ]; do sleep 0.05; done
+while [ -n "$(squeue -h -o %i -n drain$$)" ]; do sleep 0.05; done
 echo "$(date +%s.%N) $start"
 """
     command = ["sh", "-c", script]
