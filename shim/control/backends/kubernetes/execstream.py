@@ -76,7 +76,10 @@ async def open_stream(
     """Starts ``command``. Raises ApiError (404: no such pod; 400, 500: it is not running there)."""
     path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/exec"
     query = {"container": container, "stdin": True, "stdout": True, "stderr": True, "command": list(command)}
-    opened = await in_thread(lambda: transport.authorised(lambda login: _connect(login, address(path, query))))
+    opened = await in_thread(
+        lambda: transport.authorised(lambda login: _connect(login, address(path, query))),
+        lambda unwanted: unwanted.shutdown(),
+    )
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     pump = Pump(opened.sock, theirs, _judge, half_close=opened.getsubprotocol() == _PROTOCOLS[0])

@@ -13,25 +13,32 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T], drop: Callable[[T], None] = lambda result: None) -> T:
     """The result of ``work()``, run in a thread of its own; what it raises is raised here.
 
-    A caller that is cancelled leaves the thread to end by itself, and its result is dropped.
+    A caller that is cancelled leaves the thread to end by itself; ``drop(result)`` is then called with what nobody takes.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def settle(setter: Callable[[Any], None], value: Any) -> None:
+    def fail(problem: BaseException) -> None:
         if not future.done():
-            setter(value)
+            future.set_exception(problem)
+
+    def settle(result: T) -> None:
+        if future.done():
+            drop(result)
+        else:
+            future.set_result(result)
 
     def run() -> None:
         try:
             result = work()
         except BaseException as problem:
-            tell(loop, settle, future.set_exception, problem)
+            tell(loop, fail, problem)
         else:
-            tell(loop, settle, future.set_result, result)
+            if not tell(loop, settle, result):
+                drop(result)
 
     threading.Thread(target=run, name="kubernetes", daemon=True).start()
     return await future
