@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """One end. ``send`` and ``send_data`` on a closed link do nothing: its end has been or will be told by ``on_close``."""
+    """One end. ``send`` and ``send_data`` on a closed link do nothing: its end has been or will be told by ``on_close``.
+
+    Abstract: ``send``, ``send_data``, ``finish`` and ``close`` are each kind's own.
+    """
 
     def __init__(self) -> None:
         self.on_message: Callable[[dict[str, Any]], None] = _ignore

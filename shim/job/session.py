@@ -123,6 +123,7 @@ class Session:
     # The handshake; each side has its own
 
     def _hello(self, hello: dict[str, Any]) -> None:
+        """The peer's hello. Abstract: the client's and the leader's side differ in it."""
         raise NotImplementedError
 
     def _proved(self) -> None:

@@ -84,10 +84,10 @@ def test_the_name_of_a_script(controller: Controller) -> None:
     assert controller.request.name == "x.y.sh"
 
 
-def test_a_script_on_the_path(controller: Controller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_script_on_the_path(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkdir("tools")
     path = write("tools/onpath")
-    monkeypatch.setenv("PATH", f"/nosuch:{tmp_path}/work/tools")
+    monkeypatch.setenv("PATH", f"/nosuch:{os.path.abspath('tools')}")
     assert run("onpath") == 0
     assert controller.request.command == path
 

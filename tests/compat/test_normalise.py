@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from compat.normalise import Places, addresses_for_names, clean, name_jobs, number_jobs
 
-LONG = Places("/tmp/x/work", "shimcompat", "/home/shimcompat", "vm")
-ROOT = Places("/tmp/x/work", "root", "/root", "vm")
-ADDRESSES = Places("/tmp/x/work", "root", "/root", "vm", addresses=True)
+LONG = Places("/tmp/x/here", "shimcompat", "/home/shimcompat", "vm")
+ROOT = Places("/tmp/x/here", "root", "/root", "vm")
+ADDRESSES = Places("/tmp/x/here", "root", "/root", "vm", addresses=True)
 
 
 @pytest.mark.parametrize(
     ("places", "text", "cleaned"),
     [
-        (LONG, "StdOut=/tmp/x/work/out", "StdOut=<dir>/out"),
+        (LONG, "StdOut=/tmp/x/here/out", "StdOut=<dir>/out"),
         (LONG, "at 2026-11-20T17:22:40.", "at <time>."),
         (LONG, "Fri Nov  6 17:22:43 2026", "<date>"),
         (LONG, "slurm-wlm 22.05.8", "slurm 22.05.8"),
