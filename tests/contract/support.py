@@ -19,7 +19,7 @@ from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 from shim.job.spec import RunSpec
 
-LIMIT = 60.0  # seconds; only ends a test that has failed
+LIMIT = 120.0  # seconds; only ends a test that has failed
 
 # All nodes of the test cluster are this machine: what is below the test's folder is the same in the pods.
 _KUBERNETES = """\

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from shim.control.backends.base import Order, Run
 from shim.core import hostlist
-from tests.contract.support import Subject, configure_kubernetes, start
+from tests.contract.support import LIMIT, Subject, configure_kubernetes, start
 from tests.support import wait_until
 
 BACKENDS = ["local", pytest.param("kubernetes", marks=pytest.mark.kubernetes)]
@@ -43,21 +42,24 @@ def contract(test: Test) -> Callable[[str, Path, Path, pytest.FixtureRequest], N
     return run
 
 
-def long() -> str:
-    """Seconds to sleep, as nobody else has them: the sleeper is known by them, in whatever container it is."""
-    return f"300.{secrets.randbelow(10**9):09d}"
+class Sleeper:
+    """A pipe that a process of the run holds open: it is seen to live, in whatever container and namespace it is."""
 
+    def __init__(self, folder: Path) -> None:
+        path = folder / "alive"
+        os.mkfifo(path)
+        self._pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.command = f"sleep 300 >{path}"
 
-def alive(seconds: str) -> bool:
-    """Whether such a sleeper runs on this machine."""
-    wanted = ["sleep", seconds, ""]
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    def alive(self) -> bool:
+        """Whether such a process is there."""
         try:
-            if path.read_text(errors="replace").split("\0") == wanted:
-                return True
-        except OSError:
-            continue  # it has just ended
-    return False
+            return bool(os.read(self._pipe, 1))  # nobody writes, so this is the end: nobody has it open
+        except BlockingIOError:
+            return True
+
+    def __del__(self) -> None:
+        os.close(self._pipe)
 
 
 @contract
@@ -131,16 +133,16 @@ async def test_an_end_that_came_meanwhile_is_told(subject: Subject, folder: Path
 @contract
 async def test_an_ordered_end_leaves_nothing_behind(subject: Subject, folder: Path) -> None:
     backend, observer, cluster = await subject.backend()
-    sleeper = long()
-    run = await start(backend, cluster, f"#!/bin/sh\nsleep {sleeper} &\nwait\n")
-    await asyncio.to_thread(wait_until, lambda: alive(sleeper), "the script runs")
+    sleeper = Sleeper(folder)
+    run = await start(backend, cluster, f"#!/bin/sh\n{sleeper.command} &\nwait\n")
+    await asyncio.to_thread(wait_until, sleeper.alive, "the script runs", LIMIT)
     await observer.line(run, "started")  # a run of which nobody has heard yet may be ended without its leader
     order = Order(number=1, kind="end", state="CANCELLED", uid=os.getuid())
     await backend.order(run, order)
     await backend.order(run, order)
     end = await observer.line(run, "ended")
     assert (end["state"], end["status"], end["uid"]) == ("CANCELLED", signal.SIGTERM, os.getuid())
-    assert not alive(sleeper)
+    assert not sleeper.alive()
     await backend.forget(run)
 
 
@@ -150,7 +152,7 @@ async def test_a_signal_reaches_the_batch_shell(subject: Subject, folder: Path) 
     ready = folder / "ready"
     script = f"#!/bin/sh\ntrap 'exit 5' USR1\ntouch {ready}\nwhile :; do sleep 0.05; done\n"
     run = await start(backend, cluster, script)
-    await asyncio.to_thread(wait_until, ready.exists, "the trap is set")
+    await asyncio.to_thread(wait_until, ready.exists, "the trap is set", LIMIT)
     await backend.order(run, Order(number=1, kind="signal", signal=signal.SIGUSR1, scope="batch"))
     assert (await observer.line(run, "ended"))["status"] == 5 << 8
     await backend.forget(run)
@@ -159,12 +161,12 @@ async def test_a_signal_reaches_the_batch_shell(subject: Subject, folder: Path) 
 @contract
 async def test_runs_that_nobody_knows_are_ended(subject: Subject, folder: Path) -> None:
     backend, _observer, cluster = await subject.backend()
-    sleeper = long()
-    run = await start(backend, cluster, f"#!/bin/sh\nsleep {sleeper}\n")
-    await asyncio.to_thread(wait_until, lambda: alive(sleeper), "the script runs")
+    sleeper = Sleeper(folder)
+    run = await start(backend, cluster, f"#!/bin/sh\n{sleeper.command}\n")
+    await asyncio.to_thread(wait_until, sleeper.alive, "the script runs", LIMIT)
     backend, observer, cluster = await subject.backend()
     await backend.recover([])
-    await asyncio.to_thread(wait_until, lambda: not alive(sleeper), "the orphan ended")
+    await asyncio.to_thread(wait_until, lambda: not sleeper.alive(), "the orphan ended", LIMIT)
     assert observer.of(run) == []
 
 

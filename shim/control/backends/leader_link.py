@@ -104,7 +104,8 @@ async def _link(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], secr
     reader, writer = streams
     link = LeaderLink(reader, writer, wire.Splitter())
     try:
-        await asyncio.wait_for(link._handshake(secret), HANDSHAKE_LIMIT)
+        async with asyncio.timeout(HANDSHAKE_LIMIT):  # wait_for of Python 3.11 may lose a cancellation
+            await link._handshake(secret)
     except (TimeoutError, OSError, wire.WireError, ValueError, KeyError) as problem:
         await link.close()
         raise LinkError(f"no leader answers: {problem}") from problem

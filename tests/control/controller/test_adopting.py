@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Orphan, Run, Taking
+from shim.control.controller.operations import adopting as operations
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -161,3 +162,22 @@ async def test_a_job_that_never_began_is_recorded_and_forgotten(box: Bench, back
     await box.ask("adopt")
     assert box.job(7).state == states.CANCELLED
     assert (backend.adopted, backend.forgotten) == ([], [RUN])
+
+
+@adopting(later=True)
+async def test_a_cluster_that_has_not_told_what_runs_there_is_waited_for(box: Bench, backend: Adopter) -> None:
+    box.controller.world.unseen.add("pods")
+    asked = asyncio.ensure_future(box.ask("adopt"))
+    await asyncio.sleep(0)
+    assert not asked.done()
+    box.controller.world.unseen.clear()
+    assert [job["job_id"] for job in (await asked)["jobs"]] == [7]
+
+
+@adopting(later=True)
+async def test_a_cluster_that_never_tells_is_named(box: Bench, backend: Adopter) -> None:
+    box.controller.world.unseen.add("pods")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operations, "ANSWER", 0.0)
+        with pytest.raises(ShimError, match="cluster pods does not answer"):
+            await box.ask("adopt")

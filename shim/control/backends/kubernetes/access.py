@@ -183,9 +183,8 @@ class Access:
         async with self._turns:
             # A server that sends a byte now and then would never time out by itself.
             try:
-                return await asyncio.wait_for(
-                    in_thread(lambda: send(method, path, query, body, headers, left)), left + CONNECT_LIMIT
-                )
+                async with asyncio.timeout(left + CONNECT_LIMIT):  # wait_for of Python 3.11 may lose a cancellation
+                    return await in_thread(lambda: send(method, path, query, body, headers, left))
             except TimeoutError:
                 raise ApiError(NO_CONNECTION, "Timeout", "the API server does not answer in time") from None
 

@@ -19,6 +19,7 @@ from shim.control.backends.kubernetes.orphans import TOLD, Orphans, record_of
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import Shape
 from shim.control.backends.kubernetes.site import Site
+from shim.control.backends.kubernetes.sweeping import Sweeping
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -26,6 +27,7 @@ from shim.core.model.job import Job, NodeShare
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
 
+PATIENCE = 5.0  # seconds for what is left of others to be cleared away
 SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
 
 
@@ -43,8 +45,8 @@ class KubernetesBackend:
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._estates: Estates
         self._common = False
-        self._emptying = asyncio.Lock()
-        self._sweeps: dict[Run, asyncio.Task[None]] = {}
+        self._sweeping: Sweeping
+        self._told_lost: set[Run] = set()
 
     # Opening and closing
 
@@ -65,6 +67,7 @@ class KubernetesBackend:
         self._dry_runs = trying.DryRuns(self._site)
         self._bundle = await asyncio.to_thread(bundle)
         self._estates = Estates(self._site, settings.lease, self._changed, self._one_synced, self._trouble, self._lost)
+        self._sweeping = Sweeping(self._site, self._estates)
         self._adopting = Adopting(self._site, self._estates)
         self._orphans = Orphans(self._site, self._estates, self._configured)
         self._estates.watch()
@@ -92,7 +95,7 @@ class KubernetesBackend:
         elif run is not None and self._site.synced:
             self._shape.look()
             if self._estates.adopted and run not in self._site.runs():
-                self._site.soon(self._look_empty())
+                self._sweeping.look()
 
     def _reshaped(self, cluster: Cluster) -> None:
         if cluster != self._cluster:
@@ -116,18 +119,18 @@ class KubernetesBackend:
             estate = self._estates.of(run)
             gone = estate is not None and estate.synced.is_set() and run not in self._site.runs()
             if gone or estate in (self._estates.home, None):
-                self._sweep(run)  # of another machine's runs the index may yet have to be told: see orphans
+                self._sweeping.sweep(run)  # of another machine's runs the index may yet have to be told: see orphans
         for run, seen in wanted.items():
             # One of whose journal nothing is known is started again, which completes what was begun.
             folder = TicketFolder(run)
             known = folder.load() is not None
-            if known and self._is_lost(run):
+            if known and self._estates.is_lost(run):
                 self._tell_lost(run)
             elif known and seen:
                 await self._live(run, folder, seen)
             elif seen:
                 self._observer.lost(run, "this host has no key of it any more")
-        await self._look_empty()
+        await asyncio.wait([self._sweeping.look()], timeout=PATIENCE)
 
     async def _wait_known(self) -> None:
         """Returns when it is known what there is, and whose it is; or when the cluster did not tell in time."""
@@ -140,64 +143,37 @@ class KubernetesBackend:
 
     # Runs that another machine acts for
 
-    def _is_lost(self, run: Run) -> bool:
-        estate = self._estates.of(run)
-        return estate is None or estate.lease.lost
-
     def _lost(self, owner: str) -> None:
         """Somebody else holds an estate: its runs are let go as they are."""
-        for run in [run for run in self._lives if self._is_lost(run)]:
+        for run in [run for run in self._lives if self._estates.is_lost(run)]:
             self._site.soon(self._let_go(run))
 
     async def _let_go(self, run: Run) -> None:
         life = self._lives.pop(run, None)
         if life is not None:
-            await life.close()
-            self._tell_lost(run)
+            try:
+                await life.close()
+            finally:
+                self._tell_lost(run)
 
     def _tell_lost(self, run: Run) -> None:
-        for line in TOLD:
-            self._observer.happened(run, {"at": self._site.now(), **line})
-
-    async def _look_empty(self) -> None:
-        """Estates of which nothing is left, here or at all, are given up."""
-        async with self._emptying:
-            await self._give_up_empty()
-
-    async def _give_up_empty(self) -> None:
-        owners = {found.adopted for found in map(tickets.load, tickets.known(self._site.cluster)) if found is not None}
-        for owner, estate in list(self._estates.adopted.items()):
-            gone = estate.synced.is_set() and not self._site.runs_of(owner)
-            if owner not in owners and (estate.lease.lost or gone):
-                await self._estates.drop(owner)
-        if self._estates.home.lease.lost and "" not in owners:
-            await self._estates.begin_anew()
-
-    def _sweep(self, run: Run) -> asyncio.Task[None]:
-        """Removes what there is of a run, in the background; a start of a run of that name waits for it."""
-
-        async def remove() -> None:
-            if not self._is_lost(run):
-                await self._site.objects.remove(run)
-            TicketFolder(run).remove()
-            await self._look_empty()
-
-        task = self._sweeps[run] = self._site.soon(remove())
-        task.add_done_callback(lambda done: self._sweeps.pop(run, None) if self._sweeps.get(run) is done else None)
-        return task
+        if run not in self._told_lost:
+            self._told_lost.add(run)
+            for line in TOLD:
+                self._observer.happened(run, {"at": self._site.now(), **line})
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
-        if run in self._sweeps:
-            await self._sweeps[run]
+        await self._sweeping.swept(run)
         if run in self._lives:
             return
         folder = TicketFolder(run)
         found = folder.load()
-        if self._is_lost(run):
+        if self._estates.is_lost(run):
             if found is None:
                 raise BackendError("this home begins anew in the cluster", transient=True)
-            return  # it is being told
+            self._tell_lost(run)
+            return
         if found is not None and (found.verdict is not None or found.adopted):
             await self._live(run, folder, 0)  # what was decided about it is carried out first
             return
@@ -208,7 +184,7 @@ class KubernetesBackend:
             raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
         except BackendError as error:
             if not error.transient:
-                self._sweep(run)
+                self._sweeping.sweep(run)
             raise
         await self._live(run, folder, 0)
 
@@ -292,9 +268,13 @@ class KubernetesBackend:
     async def forget(self, run: Run) -> None:
         life = self._lives.get(run)
         if life is not None:
-            await life.forget()
-            del self._lives[run]
-        self._sweep(run)
+            try:
+                await life.forget()
+            except Exception:
+                # An error of this program must not leave the run's objects in the cluster.
+                self._site.log("job %s: an internal error", run.job_id, exc_info=True)
+            self._lives.pop(run, None)
+        self._sweeping.sweep(run)
 
     def reach(self, run: Run) -> str:
         return TicketFolder(run).path

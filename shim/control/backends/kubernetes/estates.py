@@ -10,73 +10,20 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names, tickets
 from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.lease import Lease, TakenOver
-from shim.control.backends.kubernetes.reflector import Reflector
+from shim.control.backends.kubernetes.estate import Estate
+from shim.control.backends.kubernetes.lease import Lease, TakenOver, leases, returned
 from shim.control.backends.kubernetes.site import Site
 
 SIGNS = 5  # signs of life in the duration of a Lease
 _FILE = "adopted"  # owners that were taken over, and under which name this home holds their Leases
-
-
-class Estate:
-    """The jobs of one owner. ``cluster``: what the configuration calls the cluster of its own jobs (None: whatever they say)."""
-
-    def __init__(self, site: Site, owner: str, cluster: str | None, lease: Lease) -> None:
-        self.owner = owner
-        self.lease = lease
-        self.synced = asyncio.Event()
-        self._site = site
-        self._selector = names.selector(owner, cluster)
-        self._watches: list[Reflector] = []
-        self._unsynced = 2
-
-    def watch(
-        self,
-        changed: Callable[[Run | None], None],
-        synced: Callable[[], None],
-        trouble: Callable[[str, str | None], None],
-    ) -> None:
-        """Begins to watch; ``synced()`` once both watches have told what there is, ``changed(run)`` with every change,
-        ``trouble(what, text)`` when one of them cannot ask (None: it can again).
-        """
-
-        def one_synced() -> None:
-            self._unsynced -= 1
-            if self._unsynced <= 0:
-                self.synced.set()
-                synced()
-
-        site = self._site
-        for path, take in ((site.objects.jobs, site.job_event), (site.objects.pods, site.pod_event)):
-            watch = Reflector(
-                site.access,
-                path,
-                self._selector,
-                on_event=_taking(take, changed),
-                on_synced=one_synced,
-                on_trouble=partial(trouble, f"{path} {self.owner}"),
-                trim=site.trim,
-            )
-            watch.start()
-            self._watches.append(watch)
-
-    async def close(self) -> None:
-        """Watches no more."""
-        for watch in self._watches:
-            await watch.close()
-
-
-def _taking(
-    take: Callable[[str, dict[str, Any]], Run | None], changed: Callable[[Run | None], None]
-) -> Callable[[str, dict[str, Any]], None]:
-    return lambda kind, found: changed(take(kind, found))
+_BEFORE = "before"  # names that this home had, whose Leases have told it what they were kept for
+_PARTING = 5.0  # seconds for the last requests of a controller that ends
 
 
 class Estates:
@@ -95,11 +42,12 @@ class Estates:
         self._duration = duration
         self._hooks = (changed, synced, trouble)
         self._lost = lost
-        self._path = os.path.join(tickets.folder_of(site.cluster), _FILE)
+        self._folder = tickets.folder_of(site.cluster)
         self.home = self._estate(site.owner, site.owner, site.cluster)
         self.adopted = {owner: self._estate(owner, holder, None) for owner, holder in self._noted().items()}
         site.objects.guard = self.guard
         self._signs: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def _estate(self, owner: str, holder: str, cluster: str | None) -> Estate:
         site = self._site
@@ -153,6 +101,11 @@ class Estates:
         owner = ticket.adopted if ticket is not None else self._site.owner_of(run)
         return self.home if owner in (None, "", self.home.owner) else self.adopted.get(owner)
 
+    def is_lost(self, run: Run) -> bool:
+        """Whether another machine acts for the run, as far as is known."""
+        estate = self.of(run)
+        return estate is None or estate.lease.lost
+
     async def guard(self, run: Run) -> None:
         """Raises ApiError unless this controller acts for the run: asked before every write about it."""
         estate = self.of(run)
@@ -161,14 +114,20 @@ class Estates:
         await estate.lease.hold()
 
     async def _sign(self) -> None:
-        while True:
-            await asyncio.sleep(self._duration / SIGNS)
+        while not await self._is_closing(self._duration / SIGNS):
             for estate in (self.home, *self.adopted.values()):
                 if not estate.lease.lost and not estate.lease.unused and self._site.runs_of(estate.owner):
                     try:
                         await estate.lease.renew()
                     except ApiError as error:
                         self._site.log("cluster %s: %s", self._site.cluster, error.message)
+
+    async def _is_closing(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._closing.wait()
+        except TimeoutError:
+            return False
 
     # Estates come and go
 
@@ -185,56 +144,80 @@ class Estates:
         return True
 
     async def drop(self, owner: str) -> None:
-        """An estate that was taken over and has no runs any more, or is somebody else's by now.
+        """An estate that was taken over and has no runs any more, or is somebody else's by now. ApiError: to be repeated.
 
         Its Lease stays as it is, for its owner to find should it come back; one that has come back needs it no more.
         """
-        estate = self.adopted.pop(owner)
+        estate = self.adopted[owner]
+        await estate.lease.give_up(wanted=returned)
         await estate.close()
         self._site.drop(owner)
-        if estate.lease.returned:
-            await estate.lease.remove()
+        del self.adopted[owner]
         self._forget(owner)
 
     async def begin_anew(self) -> None:
         """This home's jobs so far are another machine's, and nothing of them is left here: it goes on under another name."""
         before = self.home
+        self._save(_BEFORE, [*self._load(_BEFORE, []), before.owner])
         await before.close()
         self._site.drop(before.owner)
         self._site.synced = False
         self._site.owner = names.begin_anew(self._site.cluster)
-        try:
-            await self._site.access.delete(before.lease.path)  # it has told what it was kept for
-        except ApiError as error:
-            self._site.log("cluster %s: %s", self._site.cluster, error.message)
         self.home = self._estate(self._site.owner, self._site.owner, self._site.cluster)
         self.home.watch(*self._hooks)
 
+    async def clear(self) -> None:
+        """Removes the Leases of the names that this home had before. ApiError: to be repeated."""
+        for owner in self._load(_BEFORE, []):
+            if owner != self._site.owner:
+                try:
+                    await self._site.access.delete(f"{leases(self._site.namespace)}/{names.lease(owner)}")
+                except ApiError as error:
+                    if not error.missing:
+                        raise
+                self._save(_BEFORE, [one for one in self._load(_BEFORE, []) if one != owner])
+
     async def close(self) -> None:
         """Watches no more. A Lease without jobs is removed: nothing is left to be taken over."""
+        self._closing.set()
+        home = self.home
+        try:
+            async with asyncio.timeout(_PARTING):
+                if self._signs is not None:
+                    await asyncio.wait([self._signs])  # not cut off in a write, which would come after the removal
+                if (
+                    home.synced.is_set()
+                    and not self._site.runs_of(home.owner)
+                    and not tickets.known(self._site.cluster)
+                ):
+                    await home.lease.give_up()
+        except ApiError as error:
+            self._site.log("cluster %s: %s", self._site.cluster, error.message)
+        except TimeoutError:
+            self._site.log("cluster %s does not answer", self._site.cluster)
         if self._signs is not None:
             self._signs.cancel()
-        home = self.home
-        if home.synced.is_set() and not self._site.runs_of(home.owner) and not tickets.known(self._site.cluster):
-            try:
-                await home.lease.remove()
-            except ApiError as error:
-                self._site.log("cluster %s: %s", self._site.cluster, error.message)
         for estate in (home, *self.adopted.values()):
             await estate.close()
 
     # What this host notes
 
     def _noted(self) -> dict[str, str]:
-        try:
-            with open(self._path) as file:
-                return {str(owner): str(holder) for owner, holder in json.load(file).items()}
-        except FileNotFoundError:
-            return {}
+        return {str(owner): str(holder) for owner, holder in self._load(_FILE, {}).items()}
 
     def _note(self, owners: dict[str, str]) -> None:
-        paths.ensure(os.path.dirname(self._path))
-        tickets.write(self._path, json.dumps(owners))
+        self._save(_FILE, owners)
 
     def _forget(self, owner: str) -> None:
         self._note({one: holder for one, holder in self._noted().items() if one != owner})
+
+    def _load(self, name: str, default: Any) -> Any:
+        try:
+            with open(os.path.join(self._folder, name)) as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return default
+
+    def _save(self, name: str, value: Any) -> None:
+        paths.ensure(self._folder)
+        tickets.write(os.path.join(self._folder, name), json.dumps(value))

@@ -57,20 +57,25 @@ class Lease:
         self._tell_lost = lost
         self._until = 0.0  # it is held until then, for sure
         self._found: Object | None = None  # as it was written last
-        self._turn = asyncio.Lock()
+        self._given_up = False
+        self._turn = asyncio.Lock()  # one write at a time: none comes after the Lease was removed
 
     async def hold(self) -> None:
         """Returns when it is held. Raises TakenOver; another ApiError when that cannot be known now."""
         if not self.unused and (self.lost or now() >= self._until):
             async with self._turn:
-                if self.lost:
-                    raise TakenOver(self.owner)
-                if now() >= self._until:
-                    await self.renew()
+                if self.lost or now() >= self._until:
+                    await self._renew()
 
     async def renew(self) -> None:
         """Says that its holder is there, whether that is needed yet or not. Raises as ``hold``."""
+        async with self._turn:
+            await self._renew()
+
+    async def _renew(self) -> None:
         for _ in range(_TRIES):
+            if self.lost or self._given_up:
+                raise TakenOver(self.owner)
             asked = now()
             try:
                 self._found = await self._written(self._found)
@@ -119,20 +124,29 @@ class Lease:
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
         return signed(lease, self.holder, self._duration)
 
-    async def remove(self) -> None:
-        """Removes it if it is still as this holder wrote it last: nothing is left that somebody could take over."""
-        found, self._found, self._until = self._found, None, 0.0
-        if found is not None and not self.lost:
-            try:
-                await self._access.delete(self.path, version=found["metadata"].get("resourceVersion"))
-            except ApiError as error:
-                if not error.conflict and not error.missing:
-                    raise
+    async def give_up(self, *, wanted: Callable[[Object], bool] = lambda found: True) -> None:
+        """Never writes it again, and removes it if this holder has it and it is ``wanted``: nobody else would. May be repeated."""
+        async with self._turn:
+            self._given_up, self._until = True, 0.0
+            if self.unused or self.lost:
+                return
+            for _ in range(_TRIES):
+                try:
+                    found = await self._access.get(self.path)
+                    if holder_of(found) == self.holder and wanted(found):
+                        await self._access.delete(self.path, version=found["metadata"].get("resourceVersion"))
+                    return
+                except ApiError as error:
+                    if error.missing or error.forbidden:
+                        return
+                    if not error.conflict:
+                        raise
+            raise ApiError(409, "Conflict", f"lease {names.lease(self.owner)} is changed all the time")
 
-    @property
-    def returned(self) -> bool:
-        """Whether the owner has come back and knows that it has lost its jobs: the Lease need not tell it."""
-        return names.RETURNED in ((self._found or {}).get("metadata", {}).get("annotations") or {})
+
+def returned(lease: Object) -> bool:
+    """Whether the owner has come back and knows that it has lost its jobs: the Lease need not tell it."""
+    return names.RETURNED in (lease["metadata"].get("annotations") or {})
 
 
 def leases(namespace: str) -> str:

@@ -205,6 +205,7 @@ class Life:
 
     async def _look_running(self, leader: PodView | None) -> float | None:
         watched = self._watched
+        watched.tear()  # whoever saw it begin may have been killed
         silent = leader is None or leader.silent
         waits = watched.elapsed("silent", silent)
         if not silent:

@@ -80,6 +80,8 @@ class Orphans:
         else:
             ways = self._outputs(run, made, outputs)
         if not known:
+            if kept is not None:
+                await objects.tear(run)  # its machine may have been killed between the two
             self._keep(folder, job, made, ways, key, begun=ticket is None, owner=owner)
         script = ticket.get(SCRIPT) if ticket is not None else None
         return Orphan(run=run, job=_with_files(made, ways), script=script, known=known)

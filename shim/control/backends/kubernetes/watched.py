@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Run
 from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.lease import TakenOver
 from shim.control.backends.kubernetes.observed import PodView, look
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.tickets import TicketFolder
@@ -14,6 +15,8 @@ from shim.core.model import states
 
 if TYPE_CHECKING:
     from shim.control.backends.kubernetes.site import Site
+
+_TEAR_PAUSE = 5.0  # seconds
 
 
 class Watched:
@@ -37,6 +40,7 @@ class Watched:
         self._observer = observer
         self._placed: tuple[str, ...] = ()
         self._told: tuple[str, str] = ("", "")
+        self._tearing = False
         self._since: dict[str, float] = {}  # when a state began that is not borne for ever
         self._loop = asyncio.get_running_loop()
 
@@ -102,15 +106,33 @@ class Watched:
         """User code runs: from now on no pod of this run may begin."""
         self.tell_place(self.views())
         self.started = True
-        self.site.soon(self._tear())
+        self.tear()
+
+    def tear(self) -> None:
+        """User code runs: from now on no pod of the run may begin. Tried again until that is certain."""
+        if not self._tearing:
+            self._tearing = True
+            self.site.soon(self._tear())
 
     async def _tear(self) -> None:
         ticket = self.folder.load()
-        if ticket is not None and not ticket.torn:
-            await self._keep()
-            await self.site.objects.tear(self.run)
-            if self.folder.load() is not None:  # it was not forgotten meanwhile
-                self.folder.save(ticket.replace(torn=True))
+        if ticket is None or ticket.torn:
+            return
+        await self._keep()
+        while True:
+            try:
+                await self.site.objects.tear(self.run)
+                break
+            except TakenOver:
+                return  # another machine sees to it
+            except ApiError as error:
+                self.site.log("job %s: its Secret cannot be removed yet: %s", self.run.job_id, error.message)
+            if self.over:
+                return  # it goes with its Job
+            await asyncio.sleep(_TEAR_PAUSE)
+        ticket = self.folder.load()
+        if ticket is not None:  # it was not forgotten meanwhile
+            self.folder.save(ticket.replace(torn=True))
 
     async def _keep(self) -> None:
         """Leaves in the cluster what another machine would need if this one is lost. Without it the job runs as well."""

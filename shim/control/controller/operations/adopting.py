@@ -19,6 +19,8 @@ from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
 
+ANSWER = 40.0  # seconds for a cluster to tell what runs there
+
 
 class Adopting:
     """One at a time: two requests must not make two records of a job."""
@@ -31,6 +33,7 @@ class Adopting:
         """The operation. ``cluster``: only there. Answers with the jobs, and the seconds for which machines must still be silent."""
         reply: dict[str, Any] = {"jobs": [], "waits": [], "notes": []}
         for name in self._clusters(str(message.get("cluster") or "")):
+            await self._heard(name)
             backend = self._world.backends[name]
             assert isinstance(backend, Adopts)
             try:
@@ -48,11 +51,16 @@ class Adopting:
         able = [name for name, backend in self._world.backends.items() if isinstance(backend, Adopts)]
         if wanted and wanted not in able:
             raise ShimError(f'error: jobs of other machines are on Kubernetes alone: cluster "{wanted}" is none')
-        found = [wanted] if wanted else able
-        for name in found:
-            if name in self._world.unseen:
-                raise ShimError(f"error: cluster {name} does not answer")
-        return found
+        return [wanted] if wanted else able
+
+    async def _heard(self, name: str) -> None:
+        """Returns when the cluster has told what runs there: this controller may only just have begun. Raises ShimError."""
+        try:
+            async with asyncio.timeout(ANSWER):
+                while name in self._world.unseen:
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise ShimError(f"error: cluster {name} does not answer") from None
 
     async def recover(self, name: str) -> None:
         """After a start: what was taken over by a controller that was killed then."""

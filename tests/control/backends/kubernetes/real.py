@@ -12,6 +12,7 @@ import pytest
 from compat.cluster.kubernetes import existing
 from compat.cluster.kubernetes.settings import KUBECONFIG
 from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import ApiError
 
 
 @pytest.fixture
@@ -38,7 +39,11 @@ def namespace(kubeconfig: str) -> Iterator[str]:
     async def remove() -> None:
         access = await Access.load(kubeconfig)
         for pod in (await access.get(f"/api/v1/namespaces/{name}/pods"))["items"]:
-            await access.delete(f"/api/v1/namespaces/{name}/pods/{pod['metadata']['name']}", grace=0)
+            try:
+                await access.delete(f"/api/v1/namespaces/{name}/pods/{pod['metadata']['name']}", grace=0)
+            except ApiError as error:
+                if not error.missing:  # it was going anyway
+                    raise
         await access.delete(f"/api/v1/namespaces/{name}")
         await access.close()
 

@@ -222,3 +222,23 @@ def test_errors_that_are_no_status() -> None:
     status = b'{"kind": "Status", "reason": "R", "message": "m", "details": {"retryAfterSeconds": 2}}'
     assert from_answer(500, {}, status).retry_after == 2.0
     assert from_answer(500, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, status).retry_after == 2.0
+
+
+def test_a_caller_that_is_cancelled_when_the_answer_is_there_ends(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go(access: Access) -> None:
+        came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        asked = asyncio.Event()
+
+        async def answered(work: Any) -> bytes:
+            asked.set()
+            return await came
+
+        monkeypatch.setattr(module, "in_thread", answered)
+        asking = asyncio.ensure_future(access.get("/x"))
+        await asked.wait()
+        came.set_result(b"{}")
+        asking.cancel()  # in the same turn of the loop
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    ask(go)

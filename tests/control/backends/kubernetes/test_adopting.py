@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order, Run, Taking
-from shim.control.backends.kubernetes import estates, lease, names, tickets
+from shim.control.backends.kubernetes import estate, lease, names, tickets
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
@@ -89,7 +89,7 @@ def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Homes:
     async def load(*_where: str | None) -> Access:
         return cluster.access
 
-    monkeypatch.setattr(estates, "Reflector", FakeReflector)
+    monkeypatch.setattr(estate, "Reflector", FakeReflector)
     monkeypatch.setattr(Access, "load", load)
     return Homes(cluster, tmp_path, monkeypatch)
 
@@ -441,7 +441,7 @@ def test_while_the_cluster_says_nothing_no_run_is_lost(homes: Homes, monkeypatch
 
     async def inside() -> None:
         await (await homes.begun()).close()
-        monkeypatch.setattr(estates, "Reflector", Silent)
+        monkeypatch.setattr(estate, "Reflector", Silent)
         first = await homes.open("a", [(RUN, 1)])
         await asyncio.sleep(3600)
         assert homes.told.lines == []

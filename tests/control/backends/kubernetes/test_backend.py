@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order, Run
-from shim.control.backends.kubernetes import estates, tickets
+from shim.control.backends.kubernetes import estate, tickets
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
@@ -45,7 +45,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     async def load(*_where: str | None) -> Access:
         return found.access
 
-    monkeypatch.setattr(estates, "Reflector", FakeReflector)
+    monkeypatch.setattr(estate, "Reflector", FakeReflector)
     monkeypatch.setattr(Access, "load", load)
     return found
 

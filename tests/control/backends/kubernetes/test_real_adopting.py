@@ -15,6 +15,7 @@ from tests.support import wait_until
 
 pytestmark = pytest.mark.kubernetes
 COMMANDS = Path(__file__).parents[4] / "bin"
+KINDS = "jobs,pods,secrets,leases,podgroups"
 LIMIT = 120.0  # seconds; only ends a test that has failed
 CONFIG = """\
 [clusters.k8s]
@@ -30,7 +31,7 @@ lease = 10
 LONG = (
     "#!/bin/sh\necho begun $SLURM_JOB_ID\nsrun hostname\nuntil [ -e /tmp/go ]; do sleep 0.2; done\necho over\nexit 3\n"
 )
-SHORT = "#!/bin/sh\necho begun $SLURM_JOB_ID\nsleep 5\n"
+SHORT = "#!/bin/sh\nuntil [ -e /tmp/go ]; do sleep 0.2; done\n"
 
 
 class Homes:
@@ -71,16 +72,16 @@ class Homes:
         """State and exit code, as sacct has them."""
         return self.run("sacct", "-n", "-X", "-P", "-j", job, "-o", "state,exitcode").strip()
 
-    def objects(self) -> list[str]:
-        """What is left in the namespace of jobs."""
-        done = subprocess.run(
-            [
-                "kubectl", "--kubeconfig", self.kubeconfig, "-n", self.namespace,
-                "get", "jobs,pods,secrets,leases,podgroups", "-o", "name",
-            ],
-            capture_output=True, text=True, timeout=LIMIT, check=True,
-        )  # fmt: skip
-        return done.stdout.split()
+    def kubectl(self, *words: str) -> str:
+        """What kubectl prints."""
+        command = ["kubectl", "--kubeconfig", self.kubeconfig, "-n", self.namespace, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def empty(self) -> bool:
+        """Whether nothing of jobs is left in the namespace."""
+        return not self.kubectl("get", KINDS, "-o", "name").split()
 
 
 @pytest.fixture
@@ -101,12 +102,13 @@ def test_jobs_of_a_killed_machine_are_carried_on_with_and_left_alone_by_it(homes
     for job in (long, short):
         wait_until(lambda job=job: homes.run("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING\n", "a start", LIMIT)  # type: ignore[misc]
     assert processes.kill()
+    homes.kubectl("exec", f"job/slurm-{short}", "--", "touch", "/tmp/go")  # it ends, and no controller hears of it
     homes.enter("second")
     # Its controller is killed whenever it has made a record.
     told = homes.run("shim", "adopt", SHIM_TEST_CRASH="adopted")
     assert "they are taken over if nothing is heard of it for 10 s" in told
     wait_until(lambda: homes.state(short) == "COMPLETED|0:0", "the end of the short job", LIMIT)
-    assert homes.state(long) == "RUNNING|0:0"
+    wait_until(lambda: homes.state(long) == "RUNNING|0:0", "the journal of the long job", LIMIT)
     assert homes.run("srun", "--jobid", long, "-N1", "-n1", "sh", "-c", "hostname; >/tmp/go") == f"slurm-{long}-0\n"
     wait_until(lambda: homes.state(long) == "FAILED|3:0", "the end of the long job", LIMIT)
     (shown,) = [line for line in homes.run("scontrol", "show", "job", long).split("\n") if "StdOut=" in line]
@@ -117,7 +119,10 @@ def test_jobs_of_a_killed_machine_are_carried_on_with_and_left_alone_by_it(homes
     assert f"{long}.0|COMPLETED" in steps
     homes.enter("first")
     homes.run("squeue")
-    wait_until(lambda: homes.state(long) == "CANCELLED|0:0", "the news of the first machine", LIMIT)
-    assert homes.state(short) == "CANCELLED|0:0"
+    for job in (long, short):
+        wait_until(lambda job=job: homes.state(job) == "CANCELLED|0:0", "the news of the first machine", LIMIT)  # type: ignore[misc]
     assert homes.run("squeue", "-h") == ""
-    wait_until(lambda: homes.objects() == [], "nothing in the namespace", LIMIT)
+    try:
+        wait_until(homes.empty, "nothing in the namespace", LIMIT)
+    except AssertionError as problem:
+        raise AssertionError(homes.kubectl("get", KINDS, "-o", "yaml")) from problem

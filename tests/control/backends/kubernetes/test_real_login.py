@@ -88,7 +88,7 @@ def ask(file: str, path: str = "/api/v1/namespaces/kube-system") -> Any:
     async def go() -> Any:
         access = await Access.load(file)
         try:
-            found = await access.get(path, timeout=5.0)
+            found = await access.get(path)
             with pytest.raises(ApiError) as caught:
                 await access.exec("kube-system", "no-such-pod", "agent", ["true"])
             return found["metadata"]["name"], caught.value.reason

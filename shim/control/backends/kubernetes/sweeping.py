@@ -1,0 +1,93 @@
+"""What is left is removed: the objects and the ticket of a run that is over, and what was kept for an estate without jobs.
+
+What the API server refuses now is tried again until it is done: nothing else would ever come back to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from shim.control.backends.base import BackendError, Run
+from shim.control.backends.kubernetes import tickets
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.estates import Estates
+from shim.control.backends.kubernetes.lease import TakenOver
+from shim.control.backends.kubernetes.site import Site
+from shim.control.backends.kubernetes.tickets import TicketFolder
+
+PATIENCE = 10.0  # seconds that a start waits for what is left of the run to be removed
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
+
+
+class Sweeping:
+    """For as long as ``site`` is open; what was not done by then the next controller finds by the tickets."""
+
+    def __init__(self, site: Site, estates: Estates) -> None:
+        self._site = site
+        self._estates = estates
+        self._runs: dict[Run, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._look_again = False
+
+    def sweep(self, run: Run) -> None:
+        """Removes what there is of a run, in the background."""
+        task = self._runs[run] = self._site.soon(self._remove(run))
+        task.add_done_callback(lambda done: self._runs.pop(run, None) if self._runs.get(run) is done else None)
+
+    async def swept(self, run: Run) -> None:
+        """Returns when nothing of the run is being removed. Raises BackendError when that takes long."""
+        task = self._runs.get(run)
+        if task is not None and not (await asyncio.wait([task], timeout=PATIENCE))[0]:
+            raise BackendError("what is left of the run before is not removed yet", transient=True)
+
+    async def _remove(self, run: Run) -> None:
+        pause = _FIRST_PAUSE
+        while self._has_objects(run):
+            try:
+                await self._site.objects.remove(run)
+                break
+            except TakenOver:
+                break  # another machine acts for it
+            except ApiError as error:
+                self._site.log("job %s: it cannot be removed yet: %s", run.job_id, error.message)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        TicketFolder(run).remove()
+        self.look()
+
+    def _has_objects(self, run: Run) -> bool:
+        """Whether there may be objects of the run that are this home's: names alone would do for another machine's as well."""
+        seen = tickets.load(run) is not None or self._site.owner_of(run) is not None
+        return seen and not self._estates.is_lost(run)
+
+    # Estates
+
+    def look(self) -> asyncio.Task[None]:
+        """Gives up estates of which nothing is left, here or at all, in the background."""
+        self._look_again = True
+        if self._looking is None or self._looking.done():
+            self._looking = self._site.soon(self._look())
+        return self._looking
+
+    async def _look(self) -> None:
+        pause = _FIRST_PAUSE
+        while self._look_again:
+            self._look_again = False
+            try:
+                await self._give_up_empty()
+            except (ApiError, OSError) as error:
+                self._site.log("cluster %s: %s", self._site.cluster, error)
+                self._look_again = True
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _give_up_empty(self) -> None:
+        known = map(tickets.load, tickets.known(self._site.cluster))
+        owners = {found.adopted for found in known if found is not None}
+        for owner, estate in list(self._estates.adopted.items()):
+            gone = estate.synced.is_set() and not self._site.runs_of(owner)
+            if owner not in owners and (estate.lease.lost or gone):
+                await self._estates.drop(owner)
+        if self._estates.home.lease.lost and "" not in owners:
+            await self._estates.begin_anew()
+        await self._estates.clear()
