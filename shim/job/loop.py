@@ -21,6 +21,10 @@ else:
 _READ = select.EPOLLIN | select.EPOLLRDHUP
 _READY = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
+_NOTHING: list[tuple[int, int]] = []
+_MOST_UNSEEN = (
+    8  # turns in succession that only do what is due at once: a look at the descriptors costs as much as most of them
+)
 
 
 class Timer:
@@ -52,6 +56,7 @@ class Loop:
         self._timers: list[Timer] = []
         self._order = 0
         self._soon: list[Callable[[], None]] = []
+        self._unseen = 0  # turns since the last look at the descriptors
         self._signals: dict[int, Callable[[], None]] = {}
         self._old_handlers: dict[int, Any] = {}
         self._wakeup: tuple[int, int, int] | None = None  # read end, write end, the descriptor set before
@@ -189,7 +194,12 @@ class Loop:
 
     def run_once(self, limit: float | None = None) -> None:
         """One turn: wait for the next event, at most ``limit`` seconds (0: do not wait), and call what is due."""
-        ready = self._epoll.poll(self._pause(limit))
+        if self._soon and self._unseen < _MOST_UNSEEN:
+            self._unseen += 1
+            ready = _NOTHING
+        else:
+            self._unseen = 0
+            ready = self._epoll.poll(self._pause(limit))
         soon, self._soon = self._soon, []
         for callback in soon:
             callback()
@@ -225,6 +235,24 @@ class Loop:
             writer = self._writers.get(fd)
             if writer is not None:
                 writer()
+
+    def begin_anew(self) -> None:
+        """Forget everything that was asked of it, for another owner. Signals that come meanwhile wait for that one."""
+        kept = self._wakeup[0] if self._wakeup is not None else -1
+        for fd in (self._readers.keys() | self._writers.keys()) - {kept}:
+            self._readers.pop(fd, None)
+            self._writers.pop(fd, None)
+            try:
+                self._epoll.unregister(fd)
+            except OSError:
+                pass  # it was closed, or is a regular file
+        self._always.clear()
+        self._timers.clear()
+        self._soon.clear()
+        self._signals.clear()
+        self._children.clear()
+        self._orphan = None
+        self._stopped = False
 
     def close(self) -> None:
         """Give back the descriptors and the signal handlers. Watched descriptors stay open."""

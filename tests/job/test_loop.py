@@ -242,3 +242,55 @@ def test_orphans_are_reaped_when_wanted(loop: Loop) -> None:
     turn_until(loop, lambda: got and other in orphans, "the ends of both")
     assert (got, orphans[other]) == ([1 << 8], 2 << 8)
     assert named not in orphans
+
+
+def test_one_that_begins_anew_has_forgotten_everything_but_its_signals(
+    loop: Loop, clock: Clock, pipe: tuple[int, int]
+) -> None:
+    got: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        loop.reader(file.fileno(), lambda: got.append("file"))
+        loop.reader(pipe[0], lambda: got.append("reader"))
+        loop.writer(pipe[1], lambda: got.append("writer"))
+        loop.on_signal(signal.SIGUSR1, lambda: got.append("signal"))
+        loop.call_soon(lambda: got.append("soon"))
+        loop.call_later(1, lambda: got.append("timer"))
+        loop.stop()
+        loop.begin_anew()
+    os.write(pipe[1], b"x")
+    os.kill(os.getpid(), signal.SIGUSR1)
+    clock.now += 2
+    loop.run_once(0)
+    assert got == []
+    loop.reader(pipe[0], loop.stop)
+    loop.on_signal(signal.SIGUSR1, lambda: got.append("signal"))
+    os.kill(os.getpid(), signal.SIGUSR1)
+    turn_until(loop, lambda: got, "the signal")
+    loop.run()
+    assert got == ["signal"]
+
+
+def test_one_that_begins_anew_may_have_watched_what_is_closed(loop: Loop) -> None:
+    one, other = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    loop.reader(one, lambda: None)
+    os.close(one)
+    os.close(other)
+    loop.begin_anew()
+    got: list[str] = []
+    again, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    loop.reader(again, lambda: got.append("reader"))
+    os.close(end)
+    loop.run_once(1)
+    assert got == ["reader"]
+    loop.forget(again)
+    os.close(again)
+
+
+def test_descriptors_are_looked_at_however_much_is_due_at_once(loop: Loop, pipe: tuple[int, int]) -> None:
+    def on() -> None:
+        loop.call_soon(on)
+
+    loop.reader(pipe[0], loop.stop)
+    loop.call_soon(on)
+    os.write(pipe[1], b"x")
+    loop.run()

@@ -39,6 +39,7 @@ else:
 _LENGTH = Struct(">I")
 _MAX_REQUEST = 1024 * 1024
 _PASSED = 4  # bytes of a descriptor that is passed
+_OBJECTS = 20_000  # new ones until an agent looks for garbage among them: those of several short runs
 
 
 def serve(socket: int) -> None:
@@ -54,6 +55,7 @@ def serve(socket: int) -> None:
     # Frozen objects are never touched by a collection, so agents share their pages.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_OBJECTS)
     bell = leader_herald.begin()
     connection = _socket.socket(fileno=socket)
     poll = select.poll()

@@ -45,16 +45,21 @@ def read_journal(path: str) -> list[Line]:
 class Journal:
     """The leader's end of the journal: appends, remembers, and holds back what a full disk refuses.
 
-    ``lines`` are those that are on disk: only they may be told. ``clock`` gives the epoch.
+    ``lines`` are those that are on disk: only they may be told. ``clock`` gives the epoch. ``file``: the journal's, open for
+    reading and appending already; it stays the caller's.
     """
 
-    def __init__(self, path: str, clock: Callable[[], float]) -> None:
-        self.lines = read_journal(path)
+    def __init__(self, path: str, clock: Callable[[], float], file: int | None = None) -> None:
         self._path = path
         self._clock = clock
         self._held: list[Line] = []
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._torn = self._cut_short()
+        if file is None:
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        else:
+            self._file = os.dup(file)
+        size = os.fstat(self._file).st_size
+        self.lines = read_journal(path) if size else []
+        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
     def append(self, kind: str, **fields: Any) -> bool:
         """Writes a line; False when the disk took it not, it is then held for ``flush``."""
@@ -91,13 +96,3 @@ class Journal:
     def close(self) -> None:
         """Closes the file; the lines stay readable."""
         os.close(self._file)
-
-    def _cut_short(self) -> bool:
-        size = os.fstat(self._file).st_size
-        if size == 0:
-            return False
-        reader = os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(reader, 1, size - 1) != b"\n"
-        finally:
-            os.close(reader)

@@ -45,7 +45,8 @@ class Leader:
     those who watch. ``output``: who passes the batch script's output on, ``stage``: who brings the working directory to
     the nodes, where somebody needs that.
 
-    ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch.
+    ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch,
+    ``journal`` is the journal's file, open for appending.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Leader:
         *,
         wall: Callable[[], float] = time,
         herald: Herald | None = None,
+        journal: int | None = None,
     ) -> None:
         self.on_done: Callable[[], None] = _nothing
         self.on_node_lost: Callable[[int], None] = _nothing
@@ -74,7 +76,7 @@ class Leader:
         self._key = key
         self._loop = loop
         self._herald = herald
-        self.journal = Journal(os.path.join(run_dir, NAME), wall)
+        self.journal = Journal(os.path.join(run_dir, NAME), wall, journal)
         self.record = Record(self.journal, loop, herald.ring if herald is not None else None)
         self.record.on_unheard = self._unheard
         self.steps = StepManager(spec, self.record, loop, wall)

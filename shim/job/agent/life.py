@@ -14,6 +14,7 @@ from shim.core.jsonlite import loads
 from shim.job.agent import main as agent_main
 from shim.job.agent.place import Place
 from shim.job.agent.spawn import IGNORED
+from shim.job.loop import Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
         _notice_signals()
         _keep_only(bell, line, control)
         os.chdir("/")
-        place = Place()
+        loop = Loop()
+        place = Place(loop)
         code = agent_main.run(run_dir, index, bell, line, place)
         if control is not None:
             fork_server = _socket.socket(fileno=control)
             while code == 0 and place.untouched():
-                run_dir, index, line = _next(fork_server)
+                run_dir, index, line = _next(fork_server, loop)
                 if not run_dir:
                     break
                 code = agent_main.run(run_dir, index, bell, line, place)
@@ -74,15 +76,20 @@ def _keep_only(*kept: int | None) -> None:
     os.closerange(first, _MOST_DESCRIPTORS)
 
 
-def _next(fork_server: _socket.socket) -> tuple[str, int, int | None]:
+def _next(fork_server: _socket.socket, loop: Loop) -> tuple[str, int, int | None]:
     """Says that this agent is free, and waits: run folder, index and connection of its next run; no folder when there is none."""
+    loop.on_signal(_signal.SIGTERM, loop.stop)
+    loop.reader(fork_server.fileno(), loop.stop)
     try:
         fork_server.send(b"\0")
+        loop.run()
         request, passed, _flags, _address = fork_server.recvmsg(
-            _MOST_REQUEST, _socket.CMSG_LEN(_PASSED), _socket.MSG_CMSG_CLOEXEC
+            _MOST_REQUEST, _socket.CMSG_LEN(_PASSED), _socket.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT
         )
     except OSError:
-        return "", 0, None  # the fork server was killed
+        return "", 0, None  # the fork server was killed, or this agent is to end
+    finally:
+        loop.begin_anew()
     if not request:
         return "", 0, None
     wanted = loads(request)

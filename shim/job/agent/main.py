@@ -67,10 +67,10 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
             # It worked when the backend tried it. The job runs, its nodes' names may not resolve.
             log(run_dir, index, f"no namespaces: {error}")
         if index == 0:
-            leading = LeadingAgent(spec, index, run_dir, key, place.subreaper, herald, line)
+            leading = LeadingAgent(spec, index, run_dir, key, place.subreaper, herald, line, place.loop, lock)
             leading.environment = given.get(ENVIRONMENT)
             return leading.run()
-        return Agent(spec, index, run_dir, key, place.subreaper).run()
+        return Agent(spec, index, run_dir, key, place.subreaper, place.loop).run()
     finally:
         os.close(lock)
 
@@ -80,7 +80,7 @@ def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
 
     Trying the lock is also how others see whether the agent lives, so one that is taken is tried again for ``patience`` seconds.
     """
-    fd = os.open(os.path.join(run_dir, lock_name(index)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(os.path.join(run_dir, lock_name(index)), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + patience
     while True:
         try:
@@ -106,14 +106,17 @@ def log(run_dir: str, index: int, text: str) -> None:
 
 
 class Agent:
-    """A node that is not the leader: it looks for the leader, then obeys it."""
+    """A node that is not the leader: it looks for the leader, then obeys it. ``loop``: one that goes on after it."""
 
-    def __init__(self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool) -> None:
+    def __init__(
+        self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool, loop: Loop | None = None
+    ) -> None:
         self._spec = spec
         self._index = index
         self._run_dir = run_dir
         self._key = key
-        self._loop = Loop()
+        self._loop = loop or Loop()
+        self._own_loop = loop is None
         self._belongings = Belongings(run_dir, subreaper)
         self._node: Node | None = None
         self._code = 0
@@ -138,7 +141,10 @@ class Agent:
         self._connect(0)
 
     def _finish(self) -> None:
-        self._loop.close()
+        if self._own_loop:
+            self._loop.close()
+        else:
+            self._loop.begin_anew()
 
     def _connect(self, attempt: int) -> None:
         try:
@@ -212,14 +218,17 @@ class LeadingAgent(Agent):
         subreaper: bool,
         herald: Herald | None,
         line: int | None,
+        loop: Loop | None = None,
+        lock: int | None = None,
     ) -> None:
-        super().__init__(spec, index, run_dir, key, subreaper)
+        super().__init__(spec, index, run_dir, key, subreaper, loop)
         self.environment: dict[str, str] | None = None  # the batch environment, if it has been read
         self._herald = herald
         self._line = line
+        self._lock = lock  # the journal's file
 
     def _begin(self) -> None:
-        self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald)
+        self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald, journal=self._lock)
         self._leader.environment = self.environment
         self._leader.on_done = self._loop.stop
         lost = bool(self._leader.journal.lines)

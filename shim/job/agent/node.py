@@ -89,8 +89,7 @@ class Node:
 
     def check_in(self, **more: object) -> None:
         """Tell the leader that the node is there; ``more``: what a pod tells of itself."""
-        boot = rawfile.read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
-        self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": boot, **more})
+        self._link.send({"do": "check-in", "index": self._index, "pid": os.getpid(), "boot": _boot(), **more})
         self._beats.add(0, self._link)
 
     # The leader's words
@@ -222,6 +221,16 @@ class Node:
 
     def _empty(self) -> bool:
         return not self._belongings.tasks and (self._belongings.nothing_but_tasks() or not self._belongings.all())
+
+
+def _boot() -> str:
+    """The machine's start, as the kernel names it."""
+    if not _known_boot:
+        _known_boot.append(rawfile.read("/proc/sys/kernel/random/boot_id").decode("ascii").strip())
+    return _known_boot[0]
+
+
+_known_boot: list[str] = []  # it outlives no process
 
 
 def _ignore(*_event: object) -> None:

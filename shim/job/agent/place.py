@@ -1,6 +1,6 @@
 """Where an agent's process is: the node whose namespaces it has entered, and the processes that are below it.
 
-A process may be agent of one run after the other, as long as each finds its place as the first one did.
+A process may be agent of one run after the other, as long as each finds its place as the first one did. They share an event loop.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from shim.job.agent.libc import become_subreaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.job.loop import Loop
     from shim.job.spec import RunSpec
 
 
 class Place:
-    """One process's. ``subreaper``: whether it adopts what its tasks leave behind; known once it is taken."""
+    """One process's. ``subreaper``: whether it adopts what its tasks leave behind; known once it is taken. ``loop``: for every run
+    (None: each has its own).
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: Loop | None = None) -> None:
+        self.loop = loop
         self.subreaper = False
         self._taken: tuple[str, str, str] | None = None
         self._node = ""  # whose namespaces these are

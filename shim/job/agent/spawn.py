@@ -31,8 +31,8 @@ except ImportError:
     _fork_exec = None
 
 _TRIES = 4  # on a machine where somebody else always forks first
-_ALL = _signal.valid_signals()
 IGNORED = {_signal.SIGPIPE, getattr(_signal, "SIGXFSZ", _signal.SIGPIPE)}  # by Python, and fork_exec undoes it
+_ALL = _signal.valid_signals() - IGNORED
 
 
 def next_pid() -> int:
@@ -113,7 +113,7 @@ def _blocked_or_ignored() -> bool:
     """Whether a child would find a signal blocked, or ignored, that Python itself does not ignore."""
     if _signal.pthread_sigmask(_signal.SIG_BLOCK, ()):
         return True
-    return any(_signal.getsignal(number) == _signal.SIG_IGN for number in _ALL if number not in IGNORED)
+    return _signal.SIG_IGN in map(_signal.getsignal, _ALL)
 
 
 def _limits_are(wanted: Mapping[str, Sequence[int]]) -> bool:

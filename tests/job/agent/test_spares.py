@@ -15,9 +15,12 @@ import pytest
 from shim.control.backends.base import Run
 from shim.control.backends.local import runs
 from shim.job.agent import isolation, spares
+from shim.job.agent.journal import NAME
 from tests.job.agent.support import ForkServer, lives
 from tests.job.run_folder import spec_of
 from tests.support import wait_until
+
+JOURNALS = (f"/{NAME}", f"/{NAME} (deleted)")
 
 
 class Runs:
@@ -64,11 +67,11 @@ class Runs:
 
 
 def waits(pid: int) -> bool:
-    """Whether an agent waits for another run: it has no event loop then, has said that it is free, and sleeps."""
+    """Whether an agent waits for another run: it has no journal open then, has said that it is free, and sleeps."""
     try:
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
             return False
-        return not any("eventpoll" in os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir())
+        return not any(os.readlink(fd).endswith(JOURNALS) for fd in Path(f"/proc/{pid}/fd").iterdir())
     except FileNotFoundError:
         return False
 
@@ -122,6 +125,12 @@ def test_an_agent_that_was_killed_while_it_waited(scene: Runs) -> None:
     second = scene.done("echo alive")
     assert second != first
     assert scene.end() == "alive\n"
+
+
+def test_an_agent_that_is_told_to_end_while_it_waits(scene: Runs) -> None:
+    pid = scene.done("true")
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not lives(pid), "its end")
 
 
 def test_an_agent_with_a_service_below_it_ends(scene: Runs) -> None:
