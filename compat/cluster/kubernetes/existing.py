@@ -25,11 +25,16 @@ def nodes(kubeconfig: str) -> list[str]:
     return [line.partition("/")[2] for line in listed.stdout.split()] if listed.returncode == 0 else ["?"]
 
 
-def _kubectl(kubeconfig: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def kubectl() -> str:
+    """The path of kubectl: the machine's, else our own, which is built if need be."""
     path = shutil.which("kubectl")
     if path is None:
         programs.ensure("kubectl")
         path = str(programs.find("kubectl"))
+    return path
+
+
+def _kubectl(kubeconfig: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "KUBECONFIG": kubeconfig}
-    command = [path, "--request-timeout=15s", *arguments]
+    command = [kubectl(), "--request-timeout=15s", *arguments]
     return subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)

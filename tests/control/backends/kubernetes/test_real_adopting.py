@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from compat.cluster.kubernetes import existing
 from compat.cluster.kubernetes.settings import IMAGE_PYTHON
 from tests.control.controller import processes
 from tests.support import wait_until
@@ -32,6 +33,11 @@ LONG = (
     "#!/bin/sh\necho begun $SLURM_JOB_ID\nsrun hostname\nuntil [ -e /tmp/go ]; do sleep 0.2; done\necho over\nexit 3\n"
 )
 SHORT = "#!/bin/sh\nuntil [ -e /tmp/go ]; do sleep 0.2; done\n"
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Returns when it is so. A look is a process or two, which take time from the pods."""
+    wait_until(condition, what, LIMIT, pause=0.3)
 
 
 class Homes:
@@ -74,7 +80,7 @@ class Homes:
 
     def kubectl(self, *words: str) -> str:
         """What kubectl prints."""
-        command = ["kubectl", "--kubeconfig", self.kubeconfig, "-n", self.namespace, *words]
+        command = [existing.kubectl(), "--kubeconfig", self.kubeconfig, "-n", self.namespace, *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -100,17 +106,17 @@ def test_jobs_of_a_killed_machine_are_carried_on_with_and_left_alone_by_it(homes
     homes.enter("first")
     long, short = homes.submit(LONG, "-N2"), homes.submit(SHORT)
     for job in (long, short):
-        wait_until(lambda job=job: homes.run("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING\n", "a start", LIMIT)  # type: ignore[misc]
+        until(lambda job=job: homes.run("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING\n", "a start")  # type: ignore[misc]
     assert processes.kill()
     homes.kubectl("exec", f"job/slurm-{short}", "--", "touch", "/tmp/go")  # it ends, and no controller hears of it
     homes.enter("second")
     # Its controller is killed whenever it has made a record.
     told = homes.run("shim", "adopt", SHIM_TEST_CRASH="adopted")
     assert "they are taken over if nothing is heard of it for 10 s" in told
-    wait_until(lambda: homes.state(short) == "COMPLETED|0:0", "the end of the short job", LIMIT)
-    wait_until(lambda: homes.state(long) == "RUNNING|0:0", "the journal of the long job", LIMIT)
+    until(lambda: homes.state(short) == "COMPLETED|0:0", "the end of the short job")
+    until(lambda: homes.state(long) == "RUNNING|0:0", "the journal of the long job")
     assert homes.run("srun", "--jobid", long, "-N1", "-n1", "sh", "-c", "hostname; >/tmp/go") == f"slurm-{long}-0\n"
-    wait_until(lambda: homes.state(long) == "FAILED|3:0", "the end of the long job", LIMIT)
+    until(lambda: homes.state(long) == "FAILED|3:0", "the end of the long job")
     (shown,) = [line for line in homes.run("scontrol", "show", "job", long).split("\n") if "StdOut=" in line]
     names = [f"slurm-{long}-0", f"slurm-{long}-1"]
     lines = Path(shown.split("=")[1]).read_text().split()
@@ -120,9 +126,9 @@ def test_jobs_of_a_killed_machine_are_carried_on_with_and_left_alone_by_it(homes
     homes.enter("first")
     homes.run("squeue")
     for job in (long, short):
-        wait_until(lambda job=job: homes.state(job) == "CANCELLED|0:0", "the news of the first machine", LIMIT)  # type: ignore[misc]
+        until(lambda job=job: homes.state(job) == "CANCELLED|0:0", "the news of the first machine")  # type: ignore[misc]
     assert homes.run("squeue", "-h") == ""
     try:
-        wait_until(homes.empty, "nothing in the namespace", LIMIT)
+        until(homes.empty, "nothing in the namespace")
     except AssertionError as problem:
         raise AssertionError(homes.kubectl("get", KINDS, "-o", "yaml")) from problem
