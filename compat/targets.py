@@ -199,14 +199,17 @@ def local_session(
 
 def _end_session(environ: dict[str, str], account: pwd.struct_passwd | None, jobs: bool) -> None:
     mine = {"SHIM_STATE_DIR": environ["SHIM_STATE_DIR"]}
-    if Path(environ["SHIM_STATE_DIR"]).exists():
-        if jobs:
-            _command(environ, "scancel", "-Q", "-u", environ["USER"], account=account)
-            wait_for(lambda: not _command(environ, "squeue", "-h", account=account).strip(), 20, 0.2)
-        _command(environ, "shim", "controller", "stop", account=account)
-    wait_for(lambda: not any(processes_with(mine)), 5, 0.1)
-    for pid in list(processes_with(mine)):
-        end_process(pid, 1)
+    if jobs and Path(environ["SHIM_STATE_DIR"]).exists():
+        _command(environ, "scancel", "-Q", "-u", environ["USER"], account=account)
+        wait_for(lambda: not _command(environ, "squeue", "-h", account=account).strip(), 20, 0.1)
+
+    def ended() -> bool:
+        found = sorted(processes_with(mine))  # the controller first: most of the others end with it
+        for pid in found:
+            end_process(pid, 5)
+        return not found
+
+    wait_for(ended, 30, 0)
 
 
 def _command(environ: dict[str, str], *command: str, account: pwd.struct_passwd | None = None) -> str:

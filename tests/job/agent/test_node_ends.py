@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,19 @@ def test_nothing_starts_after_the_stop(leader: FakeLeader) -> None:
     assert all(message.get("step") != 1 for message in leader.messages)
 
 
-def test_a_stop_does_not_wait_for_a_reader_that_never_reads(leader: FakeLeader) -> None:
+@pytest.fixture
+def impatient(run_dir: Path) -> Iterator[Agent]:
+    """An agent that soon gives up a reader of the last output."""
+    server = ForkServer("from shim.job.agent import node; node._LAST_OUTPUT = 0.3")
+    agent = Agent(server, run_dir)
+    agent.leader.start()
+    yield agent
+    agent.close()
+    server.close()
+
+
+def test_a_stop_does_not_wait_for_a_reader_that_never_reads(impatient: Agent) -> None:
+    leader = impatient.leader
     leader.credit = False
     leader.shell("yes")
     leader.until(lambda: (0, 0, 1) in leader.output, "output")

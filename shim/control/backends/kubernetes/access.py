@@ -23,6 +23,7 @@ __all__ = ["Access", "AccessError", "ApiError"]
 TIMEOUT = 30.0  # seconds for a request with all its repetitions
 _AT_ONCE = 8  # requests under way; each holds a thread and a connection
 _REPEATS = 4
+_FIRST_PAUSE = 0.2  # seconds before the first of them; then twice as many each time
 _PATCHES = {
     "merge": "application/merge-patch+json",
     "apply": "application/apply-patch+yaml",
@@ -196,5 +197,5 @@ class Access:
             return seconds
         refused = error.status == NO_CONNECTION and error.reason == "Refused"
         if refused or (method == "GET" and error.transient):
-            return max(error.retry_after or 0.0, 0.2 * float(2**attempt) * random.uniform(0.5, 1.0))
+            return max(error.retry_after or 0.0, _FIRST_PAUSE * float(2**attempt) * random.uniform(0.5, 1.0))
         return None

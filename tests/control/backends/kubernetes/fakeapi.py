@@ -21,6 +21,9 @@ class Request(BaseHTTPRequestHandler):
     """One request, with what a test needs to answer it in any manner."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = (
+        True  # head and body are two writes: the second would wait for the first one's acknowledgement
+    )
     server: FakeServer
 
     def _serve(self) -> None:

@@ -20,6 +20,11 @@ from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
 POD = "/api/v1/namespaces/mine/pods/x"
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
+
+
 @pytest.fixture
 def ask(server: FakeServer, tmp_path: Path) -> Callable[[Callable[[Access], Awaitable[Any]]], Any]:
     """Runs a request against the fake server."""
