@@ -9,15 +9,17 @@ import time
 from shim.commands import shapes
 from shim.control import paths
 from shim.control.index.reader import open_reader
+from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, Unsupported
 from shim.core.render.view import View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
+    from shim.core.model.job import Job
 
 
 def open_index(program: str) -> Reader | None:
@@ -30,11 +32,37 @@ def open_index(program: str) -> Reader | None:
     return reader
 
 
-def say_troubles(program: str, reader: Reader | None, chosen: Sequence[str] = ()) -> None:
-    """Says on stderr which of these clusters (of all for none) cannot be asked just now: they are shown as they were seen last."""
+_SHOWN = "it is shown as it was seen last"
+_TOLD = "it is told when it can be asked again"
+
+
+def say_troubles(program: str, reader: Reader | None, outlook: Outlook | None, jobs: Iterable[Job] = ()) -> None:
+    """Says on stderr which of the outlook's clusters cannot be asked just now: they are shown as they were seen last.
+
+    None: only the clusters matter on which any of ``jobs`` runs or ends just now.
+    """
+    if outlook is None:
+        from shim.core.model import states
+
+        names = {job.cluster for job in jobs if job.state in states.ALLOCATED}
+        outlook = Outlook(sorted(names)) if names else None
+    if outlook is not None and outlook.names:
+        _say_troubles(program, reader, outlook, _SHOWN)
+
+
+def say_untold(program: str, names: Sequence[str]) -> None:
+    """Says on stderr which of these clusters, that something was just ordered on, will have to be told later."""
+    outlook = Outlook(names) if names else None
+    if outlook is not None and outlook.names:
+        _say_troubles(program, open_reader(paths.index_path()), outlook, _TOLD)
+
+
+def _say_troubles(program: str, reader: Reader | None, outlook: Outlook, what: str) -> None:
+    if not outlook.known():
+        complain(program, ["warning: the controller does not answer: this may be out of date"])
     for cluster, why in reader.troubles() if reader is not None else ():
-        if not chosen or cluster in chosen:
-            complain(program, [f"warning: {cluster}: {why}; it is shown as it was seen last"])
+        if cluster in outlook.names:
+            complain(program, [f"warning: {cluster}: {why}; {what}"])
 
 
 def site_clusters() -> tuple[Cluster, ...]:

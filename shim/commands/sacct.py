@@ -8,6 +8,7 @@ import time
 
 from shim.commands import elsewhere, reading, sacct_ask
 from shim.control import site
+from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, UsageError, plain
 from shim.core.options.query import read
 from shim.core.render import sacct_rows, sacct_table
@@ -45,19 +46,22 @@ def main(argv: list[str]) -> int:
     ours = len(elsewhere.real(chosen)) < len(chosen or site.places())
     header = "noheader" not in values
     asked = elsewhere.Asked(_PROGRAM, argv, real, header=header and not ours) if real else None
+    reader = reading.open_index(_PROGRAM) if ours else None
+    outlook = Outlook(chosen) if ours and not ask.ids else None
+    jobs = _jobs(ask, reader)
     if ours:
-        _show(ask, _rows(ask), header=header)
-        if not ask.ids:
-            reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), chosen)
-    if asked is None:
-        return 0
-    headed = asked.questions[0] if header and not ours else None
-    return elsewhere.told(
-        asked,
-        None,
-        found=False,
-        instead=lambda question: _remembered(ask, question, header=question is headed),
-    )
+        _show(ask, _rows(ask, reader, jobs), header=header)
+    code = 0
+    if asked is not None:
+        headed = asked.questions[0] if header and not ours else None
+        code = elsewhere.told(
+            asked,
+            None,
+            found=False,
+            instead=lambda question: _remembered(ask, question, header=question is headed),
+        )
+    reading.say_troubles(_PROGRAM, reader, outlook, jobs)
+    return code
 
 
 def _clusters(values: dict[str, str]) -> str | None:
@@ -102,10 +106,8 @@ def _format(values: dict[str, str]) -> str:
     return values.get("format") or sacct_table.DEFAULT
 
 
-def _rows(ask: Ask) -> list[Row]:
-    """The lines of the jobs that run from here."""
-    reader = reading.open_index(_PROGRAM)
-    jobs = _jobs(ask, reader)
+def _rows(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Row]:
+    """The lines of these jobs, which run from here."""
     steps = reader.steps_of(jobs, every_run=True) if reader is not None and ask.steps else []
     return _listed(ask, _runs(ask, reader, jobs), steps)
 

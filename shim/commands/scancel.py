@@ -102,9 +102,9 @@ def _cancel(wishes: list[Wish], values: dict[str, str], number: int | None) -> i
         labels = dict.fromkeys(wish.label for wish in wishes if wish["step"] is None)
         reading.complain(_PROGRAM, [f"Terminating job {label}" for label in labels])
     fields: dict[str, Any] = {"targets": wishes, "signal": number, "scope": scope, "uid": os.getuid()}
-    results = client.call("cancel", fields)["results"]
+    reply = client.call("cancel", fields)
     code = 0
-    for wish, result in zip(wishes, results):
+    for wish, result in zip(wishes, reply["results"]):
         error = result["error"]
         if not error:
             continue
@@ -114,6 +114,7 @@ def _cancel(wishes: list[Wish], values: dict[str, str], number: int | None) -> i
         if "quiet" not in values and (verbose or not harmless):
             what = "job id" if wish["step"] is None else "job step id"
             reading.complain(_PROGRAM, [f"error: Kill job error on {what} {_name(wish)}: {error}"])
+    reading.say_untold(_PROGRAM, reply.get("ordered") or ())
     return code
 
 

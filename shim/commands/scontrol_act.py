@@ -78,11 +78,14 @@ def _call(
 
     parsed = [(word, parse_job_id(word)) for word in words]
     asked = [target for _, one in parsed if one is not None for target in _targets(one, cluster)]
-    results = iter(client.call(operation, {"targets": asked, **fields})["results"] if asked else [])
+    reply = client.call(operation, {"targets": asked, **fields}) if asked else {"results": []}
+    results = iter(reply["results"])
     found: list[tuple[str, str | None]] = []
     for word, one in parsed:
-        errors = [next(results)["error"] for _ in _targets(one, cluster)] if one is not None else [_NO_JOB]
-        found.append((word, next((error for error in errors if error), None)))
+        told = [next(results) for _ in _targets(one, cluster)] if one is not None else [{"error": _NO_JOB}]
+        reading.complain("scontrol", [*dict.fromkeys(str(result["why"]) for result in told if result.get("why"))])
+        found.append((word, next((result["error"] for result in told if result["error"]), None)))
+    reading.say_untold("scontrol", reply.get("ordered") or ())
     return found
 
 

@@ -44,6 +44,8 @@ def done(session: Session, verb: str, words: Sequence[str], entity: Optional[str
         return None
     if session.cluster is not None:
         place = next((place for place in places if place.name == session.cluster), None)
+        if place is not None and verb == "update":
+            _check_dependency(words, place)
         return None if place is None else _run(session, place, words)
     if verb == "show" and entity in _LISTS:
         return _show(session, places, words, str(entity))
@@ -90,7 +92,10 @@ def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[s
     if list(theirs) == [""]:
         return None
     if len(theirs) == 1:
-        return _run(session, next(place for place in places if place.name in theirs), words)
+        place = next(place for place in places if place.name in theirs)
+        if verb == "update":
+            _check_dependency(words, place)
+        return _run(session, place, words)
     if verb not in _BY_ID or verb == "notify":
         raise ShimError("error: these jobs are on several clusters: one command for each of them, or -M")
     code = 0
@@ -103,6 +108,16 @@ def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[s
 
             code = scontrol_act.act(session, verb, own) or code
     return code
+
+
+def _check_dependency(words: Sequence[str], place: Place) -> None:
+    """ShimError for an update that makes a job of a real Slurm wait for one of ours, as its sbatch is refused."""
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and len(key) > 2 and "dependency".startswith(key.lower()):
+            from shim.control import asking
+
+            asking.refuse_foreign(value, place.name, key)
 
 
 def _show(session: Session, places: Sequence[Place], words: Sequence[str], entity: str) -> Optional[int]:

@@ -21,11 +21,11 @@ def jobs(session: Session, wanted: str | None) -> int:
     from shim.core.render.scontrol_job import job_record
 
     reader = reading.open_index("scontrol")
+    outlook = session.outlook() if wanted is None else None
     if wanted is None:
         found = _visible(reader, session, None)
-        if not found:
-            reading.put([] if session.beside else ["No jobs in the system"])
-            return 0
+        if not found and not session.beside:
+            reading.put(["No jobs in the system"])
     else:
         one = parse_job_id(wanted)
         if one is None or "[" in wanted:
@@ -42,6 +42,7 @@ def jobs(session: Session, wanted: str | None) -> int:
     reading.put(
         [job_record(job, views.of(job.cluster), details=session.details, oneliner=session.oneliner) for job in found]
     )
+    reading.say_troubles("scontrol", reader, outlook, found)
     return 0
 
 
@@ -68,6 +69,7 @@ def steps(session: Session, wanted: str | None) -> int:
     one = parse_job_id(wanted) if wanted is not None else None
     if wanted is not None and one is None:
         raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
+    outlook = session.outlook() if one is None else None
     jobs = _visible(reader, session, one)
     if one is not None:
         jobs = [part for part in (narrowed(job, [one]) for job in jobs) if part is not None and exactly(part, [one])]
@@ -80,12 +82,12 @@ def steps(session: Session, wanted: str | None) -> int:
         for job, step in (reader.steps_of(jobs, running=True) if reader is not None else [])
         if one is None or one.step in (None, step.step_id)
     ]
-    if not items:
-        if wanted is None:
-            reading.put([] if session.beside else ["No job steps in the system"])
-            return 0
+    if not items and wanted is None:
+        reading.put([] if session.beside else ["No job steps in the system"])
+    elif not items:
         return reading.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
     views = reading.Views()
     ordered = sorted(items, key=step_order)
     reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])
+    reading.say_troubles("scontrol", reader, outlook, jobs)
     return 0

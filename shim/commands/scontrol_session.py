@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.commands import reading
+from shim.control.outlook import Outlook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class Session:
         self.oneliner = "oneliner" in values
         self.cluster = reading.one_cluster(values.get("clusters"))
         self.over = False
+
+    def outlook(self) -> Outlook:
+        """On the clusters that are meant."""
+        return Outlook([self.cluster] if self.cluster is not None else [])
 
     def set_flag(self, name: str) -> None:
         """Obeys the verbs that are options."""

@@ -23,7 +23,9 @@ def nodes(session: Session, wanted: str | None) -> int:
     from shim.core import hostlist
     from shim.core.render.scontrol_node import node_record
 
-    clusters = [(cluster, _uses(cluster), _machine(cluster)) for cluster in _clusters(session)]
+    shapes = _clusters(session)
+    outlook = session.outlook()
+    clusters = [(cluster, _uses(cluster), _machine(cluster)) for cluster in shapes]
     names: list[str] | None = None
     if wanted is not None:
         try:
@@ -49,6 +51,7 @@ def nodes(session: Session, wanted: str | None) -> int:
             reading.put(records)
         else:
             code = reading.not_found(f"Node {name} not found")
+    reading.say_troubles("scontrol", reading.open_index("scontrol"), outlook)
     return code
 
 
@@ -95,7 +98,9 @@ def partitions(session: Session, wanted: str | None) -> int:
     ]
     if wanted is not None and not found:
         return reading.not_found(f"Partition {wanted} not found")
+    outlook = session.outlook()
     reading.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
+    reading.say_troubles("scontrol", reading.open_index("scontrol"), outlook)
     return 0
 
 

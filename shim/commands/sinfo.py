@@ -8,6 +8,7 @@ import time
 
 from shim.commands import elsewhere, reading, shapes
 from shim.control.index.query import JobQuery
+from shim.control.outlook import Outlook
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.options.query import read
@@ -76,17 +77,25 @@ def _show(values: dict[str, str], argv: list[str]) -> int:
             _PROGRAM, argv, real, header=header and not ours, each=bool(chosen), dated="long" in values
         )
     if chosen:
+        theirs = {place.name for place in real}
+        own = {name: shapes.current(reading.site_cluster(name), _PROGRAM) for name in chosen if name not in theirs}
+        begun = Outlook(chosen)
 
         def put(name: str) -> None:
-            _table(values, [shapes.current(reading.site_cluster(name), _PROGRAM)])
+            _table(values, [own[name]])
 
         code = elsewhere.titled(_PROGRAM, chosen, asked, put, header=header)
-        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), chosen)
+        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), begun)
         return code
+    outlook = None
     if ours:
-        _table(values, [shapes.current(cluster, _PROGRAM) for cluster in ours])
-        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM))
-    return elsewhere.told(asked, None, found=False) if asked is not None else 0
+        current = [shapes.current(cluster, _PROGRAM) for cluster in ours]
+        outlook = Outlook()
+        _table(values, current)
+    code = elsewhere.told(asked, None, found=False) if asked is not None else 0
+    if outlook is not None:
+        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), outlook)
+    return code
 
 
 def _table(values: dict[str, str], clusters: Sequence[Cluster]) -> None:

@@ -7,6 +7,7 @@ import time
 from shim.commands import elsewhere, reading
 from shim.commands.job_ids import exactly, narrowed, task_by_task
 from shim.control import site
+from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
 from shim.core.render import columns, job_order
@@ -32,12 +33,15 @@ _UNCUT = "lLM"  # durations are printed in full, whatever the width
 class Table:
     """One listing under way: the columns, and where jobs are looked up."""
 
-    def __init__(self, ask: Ask, *, names_clusters: bool) -> None:
+    def __init__(self, ask: Ask, clusters: Sequence[str]) -> None:
         self.ask = ask
+        self._clusters = clusters
+        self._named: list[Job] = []  # what was found of ids
+        self._outlook: Outlook | None = None
         self.header = "noheader" not in ask.values
         self.views = reading.Views(noconvert="noconvert" in ask.values)
         # Of several clusters without headers a column tells which, as in Slurm.
-        self.prefixed = names_clusters and not self.header and not {"format", "Format"} & set(ask.values)
+        self.prefixed = len(clusters) > 1 and not self.header and not {"format", "Format"} & set(ask.values)
         self.columns = self._columns()
         self._reader: Reader | None = None
         self._opened = False
@@ -48,6 +52,8 @@ class Table:
         if not self._opened:
             self._opened = True
             self._reader = reading.open_index(_PROGRAM)
+            if not self.ask.ids and not self.ask.step_ids:
+                self._outlook = Outlook(self._clusters)
         return self._reader
 
     def put(self, cluster: str) -> None:
@@ -57,10 +63,9 @@ class Table:
         self.put_header()
         reading.put([prefix + row for row in rows])
 
-    def say_troubles(self, clusters: Sequence[str] = ()) -> None:
-        """Says which of the clusters could not be asked, unless single jobs are asked for."""
-        if not self.ask.ids:
-            reading.say_troubles(_PROGRAM, self._reader, clusters)
+    def say_troubles(self) -> None:
+        """Says which of the clusters cannot be asked; where single jobs are asked for, which of those that they are on."""
+        reading.say_troubles(_PROGRAM, self._reader, self._outlook, self._named)
 
     def put_header(self) -> None:
         """Prints the line of headers, unless they are not wanted."""
@@ -73,7 +78,7 @@ class Table:
 
     def _jobs(self, cluster: str) -> list[str]:
         ask = self.ask
-        jobs = _found(ask, self.reader, cluster)
+        jobs = self._found(cluster)
         if "array" in ask.values:
             jobs = [task for job in jobs for task in task_by_task(job)]
         if "priority" in ask.values:
@@ -86,13 +91,19 @@ class Table:
         from shim.core.render.step_fields import step_order
 
         reader, named = self.reader, self.ask.ids or self.ask.step_ids
-        jobs = [job for job in _found(self.ask, reader, cluster) if not named or exactly(job, named)]
+        jobs = [job for job in self._found(cluster) if not named or exactly(job, named)]
         items = reader.steps_of(jobs, running=True) if reader is not None else []
         wanted = {one.step for one in self.ask.step_ids}
         if self.ask.step_ids and None not in wanted:
             items = [item for item in items if item[1].step_id in wanted]
         found = sorted(items, key=step_order)
         return columns.rows_by(self.columns, found, lambda item: self.views.of(item[0].cluster))
+
+    def _found(self, cluster: str) -> list[Job]:
+        found = _found(self.ask, self.reader, cluster)
+        if self.ask.ids or self.ask.step_ids:
+            self._named += found
+        return found
 
     def _columns(self) -> list[Column]:
         """The columns asked for; what is no field is named on stderr, and the listing goes on."""
@@ -123,7 +134,7 @@ def show(ask: Ask, argv: list[str]) -> int:
     clusters = reading.chosen_clusters(ask.values.get("clusters"))
     if "noheader" not in ask.values and ("iterate" in ask.values or "long" in ask.values):
         reading.put([reading.date_line(time.time())])
-    table = Table(ask, names_clusters=len(clusters) > 1)
+    table = Table(ask, clusters)
     real = elsewhere.concerned(clusters, ask.ids or ask.step_ids, _PROGRAM)
     ours = bool(clusters) or any(not place.real for place in site.places())
     asked = None
@@ -134,19 +145,20 @@ def show(ask: Ask, argv: list[str]) -> int:
         )
     if clusters:
         code = elsewhere.titled(_PROGRAM, clusters, asked, table.put, header=table.header, prefix=table.prefix)
-        table.say_troubles(clusters)
+        table.say_troubles()
         return code
     problem = None
     try:
         if ours:
             table.put("")
-            table.say_troubles()
     except ShimError as error:
         if asked is None:
             raise
         problem = error
         table.put_header()
-    return elsewhere.told(asked, problem, found=bool(ask.ids) and problem is None) if asked is not None else 0
+    code = elsewhere.told(asked, problem, found=bool(ask.ids) and problem is None) if asked is not None else 0
+    table.say_troubles()
+    return code
 
 
 def _found(ask: Ask, reader: Reader | None, cluster: str) -> list[Job]:

@@ -52,8 +52,11 @@ def refuse_mixed(clusters: str) -> None:
         raise ShimError(f"error: --clusters={clusters}: {real[0]} is a real Slurm, which can only be named alone")
 
 
-def refuse_foreign(dependency: str, cluster: str) -> None:
-    """ShimError for a dependency of a job on a real Slurm on one of ours: that one would take it for ended long ago."""
+def refuse_foreign(dependency: str, cluster: str, option: str = "--dependency") -> None:
+    """ShimError for a dependency of a job on a real Slurm on one of ours: that one would take it for ended long ago.
+
+    ``option``: what it was asked by.
+    """
     from shim.control import paths
     from shim.control.index.reader import open_reader
 
@@ -64,7 +67,7 @@ def refuse_foreign(dependency: str, cluster: str) -> None:
         job = reader.job(None, job_id) if reader is not None else None
         if job is not None:
             raise ShimError(
-                f"error: --dependency={dependency}: job {job_id} is on {job.cluster}, of which {cluster} knows nothing"
+                f"error: {option}={dependency}: job {job_id} is on {job.cluster}, of which {cluster} knows nothing"
             )
 
 

@@ -60,6 +60,14 @@ class Channel:
                 return None
         return self._take()
 
+    def wait(self, seconds: float) -> bool:
+        """Whether something comes, or the connection ends, within that time."""
+        from select import POLLIN, poll
+
+        waiting = poll()
+        waiting.register(self._sock, POLLIN)
+        return bool(self._received or waiting.poll(seconds * 1000))
+
     def _read(self, flags: int) -> bool:
         try:
             data = self._sock.recv(262144, flags)

@@ -225,8 +225,8 @@ CLUSTER = (
         name="timeout",
         type="int",
         default=10,
-        text="seconds that its answer is waited for where several clusters are asked",
-        backends=_REAL,
+        text="seconds that a cluster elsewhere has to answer while somebody looks at it (clusters.md)",
+        backends=_REAL + _KUBERNETES,
         least=1,
     ),
     Word(

@@ -26,13 +26,15 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     wait      job_id                       -> state, exit_status, restarts   (at the end of the job; of an array: the worst)
     reach     job_id                       -> job (Job), run_dir, cluster   (srun --jobid: where the leader is)
     cancel    targets [{job_id, task (array task id | null), step (text | null)}], signal (number | null), scope
-              ("default" | "batch" | "full"), uid  -> results [{target, error (Slurm's text | null)}]
+              ("default" | "batch" | "full"), uid  -> results [{target, error (Slurm's text | null)}],
+                                              ordered [clusters whose running jobs something was ordered of; so below]
     hold, release_job, requeue, requeuehold, suspend, resume, top
               targets                      -> results
-    update    targets, fields {canonical scontrol name: text}  -> results
+    update    targets, fields {canonical scontrol name: text}  -> results, with ``why`` (a line in front of the error) for some
     record    job (Job), claim (bool)     -> a job that a real Slurm took is kept in the index; ``taken`` if it was claimed and has a row
     seen      jobs (Jobs)                  -> what their Slurm has told of such jobs since
     script    job_id                       -> script (text)
+    listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
 """
 

@@ -223,6 +223,18 @@ def test_nobody_waits_for_the_job_of_another_slurm(two: Two) -> None:
         f"sbatch: error: --dependency=afterok:71,afterany:{job}: job {job} is on local, of which hpc knows nothing"
     ]
     assert two.said("sbatch", "-M", "hpc", "-d", "afterok:71", "--wrap", "true")[0] == ["Submitted batch job 71"]
+    _, err = two.said("scontrol", "update", f"JobId={job}", "Dependency=afterok:71", code=1)
+    assert err == [
+        "scontrol: error: job 71 is on hpc, a real Slurm: nothing here waits for it",
+        f"Job dependency problem for job {job}",
+    ]
+    assert two.said("squeue", "-hj", str(job), "-o", "%E")[0] == ["(null)"]
+    for words in (["update", "JobId=71"], ["-M", "hpc", "update", "job", "71"]):
+        _, err = two.said("scontrol", *words, f"depend=afterany:{job}", code=1)
+        assert err == [f"scontrol: error: depend=afterany:{job}: job {job} is on local, of which hpc knows nothing"]
+    assert two.said("scontrol", "update", "JobId=71", "Dependency=afterany:7")[0] == [
+        "hpc scontrol update JobId=71 Dependency=afterany:7"
+    ]
     _, err = two.said("sbatch", "-M", "local,hpc", "--wrap", "true", code=1)
     assert err == ["sbatch: error: --clusters=local,hpc: hpc is a real Slurm, which can only be named alone"]
 

@@ -142,6 +142,14 @@ class TriesOut(Protocol):
         """
 
 
+@runtime_checkable
+class Listens(Protocol):
+    """A backend whose cluster can fall silent without anything being wrong at this end."""
+
+    async def listen(self) -> None:
+        """Returns within the cluster's ``timeout``: it has answered lately, or ``Observer.trouble`` was told that it has not."""
+
+
 class Orphan(Value):
     """A run that was taken over: its job as far as it is known (without user and key), its script if that is known. A job that is
     recorded as ended is to be forgotten, not followed.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import shim
-from shim.control.backends.base import Backend, CanWarm, NumbersJobs
+from shim.control.backends.base import Backend, CanWarm, Listens, NumbersJobs
 from shim.control.controller import crash, spool
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
@@ -169,6 +169,7 @@ class Controller:
             "moved_out": partial(moving_out.moved_out, world),
             "stay": partial(moving_out.stay, world),
             "adopt": self._adopt,
+            "listen": self._listen,
             "allocate": self.allocations.allocate,
             "attach": self.allocations.attach,
             "release": self.allocations.release,
@@ -179,6 +180,13 @@ class Controller:
         reply = await self.adopting.adopt(connection, message)
         self.allocations.expect()  # nobody is attached to those of another machine
         return reply
+
+    async def _listen(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """Whether clusters elsewhere answer is known afterwards, and in the index."""
+        names = message.get("clusters")
+        backends = [one for name, one in self.world.backends.items() if not names or name in names]
+        await asyncio.gather(*[backend.listen() for backend in backends if isinstance(backend, Listens)])
+        return {}
 
     async def _ping(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         return {"pid": os.getpid(), "started": self._started, "version": shim.__version__}

@@ -136,6 +136,14 @@ class Access:
         await self._pace.turn()
         return await open_stream(self.transport, namespace, pod, container, command)
 
+    async def greet(self, timeout: float) -> None:
+        """Asks what anybody may ask, once, not minding pace and turns. Raises ApiError (also for an answer that refuses)."""
+        await in_thread(lambda: self.transport.send("GET", "/version", {}, None, {}, timeout))
+
+    def unheard(self) -> float:
+        """Seconds since something came from the server; infinite if nothing ever did."""
+        return self.transport.silence()
+
     async def close(self) -> None:
         """Closes the idle connections."""
         await in_thread(self.transport.close)

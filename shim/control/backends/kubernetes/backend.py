@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 
 from shim.control.backends.base import BackendError, Observer, Order, Orphan, Run, Taking
@@ -13,11 +14,12 @@ from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
 from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.gang import probe
+from shim.control.backends.kubernetes.hearing import Hearing
 from shim.control.backends.kubernetes.life import Life
 from shim.control.backends.kubernetes.made import made
 from shim.control.backends.kubernetes.orphans import TOLD, Orphans, record_of
 from shim.control.backends.kubernetes.settings import settings_of
-from shim.control.backends.kubernetes.shape import Shape
+from shim.control.backends.kubernetes.shape import FIRST_LOOK, Shape
 from shim.control.backends.kubernetes.site import Site
 from shim.control.backends.kubernetes.sweeping import Sweeping
 from shim.control.backends.kubernetes.tickets import TicketFolder
@@ -44,6 +46,7 @@ class KubernetesBackend:
         self._bundle: Bundle
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._estates: Estates
+        self._hearing: Hearing
         self._common = False
         self._sweeping: Sweeping
         self._told_lost: set[Run] = set()
@@ -68,11 +71,18 @@ class KubernetesBackend:
         self._bundle = await asyncio.to_thread(bundle)
         self._estates = Estates(self._site, settings.lease, self._changed, self._one_synced, self._trouble, self._lost)
         self._sweeping = Sweeping(self._site, self._estates)
+        limit = settings.timeout
+        self._hearing = Hearing(
+            lambda: access.greet(limit + 1), access.unheard, limit, lambda text: self._trouble("server", text)
+        )
         self._adopting = Adopting(self._site, self._estates)
         self._orphans = Orphans(self._site, self._estates, self._configured)
         self._estates.watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
-        self._cluster = await self._shape.open()
+        patience = min(FIRST_LOOK, limit)
+        self._cluster = await self._shape.open(patience)
+        if access.unheard() == math.inf:
+            self._hearing.miss(f"no answer from the API server within {patience:g} s")
         return self._cluster
 
     def _one_synced(self) -> None:
@@ -106,6 +116,7 @@ class KubernetesBackend:
         for life in list(self._lives.values()):
             await life.close()
         await self._shape.close()
+        await self._hearing.close()
         await self._estates.close()
         await self._site.close()
         await self._site.access.close()
@@ -288,6 +299,10 @@ class KubernetesBackend:
 
     # What only shared clusters need
 
+    async def listen(self) -> None:
+        """See ``Listens``."""
+        await self._hearing.listen()
+
     async def take_over(self) -> Taking:
         """See ``Adopts``."""
         return await self._adopting.take_over()
@@ -308,6 +323,8 @@ class KubernetesBackend:
 
     async def reserve(self, first: int) -> range:
         """See ``NumbersJobs``."""
+        if self._hearing.problem:
+            raise BackendError(self._hearing.problem, transient=True)
         return await ids.reserve(self._site.access, self._site.namespace, first)
 
     async def try_out(self, job: Job, spool: str) -> list[str]:
@@ -317,6 +334,12 @@ class KubernetesBackend:
         if not self._shape.names_nodes:
             trying.check_described(job)
         notes = await trying.keep_files(job, spool, settings)
-        await self._dry_runs.ask_reach(job, spool)
-        await self._dry_runs.ask(probe(job, settings, self._site.owner, self._bundle), settings)
+
+        async def ask() -> None:
+            await self._dry_runs.ask_reach(job, spool)
+            await self._dry_runs.ask(probe(job, settings, self._site.owner, self._bundle), settings)
+
+        problem = await self._hearing.unless_silent(ask)
+        if problem:
+            notes.append(f"warning: {self._site.cluster}: {problem}; the job waits until it can be asked again")
         return notes

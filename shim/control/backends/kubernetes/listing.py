@@ -59,6 +59,7 @@ class Watch:
     ) -> None:
         self.version = version  # how far it has come; also without a change, by the server's bookmarks
         self._trim = trim
+        self._hear = transport.hear
         self._begun = time.monotonic()
         self._heard = False
         self._interrupted = False
@@ -108,11 +109,14 @@ class Watch:
 
     def _read(self) -> bytes:
         try:
-            return answered(lambda: self._response.read1(65536))
+            data = answered(lambda: self._response.read1(65536))
         except (ApiError, ValueError):
             if self._interrupted:
                 return b""
             raise
+        if data:
+            self._hear()
+        return data
 
     def interrupt(self) -> None:
         """From another thread: ``batches`` ends now."""

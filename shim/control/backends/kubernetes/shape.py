@@ -16,7 +16,7 @@ from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
 REST = 0.2  # seconds between two looks: pods come and go in swarms
-_PATIENCE = 5.0  # seconds for the nodes at the beginning
+FIRST_LOOK = 5.0  # seconds for the nodes at the beginning
 AGAIN = 5.0  # seconds until a cluster that did not answer is asked again
 Object = dict[str, Any]
 
@@ -39,13 +39,13 @@ class Shape:
         self._timer: asyncio.TimerHandle | None = None
         self._later: asyncio.Task[None] | None = None
 
-    async def open(self) -> Cluster:
-        """Begins to watch; the shape. Raises ShimError where neither the cluster nor the configuration tells the nodes.
+    async def open(self, patience: float = FIRST_LOOK) -> Cluster:
+        """Begins to watch; the shape, as far as it is told within ``patience`` seconds. Raises ShimError where neither the cluster nor the configuration tells the nodes.
 
         A cluster that does not answer is asked again, in the background: the others need not wait for it.
         """
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(patience):
                 await self._begin()
         except (ApiError, TimeoutError) as error:
             self._site.log("cluster %s: %s", self._site.cluster, str(error) or "it does not answer")

@@ -32,7 +32,16 @@ class Transport:
         self._load = load
         self._lock = threading.Lock()
         self._made = time.monotonic()
+        self._heard = float("-inf")
         self.login = load()
+
+    def hear(self) -> None:
+        """Something has come from the server."""
+        self._heard = time.monotonic()
+
+    def silence(self) -> float:
+        """Seconds since something came from the server, an answer or a change that was watched for."""
+        return time.monotonic() - self._heard
 
     def send(
         self, method: str, path: str, query: Query, body: bytes | None, headers: Mapping[str, str], timeout: float
@@ -54,7 +63,14 @@ class Transport:
         timeout: float,
     ) -> urllib3.BaseHTTPResponse:
         """The answer (2xx) with its body still to be read, by ``read1``; the caller closes it. Raises ApiError."""
-        return self.authorised(lambda login: _request(login, method, path, query, body, headers, timeout))
+        try:
+            response = self.authorised(lambda login: _request(login, method, path, query, body, headers, timeout))
+        except ApiError as error:
+            if NO_CONNECTION < error.status < 500:  # anything else may come from a proxy before a server that is gone
+                self.hear()
+            raise
+        self.hear()
+        return response
 
     def authorised(self, work: Callable[[Login], T]) -> T:
         """``work(login)``, and again with a new login if that may be what is missing. Raises ApiError."""
@@ -122,7 +138,7 @@ def _request(
     import urllib3
 
     every = {**headers_for(login), **headers}
-    limits = urllib3.Timeout(connect=CONNECT_LIMIT, read=timeout)
+    limits = urllib3.Timeout(connect=min(CONNECT_LIMIT, timeout), read=timeout)
     response = answered(
         lambda: login.pool.request(
             method,

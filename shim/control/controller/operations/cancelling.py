@@ -55,7 +55,7 @@ async def cancel(
     crash.point("cancelled")
     for job in ordered:
         order(job)
-    return {"results": results}
+    return {"results": results, "ordered": sorted({job.cluster for job in ordered})}
 
 
 def _one(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shim.control import site
+from shim.control.controller.operations.depending import foreign
 from shim.control.controller.world import World
 from shim.control.groups import names_of
 from shim.control.lifecycle import het
@@ -117,21 +118,11 @@ def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobReques
     if not request.dependency:
         return request
     dependency = Dependency.parse(request.dependency)
-    for condition in dependency.conditions:
-        if condition.job_id and not world.book.known(cluster.name, condition.job_id, condition.task):
-            _refuse_foreign(world, request, condition.job_id)
+    why = foreign(world, cluster.name, dependency)
+    if why:
+        raise RequestError(f"error: {why}", _FAILED[request.kind] + "Job dependency problem")
     known = unfulfilled(dependency, lambda job, task: world.book.known(cluster.name, job, task))
     return request.replace(dependency=known)
-
-
-def _refuse_foreign(world: World, request: JobRequest, job_id: int) -> None:
-    """RequestError for a dependency on a job of a real Slurm: it would count as one that was forgotten, which is satisfied."""
-    store = world.book.store
-    for job in store.passed_jobs(job_id) if store.job(None, job_id) is None else ():
-        raise RequestError(
-            f"error: job {job_id} is on {job.cluster}, a real Slurm: nothing here waits for it",
-            _FAILED[request.kind] + "Job dependency problem",
-        )
 
 
 def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int) -> dict[str, Any]:

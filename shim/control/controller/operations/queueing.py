@@ -10,6 +10,7 @@ from shim.control.controller.book import Change
 from shim.control.controller.connection import Connection
 from shim.control.controller.judging import split
 from shim.control.controller.operations import cancelling
+from shim.control.controller.operations.depending import foreign
 from shim.control.controller.operations.targets import (
     DENIED,
     INVALID_ID,
@@ -21,6 +22,7 @@ from shim.control.controller.operations.targets import (
 from shim.control.controller.world import World
 from shim.control.lifecycle import files, het, moving, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
+from shim.core.dependency import Dependency
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -46,7 +48,9 @@ class Asking:
 
 
 class Refused(Exception):
-    """Slurm's text for what cannot be done to a job."""
+    """Slurm's text for what cannot be done to a job; ``why``: a line in front of it."""
+
+    why = ""
 
 
 Handler = Callable[[Asking, Job], None]
@@ -60,7 +64,7 @@ async def ask(
     with world.book.change() as change:
         asking = Asking(world, change, connection, message)
         for target in targets_of(message):
-            error = None
+            error, why = None, ""
             found = records(world.book, target)
             if target.het is not None and op in _OF_RUNS:
                 found = []  # Slurm takes no such name here
@@ -74,10 +78,11 @@ async def ask(
                 except (Refused, UpdateRefused) as refused:
                     # Of an array with parts in several states, what cannot be changed does not hinder the rest.
                     error = str(refused) if len(found) == 1 or job is leader else error
-            results.append({"target": target.to_dict(), "error": error})
+                    why = getattr(refused, "why", "")
+            results.append({"target": target.to_dict(), "error": error, **({"why": why} if why else {})})
     for job in asking.ordered:
         order(job)
-    return {"results": results}
+    return {"results": results, "ordered": sorted({job.cluster for job in asking.ordered})}
 
 
 def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None) -> None:
@@ -182,12 +187,23 @@ def _update(asking: Asking, job: Job) -> None:
     fields = {str(name): str(text) for name, text in (asking.message.get("fields") or {}).items()}
     cluster = asking.world.cluster_of(job)
     after = updating.updated(job, fields, cluster, admin=asking.connection.admin, now=asking.now)
+    if after.request.dependency != job.request.dependency:
+        _check_dependency(asking, after)
     if after.state == states.PENDING:
         after = files.named(after)
     elif after.time_limit != job.time_limit:
         asking.change.order(job, Order(number=0, kind="limit", seconds=running.limit_seconds(after, cluster)))
         asking.ordered.append(job)
     asking.change.put(after, asking.now)
+
+
+def _check_dependency(asking: Asking, job: Job) -> None:
+    if job.request.dependency:
+        why = foreign(asking.world, job.cluster, Dependency.parse(job.request.dependency))
+        if why:
+            refused = Refused("Job dependency problem")
+            refused.why = f"error: {why}"
+            raise refused
 
 
 # What is done to a run: of a heterogeneous job to all of it, by its leader.

@@ -127,6 +127,11 @@ class FakeCluster:
         self.leader.serve(there)
         return _Stream(here)
 
+    async def greet(self, timeout: float) -> None: ...
+
+    def unheard(self) -> float:
+        return 0.0
+
     async def close(self) -> None:
         if self.leader is not None:
             await self.leader.close()
