@@ -63,8 +63,6 @@ def clean(text: str, places: Places, rules: Iterable[tuple[re.Pattern[str], str]
     text = text.replace(places.folder, "<dir>")
     if places.addresses:
         text = _names_for_addresses(text)
-    if places.pods:
-        text = _names_for_pods(text)
     for pattern, replacement in COMMON:
         text = pattern.sub(replacement, text)
     if len(places.home) > 1:
@@ -133,14 +131,14 @@ def _names_for_addresses(text: str) -> str:
     return re.sub(r"\bnode\d+(?:,node\d+)+\b", lambda match: _fold(match.group(0)), text)
 
 
-def _names_for_pods(text: str) -> str:
-    """node1 for slurm-700001-0 and so on: right for jobs that have the first nodes."""
+def names_for_pods(text: str) -> str:
+    """node1 for slurm-700001-0 and so on: right for jobs that have the first nodes. Such an id is no mention of a job."""
 
     def shifted(match: re.Match[str]) -> str:
         return re.sub(r"\d+", lambda number: str(int(number.group(0)) + 1), match.group(1))
 
-    text = re.sub(r"\bslurm-(?:7\d{5}|<job\d+>)(?:-r\d+)?-(\[[\d,-]+\])", lambda match: f"node{shifted(match)}", text)
-    return re.sub(r"\bslurm-(?:7\d{5}|<job\d+>)(?:-r\d+)?-(\d+)\b", lambda match: f"node{shifted(match)}", text)
+    text = re.sub(r"\bslurm-7\d{5}(?:-r\d+)?-(\[[\d,-]+\])", lambda match: f"node{shifted(match)}", text)
+    return re.sub(r"\bslurm-7\d{5}(?:-r\d+)?-(\d+)\b", lambda match: f"node{shifted(match)}", text)
 
 
 def _fold(text: str) -> str:

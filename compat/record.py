@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from compat.case import Case
-from compat.normalise import Places, clean, name_jobs, number_jobs
+from compat.normalise import Places, clean, name_jobs, names_for_pods, number_jobs
 
 UNFINISHED = "\\ no newline at the end"
 
@@ -68,12 +68,13 @@ def read_files(folder: Path, known: dict[str, str]) -> dict[str, str]:
 
 def render(case: Case, outcome: Outcome, places: Places) -> str:
     """The record of ``outcome``, normalised."""
+    readable = names_for_pods if places.pods else str
     texts = [outcome.failure, *outcome.files, *outcome.files.values()]
     texts += [text for step in outcome.steps for text in (step.command, step.out, step.err)]
-    names = number_jobs(texts)
+    names = number_jobs(map(readable, texts))
 
     def tidy(text: str, *labels: str) -> str:
-        text = clean(name_jobs(text, names), places, case.replace)
+        text = clean(name_jobs(readable(text), names), places, case.replace)
         return _sorted_lines(text) if any(_matches(case, label) for label in labels) else text
 
     lines: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import pwd
 import shutil
@@ -18,7 +17,6 @@ from typing import Protocol
 
 from compat.case import Case
 from compat.cluster import slurm, slurm_conf
-from compat.cluster.kubernetes import programs, settings
 from compat.cluster.processes import end_process, processes_with, wait_for
 from compat.normalise import JOB_ID, Places, addresses_for_names
 from compat.record import Outcome, read_files, read_steps
@@ -51,20 +49,6 @@ default_time = "00:30:00"
 """
 
 
-# The same shape, described: the test cluster's three nodes all show the whole machine.
-KUBERNETES_CONFIG = f"""\
-{SHAPE.replace("clusters.local", "clusters.pods").replace('"local"', '"kubernetes"')}
-kubeconfig = "{{kubeconfig}}"
-namespace = "{{namespace}}"
-image = "{settings.IMAGE_PYTHON}"
-mounts = [{{{{ path = "{{folder}}", host_path = "{{folder}}" }}}}]
-identity = "image"
-cpu_request = 1
-spread = false
-
-{CONFIG.replace(SHAPE, "").replace("clusters.local", "clusters.pods")}"""
-
-
 class Target(Protocol):
     """A place that cases run on. ``workers``: how many cases at once it bears without seeing each other."""
 
@@ -94,7 +78,7 @@ class RealSlurm:
         environ = {**_person(self.account), "SLURM_CONF": str(slurm.CONF), "PATH": "/usr/local/bin:/usr/bin:/bin"}
         with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
             os.chmod(outer, 0o755)
-            outcome, work = _run(case, Path(outer), environ, self.account if os.geteuid() == 0 else None)
+            outcome, work = run_case(case, Path(outer), environ, self.account if os.geteuid() == 0 else None)
             jobs = ["-u", slurm.USER]
             if self.only_own:
                 jobs = sorted(
@@ -104,7 +88,7 @@ class RealSlurm:
                 slurm.ask("scancel", *jobs)
             mine = () if not self.only_own else ("-j", ",".join([*jobs, "1"]))
             wait_for(lambda: not slurm.ask("squeue", "-h", *mine).stdout.strip(), 30, 0.1)
-        return outcome, Places(work, self.account.pw_name, self.account.pw_dir, _host())
+        return outcome, Places(work, self.account.pw_name, self.account.pw_dir, host_name())
 
 
 class Local:
@@ -139,36 +123,8 @@ class Local:
                 os.chmod(outer, 0o755)
                 os.chown(outer, self.account.pw_uid, self.account.pw_gid)
             with local_session(Path(outer), config, self.account) as environ:
-                outcome, work = _run(case, Path(outer), environ, self.account)
-        return outcome, Places(work, account.pw_name, account.pw_dir, _host(), self._addresses)
-
-
-class Kubernetes:
-    """The commands of this checkout on the real Kubernetes of cluster/k8s.py: a state folder for each case, one namespace."""
-
-    name = "kubernetes"
-
-    def __init__(self, workers: int = 4) -> None:
-        self.workers = workers
-        self._kubeconfig = os.environ.get("KUBECONFIG") or str(settings.KUBECONFIG)
-        self._namespace = f"shim-compat-{os.getpid()}"
-        self._kubectl("create", "namespace", self._namespace)
-        atexit.register(self._kubectl, "delete", "namespace", self._namespace, "--wait=false")
-
-    def _kubectl(self, *words: str) -> None:
-        subprocess.run(
-            [str(programs.find("kubectl")), "--kubeconfig", self._kubeconfig, *words],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-
-    def run(self, case: Case) -> tuple[Outcome, Places]:
-        account = pwd.getpwuid(os.geteuid())
-        with tempfile.TemporaryDirectory(prefix="shim-compat-") as outer:
-            config = KUBERNETES_CONFIG.format(kubeconfig=self._kubeconfig, namespace=self._namespace, folder=outer)
-            with local_session(Path(outer), config) as environ:
-                outcome, work = _run(case, Path(outer), environ, None)
-        return outcome, Places(work, account.pw_name, account.pw_dir, _host(), pods=True)
+                outcome, work = run_case(case, Path(outer), environ, self.account)
+        return outcome, Places(work, account.pw_name, account.pw_dir, host_name(), self._addresses)
 
 
 @contextmanager
@@ -277,12 +233,17 @@ def _person(account: pwd.struct_passwd) -> dict[str, str]:
     }
 
 
-def _host() -> str:
+def host_name() -> str:
+    """This machine's name without its domain."""
     return socket.gethostname().partition(".")[0]
 
 
-def _run(case: Case, outer: Path, environ: dict[str, str], account: pwd.struct_passwd | None) -> tuple[Outcome, str]:
-    """Run the case's script below ``outer``, as ``account`` unless it is None; what it showed, and its work folder."""
+def run_case(
+    case: Case, outer: Path, environ: dict[str, str], account: pwd.struct_passwd | None, limit: float = CASE_LIMIT
+) -> tuple[Outcome, str]:
+    """Run the case's script below ``outer``, as ``account`` unless it is None; what it showed, and its work folder.
+    ``limit``: seconds for all of it.
+    """
     work, recorded = outer / "work", outer / "record"
     for folder in (work, recorded):
         folder.mkdir()
@@ -307,13 +268,13 @@ def _run(case: Case, outer: Path, environ: dict[str, str], account: pwd.struct_p
         **person(account),
     )
     try:
-        said = process.communicate(timeout=CASE_LIMIT)[1]
+        said = process.communicate(timeout=limit)[1]
         if process.returncode not in (0, 99):
             failure = f"the case's script ended with {process.returncode}: {said.decode(errors='replace')[-500:]}"
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
-        failure = f"not done after {CASE_LIMIT:.0f} s"
+        failure = f"not done after {limit:.0f} s"
     if (recorded / "failure").exists():
         failure = (recorded / "failure").read_text().strip()
     return Outcome(read_steps(recorded), read_files(work, case.files), failure), str(work)

@@ -26,12 +26,14 @@ def main(argv: list[str]) -> int:
     if verb not in ("up", "down", "status"):
         print("usage: k8s.py up|down|status", file=sys.stderr)
         return 2
-    os.umask(0o077)
+    before = os.umask(0o077)
     try:
         return _run(verb, existing.given())
     except (ClusterError, PackageError, OSError, subprocess.CalledProcessError) as problem:
         print(f"k8s.py: {problem}", file=sys.stderr)
         return 1
+    finally:
+        os.umask(before)
 
 
 def _run(verb: str, theirs: str) -> int:

@@ -43,6 +43,7 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
         "container-remap-root": "the pod's user is what the configuration says",
         "contiguous": "recorded; the cluster's scheduler chooses the nodes",
         "exclusive": "no other job of this index runs on its nodes; other pods of the cluster may",
+        "het-group": "a job in pods has one component: as in a plain job of Slurm there is none to choose",
         "get-user-env": "the login environment is that of the image",
         "immediate": "the job is given up when its pods have not started by then",
         "licenses": "counted among the jobs of this index",
@@ -67,6 +68,5 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
         "container-entrypoint": "an image's entry point is not run",
         "container-name": "a pod is made anew for each job",
         "container-save": "the file system of a pod is gone with it",
-        "het-group": "the components of a heterogeneous job are not started together",
     },
 }
