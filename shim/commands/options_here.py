@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from shim.core.digits import leading_int
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional
@@ -13,6 +15,15 @@ if TYPE_CHECKING:
 VARIABLE = (
     "SHIM_GRAMMAR"  # carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods
 )
+
+
+NO_EXIT_CODE = "error: SLURM_EXIT_ERROR has zero value"
+
+
+def exit_code() -> Optional[int]:
+    """What SLURM_EXIT_ERROR says: the code of errors, None if it is not set; 0 is none, and is complained of."""
+    text = os.environ.get("SLURM_EXIT_ERROR")
+    return None if text is None else (leading_int(text)[0] or 0) & 0xFF
 
 
 def backend(names: Optional[str]) -> str:

@@ -7,11 +7,11 @@ import sys
 import time
 
 from shim.commands.limits import passed_on
-from shim.commands.options_here import backend, grammar, gres_names
+from shim.commands.options_here import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import scan, values
-from shim.core.options.batch import PACKJOB, command_line, packed, settle
+from shim.core.options.batch import command_line, settle
 from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
@@ -49,13 +49,13 @@ class Source:
 
 def main(argv: List[str]) -> int:
     """Runs sbatch with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
+    if exit_code() == 0:
+        _say(NO_EXIT_CODE)
     try:
         return _main(argv)
     except RequestError as error:
-        # The code of what the controller refuses; a word that is no number counts as not said.
-        code = os.environ.get("SLURM_EXIT_ERROR", "")
-        if code.isascii() and code.isdigit():
-            error.code = int(code) & 0xFF
+        # The code of what the controller refuses.
+        error.code = exit_code() or error.code
         raise
 
 
@@ -64,7 +64,7 @@ def _main(argv: List[str]) -> int:
         directory = os.getcwd()
     except OSError as error:
         raise ShimError(f"error: getcwd failed: {error.strerror}") from None
-    context = values.Context(time.time(), os.getuid(), _read, grammar(), gres_names)
+    context = values.Context(time.time(), os.getuid(), _read, grammar(), gres_names, _say)
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.
         found, words = command_line(argv, context)
@@ -121,13 +121,9 @@ def _settle(
     """The verified options of each component. Warnings are said as they come up."""
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
     seen: List[Settings] = []
-    old_word = [PACKJOB] if text is not None and packed(text) else []
 
     def component(settings: Settings) -> None:
         notes = verify(settings)
-        if seen:
-            notes[:0] = old_word
-            old_word.clear()  # it is warned of once
         seen.append(settings)
         _say(*(note for note in notes if note.startswith("error: ") or not settings.get("quiet")))
         _tell(settings, directory)
@@ -150,6 +146,7 @@ def _read(path: str) -> str:
 
 def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source, directory: str) -> int:
     """Hands the job over and tells what became of it; the exit code. What is no component's counts as the first one has it."""
+    rlimits = passed_on(components[0].get("propagate"))
     mask = os.umask(0)
     os.umask(mask)
     requests = [
@@ -173,7 +170,7 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
         "submit_line": " ".join([PROGRAM, *argv]),
         "submit_host": os.uname().nodename,
         "sid": os.getsid(0),
-        "rlimits": passed_on(settings.get("propagate")),
+        "rlimits": rlimits,
         "test_only": bool(settings.get("test-only")),
         "cluster": settings.get("clusters") or None,
         "home": os.environ.get("SLURM_CLUSTER_NAME") if "SHIM_RUN_DIR" in os.environ else None,
@@ -210,6 +207,12 @@ def _code(end: Dict[str, Any]) -> int:
 
 def _environment(settings: Settings) -> Dict[str, str]:
     """The environment at submission; with --export-file that file's, beside what Slurm itself has set."""
+    text = settings.get("export") or ""
+    if '"' in text or "'" in text:
+        from shim.core.environ.export import unclosed
+
+        if unclosed(text):
+            _say(f"error: Improperly formed environment variable ({unclosed(text)})")
     path = settings.get("export-file")
     if path is None:
         return dict(os.environ)

@@ -58,11 +58,14 @@ def refusals(
     ``groups`` gives the names of the user's groups; None: partitions are for all.
     """
     check = _Check(request, cluster, uid, groups)
+    check.gres()  # Slurm's client looks at these itself
+    check.nice_and_array()
+    check.node_names()
     partitions = check.partitions()
     check.counts_and_times(now)
-    check.texts()
-    check.names(partitions)
     check.licenses()
+    check.dependency()
+    check.names(partitions)
     if not request.hold:  # slurmctld looks for nodes when a job may start
         check.shapes(partitions)
     check.limits(partitions)
@@ -103,6 +106,7 @@ class _Check:
         self.cluster = cluster
         self.uid = uid
         self.groups = groups
+        self.bad_tres = False
 
     def error(self, reason: str, *before: str) -> RequestError:
         """The refusal as the command of this request prints it; ``before``: error lines that precede it."""
@@ -129,7 +133,7 @@ class _Check:
         return usable
 
     def counts_and_times(self, now: float) -> None:
-        """Node counts, the deadline, the shortest time, the nice value."""
+        """Node counts, the deadline, the shortest time."""
         request = self.request
         if request.min_nodes == 0 and (request.array or not request.hold):
             raise self.error(BAD_NODE_COUNT)
@@ -140,16 +144,19 @@ class _Check:
             raise self.error(BAD_TIME_MIN)
         if request.deadline and request.time_min and now + 60 * request.time_min > request.deadline:
             raise self.error(BAD_TIME_MIN)
-        if request.nice < 0 and self.uid != 0:
-            raise self.error(BAD_NICE)
 
-    def texts(self) -> None:
-        """The array and the dependency."""
+    def nice_and_array(self) -> None:
+        """What is looked at before anything else."""
+        if self.request.nice < 0 and self.uid != 0:
+            raise self.error(BAD_NICE)
         if self.request.array:
             try:
                 ArraySpec.parse(self.request.array, self.cluster.max_array_size)
             except ValueError:
                 raise self.error(BAD_ARRAY) from None
+
+    def dependency(self) -> None:
+        """The dependency, also of a job that must start at once."""
         try:
             if self.request.dependency:
                 Dependency.parse(self.request.dependency)
@@ -158,11 +165,14 @@ class _Check:
         if self.request.hold and self.request.immediate is not None:
             raise self.error("Job dependency problem")
 
+    def node_names(self) -> None:
+        """Wanted nodes that do not exist."""
+        self.nodes(self.request.node_list)
+
     def names(self, partitions: Sequence[Partition]) -> None:
-        """Nodes, features, resources and reservations that do not exist."""
+        """Nodes of other partitions and such as are not wanted; features and reservations that do not exist."""
         wanted = self.nodes(self.request.node_list)
-        excluded = self.nodes(self.request.exclude)
-        if not wanted.isdisjoint(excluded):
+        if not wanted.isdisjoint(self.nodes(self.request.exclude)):
             raise self.error(BAD_NODE_NAME)
         elsewhere = wanted and not any(wanted.issubset(partition.nodes) for partition in partitions)
         if elsewhere and not self.request.hold:  # slurmctld looks for nodes when a job may start
@@ -171,19 +181,21 @@ class _Check:
             named = features.parse(self.request.constraint).names
         except features.FeatureError:
             raise self.error(BAD_FEATURE) from None
-        if not kinds(self.cluster).features.issuperset(named):
-            raise self.error(BAD_FEATURE)
         if self.request.extra.get("batch") is not None:
             self.batch_features(set(named))
+        if not kinds(self.cluster).features.issuperset(named):
+            raise self.error(BAD_FEATURE)
         self.preferred()
         if self.request.reservation:
             raise self.error(BAD_RESERVATION)
-        self.gres()
+        if self.bad_tres:
+            raise self.error(tres.INVALID_TRES)
 
     def batch_features(self, named: set[str]) -> None:
         """--batch names features that --constraint names too."""
         words = self.request.extra["batch"].replace("|", "&").split("&")
-        if not named or not named.issuperset(filter(None, words)):
+        known = kinds(self.cluster).features
+        if not named or not known.issuperset(named) or not named.issuperset(filter(None, words)):
             raise self.error(BAD_BATCH)
 
     def preferred(self) -> None:
@@ -192,8 +204,9 @@ class _Check:
             return
         try:
             named = features.parse(self.request.prefer).names
-        except features.FeatureError:
-            raise self.error(BAD_FEATURE) from None
+        except features.FeatureError as error:
+            bracket = isinstance(error, features.BracketError)
+            raise self.error(BAD_PREFERENCE if bracket else BAD_FEATURE) from None
         if not kinds(self.cluster).features.issuperset(named):
             raise self.error(BAD_PREFERENCE)
 
@@ -217,7 +230,8 @@ class _Check:
                 tres.gpu_count(text)
         except ValueError as error:
             if str(error) == tres.INVALID_TRES:
-                raise self.error(tres.INVALID_TRES) from None
+                self.bad_tres = True  # the controller says so, later
+                return
             raise RequestError(f"error: {error}") from None
         if not names.issubset(known):
             raise RequestError(f"error: {tres.INVALID_GRES}")
@@ -231,7 +245,7 @@ class _Check:
             wanted = tres.parse_licenses(self.request.licenses)
         except ValueError as error:
             raise self.error(str(error)) from None
-        if any(count > has.get(name, 0) for name, count in wanted):
+        if any(count > has.get(name, -1) for name, count in wanted):
             raise self.error(BAD_LICENSE)
 
     def shapes(self, partitions: Sequence[Partition]) -> None:

@@ -22,6 +22,11 @@ def leading_int(text: str) -> Tuple[Optional[int], str]:
     return int(body[: min(end, _MOST)]), body[end:]
 
 
+def int32(number: int) -> int:
+    """What is left of a number where C keeps 32 bits of it, with a sign."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 def strtol(text: str) -> Tuple[int, str]:
     """``leading_int`` with 0 for no number."""
     number, rest = leading_int(text)

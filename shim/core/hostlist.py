@@ -142,13 +142,15 @@ def _parts(text: str, word: str) -> list[Part]:
     while rest:
         literal, bracket, rest = rest.partition("[")
         if "]" in literal:
+            if len(parts) > 1:
+                raise HostlistError(text, "")
             raise HostlistError(text, f"Unmatched brackets: `{word}'")
         if literal:
             parts.append(literal)
         if bracket:
             inside, closing, rest = rest.partition("]")
             if not closing or "[" in inside:
-                raise HostlistError(text, f"Unmatched brackets: `{word}'")
+                raise HostlistError(text, "" if "]" in word and word[-1] != "]" else f"Unmatched brackets: `{word}'")
             parts.append([_range(text, piece) for piece in inside.split(",")])
     if len(parts) > 1 and isinstance(parts[-1], str):
         raise HostlistError(text, "")  # Slurm's lists end with a bracket if they have one

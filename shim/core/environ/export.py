@@ -72,6 +72,19 @@ def _named(environment: Mapping[str, str], words: list[str]) -> dict[str, str]:
     return named
 
 
+def unclosed(text: str) -> str:
+    """The item of ``--export=text`` whose quote is never closed; "" if there is none."""
+    quote, start = "", 0
+    for at, char in enumerate(text):
+        if char == "," and not quote:
+            start = at + 1
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+    return text[start:] if quote else ""
+
+
 def _words(text: str) -> list[str]:
     """The items of a list with commas; quotes keep a comma inside a value and stay part of it."""
     words = [""]
@@ -85,4 +98,6 @@ def _words(text: str) -> list[str]:
         elif char in "\"'":
             quote = char
         words[-1] += char
+    if quote:
+        del words[-1]  # Slurm complains of it and leaves it out
     return [word for word in words if word]

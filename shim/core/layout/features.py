@@ -17,6 +17,10 @@ class FeatureError(ValueError):
     """A constraint that cannot be read."""
 
 
+class BracketError(FeatureError):
+    """A constraint whose brackets close nothing, or hold what they cannot."""
+
+
 class Constraint(Value):
     """A constraint read from its text. ``choices`` are tried one after the other; each is a constraint for all nodes.
 
@@ -93,7 +97,7 @@ def _read(text: str) -> tuple[list[_Wanted], list[str]]:
                 pieces[-1] += char
         elif char in "])":
             if current is None or not (bracket if char == "]" else depth):
-                raise FeatureError(text)
+                raise (BracketError if char == "]" else FeatureError)(text)
             ended = True
             if char == "]":
                 bracket = False
@@ -119,7 +123,7 @@ def _check_bracket(text: str, wanted: list[_Wanted]) -> None:
     operators = {one.operator for one in inside[:-1] if not one.depth}
     counted = [one for one in inside if one.count]
     if (counted and "|" in operators) or ("&" in operators and len(counted) < len(inside)):
-        raise FeatureError(text)
+        raise BracketError(text)
 
 
 def _choices(pieces: list[str]) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ def settle(
     before = _of_all(context, found)
     for place in range(max(len(scripted), len(found))):
         settings = Settings("sbatch", context) if before is None else next_component(before)
+        if place == 1 and context.say is not None and text is not None and packed(text):
+            context.say(PACKJOB)  # once, where the separator is met
         if place < len(scripted):
             put_directive(settings, scripted[place])
         own = found[min(place, len(found) - 1)]

@@ -9,12 +9,13 @@ from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Sequence, Set
+    from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
     from shim.core.options.option import Option
 
 _ALLOWED_GOVERNORS = ("OnDemand", "Performance", "UserSpace")  # CpuFreqGovernors of Slurm's default configuration
 _FREQUENCIES = ("Low", "Medium", "Highm1", "High")
+_BEGINNINGS = (("lo", "Low"), ("med", "Medium"), ("him1", "Highm1"), ("highm1", "Highm1"), ("hi", "High"))
 _SAMPLED = ("task", "energy", "network", "filesystem")
 _MEM_FLAGS = {
     "verbose": ("verbose", True),
@@ -26,6 +27,14 @@ _MEM_FLAGS = {
     "sort": ("sort", True),
     "nosort": ("sort", False),
 }
+_LETTERS = {"Conservative": 2, "SchedUtil": 5}  # of a name that are looked at, where not four
+_MEM_HELP = """\
+Ways of --mem-bind, as a list:
+    none, rank, local      not at all; by the task's number; to the task's own CPUs
+    map_mem:0,1,...        a domain for each task
+    mask_mem:0x1,0x2,...   a mask of domains for each task
+    prefer, sort, nosort, verbose, quiet, help
+"""
 _BAD_CPU_BIND = "fatal: Failed to parse --cpu-bind= values."
 _BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
 
@@ -40,7 +49,7 @@ def _gpu_bind(option: Option, text: Optional[str]) -> str:
     if name in ("map_gpu", "mask_gpu") and colon:
         for part in arguments.split(",") if arguments else ():
             number, behind = leading_int(part)
-            if number is None or behind[:1] not in ("", "*", "x"):
+            if number is None or behind[:1] not in ("", "*", *("x" * (name == "mask_gpu"))):
                 offending = behind[:1] if number is not None else part[:1]
                 raise UsageError(f"error: Failed to validate {part}, offending character is {offending}", *wrong.lines)
     elif not rest.startswith(("closest", "none")) and not (colon and name in ("single", "per_task")):
@@ -50,7 +59,7 @@ def _gpu_bind(option: Option, text: Optional[str]) -> str:
 
 def _gpu_freq(option: Option, text: Optional[str]) -> str:
     """``[[type=]value[,…]][,verbose]`` with values in MHz or words."""
-    for part in (text or "").split(","):
+    for part in [part for part in text.split(",") if part] if text else [""]:
         kind, equals, value = part.rpartition("=")
         is_value = value in ("low", "medium", "high", "highm1") or value.isdigit()
         if (equals and kind != "memory") or not (is_value or part in ("verbose", "v")):
@@ -63,41 +72,58 @@ def _mem_bind(option: Option, text: Optional[str]) -> str:
     word = text or ""
     flags: Set[str] = set()
     way = ""
-    parts = word.lower().split(",")
-    for at, part in enumerate(parts):
+    for part in _cut(word.lower()):
+        if part == "help":
+            raise Shown(_MEM_HELP, code=255)
         if part.startswith(("map_mem", "mask_mem")):
-            if part.rstrip(":") in ("map_mem", "mask_mem") and at == len(parts) - 1:
-                kind = part.rstrip(":")
+            kind = part.partition("_mem")[0] + "_mem"
+            numbers = part.replace("=", ":").partition(":")[2]
+            if not numbers:
                 raise UsageError(f'error: missing list for "--mem-bind={kind}:<list>"')
-            way = _numbers(",".join(parts[at:]))
-            break
-        if part in _MEM_FLAGS:
+            way = _numbers(f"{kind}:{numbers}")
+        elif part in _MEM_FLAGS:
             flag, is_on = _MEM_FLAGS[part]
             (flags.add if is_on else flags.discard)(flag)
         elif part in ("none", "no", "rank", "local"):
             way = "none" if part == "no" else part
         else:
-            raise UsageError(f'error: unrecognized --mem-bind argument "{word}"')
+            raise UsageError(f'error: unrecognized --mem-bind argument "{part}"')
     shown = [flag for flag in ("verbose", "prefer", "sort") if flag in flags] + ([way] if way else [])
     return ",".join(shown) or "unset"
+
+
+def _cut(text: str) -> List[str]:
+    """The parts of a list in which a comma before a number belongs to that part's own list of numbers."""
+    parts: List[str] = []
+    for word in text.split(","):
+        if parts and (word[:1].isdigit() or not word.strip("0123456789abcdef")):
+            parts[-1] += "," + word
+        else:
+            parts.append(word)
+    return parts
 
 
 def _numbers(text: str) -> str:
     """The list of ``map_mem:`` or ``mask_mem:``; masks lose their 0x."""
     kind, _, first = text.partition(":")
-    if leading_int(first)[0] is None:
-        raise UsageError(f"error: Failed to validate number: {first}, the offending character is {first[:1]}")
+    number, rest = leading_int(first)
+    if number is None or (kind == "map_mem" and rest[:1] not in ("", ",", "*")):
+        offending = first[:1] if number is None else rest[:1]
+        raise UsageError(f"error: Failed to validate number: {first}, the offending character is {offending}")
     return f"{kind}:{first.replace('0x', '') if kind == 'mask_mem' else first}"
 
 
 def _acctg_freq(option: Option, text: Optional[str]) -> str:
-    """Seconds, or a list of ``kind=seconds``."""
-    for part in text.split(",") if text else ():
-        name, equals, digits = part.rpartition("=")
-        number = leading_int(digits)[0]
-        if (equals and name.lower() not in _SAMPLED) or number is None or number < 0:
-            raise UsageError(f"error: Invalid --acctg-freq specification: {text or ''}")
+    """Seconds, or a list of ``kind=seconds``. Slurm looks for a number in front, and for the kinds anywhere."""
+    wrong = [part for part in (text or "").split(",") if part and not _is_sampled(part.lower())]
+    if wrong:
+        raise UsageError(*(f"error: Invalid --acctg-freq specification: {part}" for part in wrong))
     return text or ""
+
+
+def _is_sampled(text: str) -> bool:
+    places = [text, *(text.partition(f"{kind}=")[2] for kind in _SAMPLED)]
+    return any((leading_int(place)[0] or 0) >= 0 and leading_int(place)[0] is not None for place in places)
 
 
 def _accel_bind(option: Option, text: Optional[str]) -> str:
@@ -132,10 +158,15 @@ def _cpu_freq(option: Option, text: Optional[str]) -> str:
     """``min[-max][:governor]`` with kilohertz or a word, or a governor alone; words as Slurm writes them."""
     frequencies, colon, governor = (text or "").partition(":")
     least, dash, most = frequencies.partition("-")
-    if not colon and not dash and _proper(least, GOVERNORS):
+    alone = _proper(least, GOVERNORS)
+    if alone and colon:
+        raise UsageError(
+            f"error: governor cannot be specified twice {least}{{-}}:{governor} in --cpu-freq", _BAD_CPU_FREQ
+        )
+    if alone and not dash:
         return _governor(least)
-    shown = [_frequency(part) for part in ((least, most) if dash else (least,))]
-    if dash and _rank(shown[0]) >= _rank(shown[1]):
+    shown = [least if alone else _frequency(least), *([_frequency(most)] if dash else ())]
+    if dash and (alone or _rank(shown[0]) > _rank(shown[1])):
         raise UsageError(f"error: min cpu-frec ({least}) must be < max cpu-freq ({most})", _BAD_CPU_FREQ)
     if colon and not dash:
         raise UsageError(f"error: gov on cpu-frec ({governor}) illegal without max", _BAD_CPU_FREQ)
@@ -143,8 +174,9 @@ def _cpu_freq(option: Option, text: Optional[str]) -> str:
 
 
 def _frequency(word: str) -> str:
-    number, rest = leading_int(word)
-    proper = _proper(word, _FREQUENCIES) or (word if number and not rest else "")
+    number = leading_int(word)[0]
+    lower = word.lower()
+    proper = next((name for begin, name in _BEGINNINGS if lower.startswith(begin)), str(number or ""))
     if not proper:
         raise UsageError(f'error: unrecognized --cpu-freq argument "{word}"', _BAD_CPU_FREQ)
     return proper
@@ -165,8 +197,8 @@ def _governor(word: str) -> str:
 
 
 def _proper(word: str, names: Sequence[str]) -> str:
-    """The one of ``names`` that ``word`` is, or begins with, as it is spelt there; empty if there is none."""
-    return next((name for name in names if word.lower().startswith(name.lower())), "")
+    """The one of ``names`` with whose beginning ``word`` begins, as it is spelt there; empty if there is none."""
+    return next((name for name in names if word.lower().startswith(name[: _LETTERS.get(name, 4)].lower())), "")
 
 
 READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {

@@ -139,7 +139,9 @@ def _of_sockets_and_tasks(request: JobRequest, per_job: int, per_node: int, per_
             " --sockets-per-node."
         )
     tasks = request.ntasks or request.ntasks_per_node
-    if per_task and not (per_job or tasks or _fixed_nodes(request)):
+    if request.cpus_per_task is None:
+        tasks = tasks or _fixed_nodes(request)  # with -c nodes do not tell how many tasks there are
+    if per_task and not (per_job or tasks):
         return f"{begin}. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
     if per_job and per_task and per_job % per_task:
         return f"{begin}, --gpus not multiple of --gpus-per-task"

@@ -10,7 +10,7 @@ from shim.core.options.getopt import parse
 from shim.core.options.option import IGNORED
 from shim.core.options.scan import Shown
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import read_nodefile, switch_count, switch_wait, value_of
+from shim.core.options.values import switch_count, switch_wait, value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Settings:
 
     ``ntasks``, ``mem-per-cpu`` …: the long names of the tables; another spelling is stored under the usual one. ``texts`` has
     each value as it was written. ``exclusive`` and ``oversubscribe`` are one setting in two words, kept in ``shared``. ``ignored``:
-    the plugins' options that were given and have no effect at this site.
+    the plugins' options that were given and have no effect at this site. ``hostfile``: the file of SLURM_HOSTFILE, if it counts.
     """
 
     def __init__(self, command: str, context: Context) -> None:
@@ -48,6 +48,7 @@ class Settings:
         self.texts: Dict[str, str] = {}
         self.shared: Optional[str] = None
         self.ignored: List[str] = []
+        self.hostfile: Optional[str] = None
 
     @property
     def table(self) -> Table:
@@ -187,12 +188,9 @@ def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def put_hostfile(settings: Settings, environ: Mapping[str, str]) -> None:
-    """``-m arbitrary`` without a node list takes the nodes of its tasks from the file in SLURM_HOSTFILE."""
-    path = environ.get("SLURM_HOSTFILE")
-    if path and "nodelist" not in settings and (settings.get("distribution") or "").startswith("arbitrary"):
-        settings.values["nodelist"] = read_nodefile(path, settings.context)
-        settings.sources["nodelist"] = ENVIRONMENT
-        settings.texts["nodelist"] = settings.values["nodelist"]
+    """Notes the file in SLURM_HOSTFILE, which names the node of each task where the user names none: see ``verify``."""
+    if "nodelist" not in settings and "nodefile" not in settings:
+        settings.hostfile = environ.get("SLURM_HOSTFILE") or None
 
 
 def full_path(name: str, directory: str) -> str:

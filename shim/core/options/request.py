@@ -198,6 +198,7 @@ def job_request(
     if settings.get("spread-job") and "nodes" not in settings:
         fields["max_nodes"] = settings.get("ntasks", settings.get("ntasks-per-node"))
     _geometry(settings, fields)
+    _cut(fields)
     request = JobRequest(**fields)
     if "gres" in settings or any("gpu" in option or "tres" in option for option in settings.sources):
         from shim.core.options.gres_rules import check_gpus, nodes_of_gpus, tasks_per_node
@@ -280,6 +281,29 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
         if str(error) == INVALID_TRES:
             raise failed(kind, INVALID_TRES) from None
         raise RequestError(f"error: {error}") from None
+
+
+def _cut(fields: Dict[str, Any]) -> None:
+    """Slurm keeps 16 bits of these numbers, in which a larger one is another."""
+    for name in _SIXTEEN_BITS:
+        number = fields.get(name) or 0
+        if number >= 0xFFFE:
+            if name == "ntasks_per_node":
+                fields.setdefault("ntasks", number * (fields.get("min_nodes") or 1))
+            fields[name] = number & 0xFFFF
+            if fields[name] in (0, 0xFFFE, 0xFFFF):
+                del fields[name]
+
+
+_SIXTEEN_BITS = (
+    "cores_per_socket",
+    "min_cpus",
+    "ntasks_per_core",
+    "ntasks_per_node",
+    "ntasks_per_socket",
+    "sockets_per_node",
+    "threads_per_core",
+)
 
 
 def _geometry(settings: Settings, fields: Dict[str, Any]) -> None:

@@ -185,9 +185,9 @@ tmp - = bra memory
 +uid - = b root
 unbuffered u - r flag r:UNBUFFEREDIO
 use-min-nodes - - bra flag bra:USE_MIN_NODES
-usage - - bra flag
 verbose v - bra level bra:DEBUG
 version V - bra flag
+usage - - bra flag
 wait W - b flag b:WAIT
 wait W = r natural r:WAIT
 wait-all-nodes - = ba binary ba:WAIT_ALL_NODES

@@ -6,7 +6,7 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geom
 
 from __future__ import annotations
 
-from shim.core.digits import SPACE, leading_int
+from shim.core.digits import SPACE, int32, leading_int
 from shim.core.errors import ShimError, UsageError, plain
 from shim.core.options.option import IGNORED, Option
 from shim.core.options.scan import Shown, bad
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 _INT_MAX = 2**31 - 1
 _NICE_MAX = 2147483645
 NODES_INFINITE = 0
+# What Slurm says of a number that is below one only after it is cut to 32 bits.
+_COUNTED = {"ntasks": "invalid number of tasks (-n {})", "cpus-per-task": "invalid number of cpus per task (-c {})"}
 INVALID = -2  # the time of --switches that is none
 
 
 class Context:
-    """What reading needs from outside: the time, who asks, files (``read(path)``: text, or OSError), the site's options, and
-    what its cluster has to ask for by --gres.
+    """What reading needs from outside: the time, who asks, files (``read(path)``: text, or OSError), the site's options, what
+    its cluster has to ask for by --gres, and whom to tell (``say``, a line of stderr) what is wrong and yet no error.
     """
 
-    __slots__ = ("grammar", "gres_names", "now", "read", "uid")
+    __slots__ = ("grammar", "gres_names", "now", "read", "say", "uid")
 
     def __init__(
         self,
@@ -37,12 +39,14 @@ class Context:
         read: Callable[[str], str],
         grammar: Optional[Grammar] = None,
         gres_names: Optional[Callable[[], Sequence[str]]] = None,
+        say: Optional[Callable[[str], None]] = None,
     ) -> None:
         self.now = now
         self.uid = uid
         self.read = read
         self.grammar = grammar
         self.gres_names = gres_names
+        self.say = say
 
 
 def value_of(option: Option, text: Optional[str], context: Context) -> Any:
@@ -83,14 +87,20 @@ def _all(option: Option, text: Optional[str], context: Context) -> str:
 
 def _count(option: Option, text: Optional[str], context: Context) -> int:
     number = _whole_int(text or "")
-    if number is None or not 0 < number <= _INT_MAX:
+    if number is not None and number >= 2**63 - 1:
+        raise ShimError(f"error: Numeric argument ({2**63 - 1}) to big for --{option.field}.")
+    number = None if number is None or number <= 0 else int32(number)
+    if number is not None and number <= 0 and option.field in _COUNTED:
+        raise ShimError(f"error: {_COUNTED[option.field].format(number)}")
+    if number is None or number <= 0:
         raise _numeric(option, text or "")
     return number
 
 
 def _natural(option: Option, text: Optional[str], context: Context) -> int:
     number = _whole_int(text) if text else 0
-    if number is None or not 0 <= number <= _INT_MAX:
+    number = None if number is None or number < 0 else int32(number)
+    if number is None or number < 0:
         raise _numeric(option, text or "")
     return number
 
@@ -238,9 +248,9 @@ def _node_count(text: str) -> int:
         number, rest = number * 1024, rest[1:]
     elif rest[:1] in ("m", "M"):
         number, rest = number * 1024 * 1024, rest[1:]
-    if rest.strip(SPACE) or number > _INT_MAX:
+    if rest.strip(SPACE) or number >= 2**63 - 1:
         raise _node_error(text)
-    return number
+    return int32(number)
 
 
 def _node_error(text: str) -> UsageError:
@@ -256,6 +266,8 @@ def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Op
             rest = _kilo(rest[1:])[1] if leading_int(rest[1:])[0] is not None else rest
         if part[:1] not in ("*", "") and (number is None or number < 0 or rest):
             raise ShimError(f'error: Invalid numeric value "{part}" for {place} arg of -B.')
+        if number is not None and number > _INT_MAX:
+            raise ShimError(f"error: Numeric argument ({number}) to big for {place} arg of -B.")
         numbers.append(number)
     return tuple(numbers) + (None,) * (3 - len(numbers))
 
@@ -318,9 +330,10 @@ def _no_kill(option: Option, text: Optional[str], context: Context) -> bool:
 def _user_env(option: Option, text: Optional[str], context: Context) -> str:
     """``[timeout][L|S]`` as Slurm shows it; no timeout is 0."""
     number, rest = leading_int(text or "0")
-    if rest.upper() not in ("", "L", "S"):
+    kind = rest[:1].upper()  # nothing behind it is looked at
+    if kind not in ("", "L", "S"):
         raise bad(option)
-    return "(null)" if number is not None and number < 0 else f"{number or 0}{rest.upper()}"
+    return "(null)" if number == -1 and not kind else f"{number or 0}{kind}"
 
 
 def _root(option: Option, text: Optional[str], context: Context) -> str:
@@ -403,6 +416,9 @@ def _of_words(option: Option, text: Optional[str], context: Context) -> Any:
     """Readers of words are modules of their own: most scripts need few of them."""
     from shim.core.options import words
 
+    if option.kind == "power" and context.say is not None:
+        for word in words.ignored_power(text or ""):
+            context.say(f"error: Ignoring unrecognized power option ({word})")
     return words.READERS[option.kind](option, text)
 
 

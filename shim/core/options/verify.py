@@ -51,12 +51,6 @@ def _verify(settings: Settings, notes: List[str]) -> None:
             )
     if "nodefile" in settings:
         _nodefile(settings)
-    if "power" in settings:
-        from shim.core.options.words import ignored_power
-
-        notes += [
-            f"error: Ignoring unrecognized power option ({word})" for word in ignored_power(settings.texts["power"])
-        ]
     threads = "threads-per-core" in settings.sources  # not by way of -B
     if settings.get("verbose") and threads:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
@@ -79,6 +73,8 @@ def _verify(settings: Settings, notes: List[str]) -> None:
     begin, deadline = settings.get("begin"), settings.get("deadline")
     if begin and deadline and deadline < begin:
         raise ShimError("error: Incompatible begin and deadline time specification")
+    if settings.hostfile is not None and "nodelist" not in settings:
+        _hostfile(settings, settings.hostfile)
 
 
 def _tasks_of_gpus(settings: Settings) -> None:
@@ -105,6 +101,25 @@ def _nodefile(settings: Settings) -> None:
         settings.values["nodelist"] = read_nodefile(path, settings.context)
     except UsageError as error:
         raise UsageError(*error.lines, wrong) from None
+
+
+def _hostfile(settings: Settings, path: str) -> None:
+    """SLURM_HOSTFILE: its lines are the nodes of the tasks, one each, of as many of them as are asked for."""
+    from shim.core.options.values import read_nodefile
+
+    wrong = "error: Failure getting NodeNames from hostfile"
+    try:
+        names = read_nodefile(path, settings.context).split(",")
+    except ShimError as error:
+        raise ShimError(*error.lines, wrong) from None
+    nodes = settings.get("nodes")
+    tasks = settings.get("ntasks", nodes[0] if nodes else len(names))
+    if tasks > len(names):
+        raise ShimError("error: Too few NodeNames in Slurm Hostfile", wrong)
+    del names[tasks:]
+    if nodes and ("ntasks" not in settings or nodes[1] == 0 or nodes[1] >= len(set(names))):
+        settings.drop("nodes")
+    settings.values.update(nodelist=",".join(names), ntasks=tasks, distribution="arbitrary")
 
 
 def _of_file(path: str, settings: Settings) -> str:
@@ -183,6 +198,8 @@ def _listed(text: Optional[str]) -> int:
     except hostlist.HostlistError as error:
         if "_parse_single_range" in error.lines[0]:
             raise ShimError(error.lines[0], "error: memory allocation failure") from None
+        if len(error.lines) == 1:
+            raise ShimError("error: memory allocation failure") from None
         return 0
 
 

@@ -81,14 +81,19 @@ def _distribution(option: Option, text: Optional[str]) -> str:
     comma = comma and "," * bool(pack)
     words = [word for word in levels.split(":") if word] or [""]
     first, equals, size = words[0].partition("=")
-    if first == "plane":
+    if first.startswith("plane"):
         number, rest = leading_int(size)
-        if not equals or number is None or number <= 0 or rest or len(words) > 1 or comma:
+        if first != "plane" or not equals or number is None or number <= 0 or rest or len(words) > 1 or comma:
             raise UsageError(
                 "error: Invalid plane size or size not specified", f"error: Invalid --{option.long} specification"
             )
         return levels
-    good = first in ("block", "cyclic", "*") and len(words) <= 3 and all(word in _LEVELS for word in words[1:])
+    good = (
+        not equals
+        and first in ("block", "cyclic", "*")
+        and len(words) <= 3
+        and all(word in _LEVELS for word in words[1:])
+    )
     if first == "arbitrary":
         good = len(words) == 1
     if not good or (comma and pack not in _PACKS):
@@ -211,7 +216,7 @@ def limits_to_pass(text: str) -> List[str]:
     for word in filter(None, text.split(",")):
         name = word[7:] if word.startswith("RLIMIT_") else word
         if name not in RLIMITS:
-            raise ShimError(f"error: Bad rlimit name: {word}", f"error: --propagate={text} is not valid.")
+            raise ShimError(f"error: Bad rlimit name: {name}", f"error: --propagate={text} is not valid.")
         names.append(name)
     return names
 

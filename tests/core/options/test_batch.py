@@ -426,7 +426,18 @@ def test_node_file_and_host_file() -> None:
             request(f"--nodefile={path}")
     assert request("--nodefile=hostfile").node_list == "n2,n1,n2"
     assert request("-m arbitrary", SLURM_HOSTFILE="hostfile").node_list == "n2,n1,n2"
-    assert request("-m block", SLURM_HOSTFILE="hostfile").node_list is None
+
+
+def test_host_file_names_the_nodes_of_the_tasks() -> None:
+    everything = request("-m block", SLURM_HOSTFILE="hostfile")
+    assert (everything.node_list, everything.ntasks, everything.distribution) == ("n2,n1,n2", 3, "arbitrary")
+    some = request("-n2 -N2", SLURM_HOSTFILE="hostfile")
+    assert (some.node_list, some.ntasks, some.min_nodes) == ("n2,n1", 2, None)
+    assert request("-N1", SLURM_HOSTFILE="hostfile").ntasks == 1
+    assert request("-w n7", SLURM_HOSTFILE="nosuch").node_list == "n7"
+    for line, path, said in (("-n4", "hostfile", "Too few NodeNames"), ("", "nosuch", "No such file")):
+        with pytest.raises(ShimError, match=f"(?s){said}.*Failure getting NodeNames from hostfile"):
+            request(line, SLURM_HOSTFILE=path)
 
 
 WORDS = [
