@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.job.agent.support import KEY, NOBODY_COMES, Agent, FakeLeader, ForkServer, write_spec
+from tests.job.agent.support import KEY, Agent, FakeLeader, ForkServer, write_spec
 
 
 @pytest.fixture(scope="module")
 def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer(NOBODY_COMES)
+    server = ForkServer()
     yield server
     server.close()
 

@@ -41,8 +41,6 @@ BOOT_AFTER = (
 NOBODY = 65534
 # Dumpable again, as every program is that was executed as that user: /proc/self is its own.
 AS_NOBODY = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); libc._call('prctl', 4, 1, 0, 0, 0)"
-# No controller will come, so the agents need not wait for one.
-NOBODY_COMES = "from shim.job.agent import leader_record; leader_record.FIRST_CALL = 0.02"
 NO_SUBREAPER = "place.become_subreaper = lambda: False"
 
 

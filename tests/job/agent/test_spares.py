@@ -16,7 +16,7 @@ from shim.control.backends.base import Run
 from shim.control.backends.local import runs
 from shim.job.agent import isolation, spares
 from shim.job.agent.journal import NAME
-from tests.job.agent.support import NOBODY_COMES, ForkServer, lives
+from tests.job.agent.support import ForkServer, lives
 from tests.job.run_folder import spec_of
 from tests.support import wait_until
 
@@ -28,7 +28,7 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.server = ForkServer(NOBODY_COMES)
+        self.server = ForkServer()
         self.pids: set[int] = set()
         self._restart = 0
 
