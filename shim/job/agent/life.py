@@ -12,6 +12,7 @@ import sys
 
 from shim.core.jsonlite import loads
 from shim.job.agent import main as agent_main
+from shim.job.agent.agent import log
 from shim.job.agent.place import Place
 from shim.job.agent.spawn import IGNORED
 from shim.job.loop import Loop
@@ -52,7 +53,7 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
         # The last line of defence: an agent has nobody to print to.
         import traceback  # dear, and every agent would have it in its memory
 
-        agent_main.log(run_dir, index, traceback.format_exc())
+        log(run_dir, index, traceback.format_exc())
     finally:
         os._exit(code)
 

@@ -11,7 +11,6 @@ from shim.job import rawfile
 from shim.job.agent.cleaning import send
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.memory import MemoryWatch
-from shim.job.agent.nodestep import NodeStep
 from shim.job.wire import BATCH, STAGE, STDIN
 
 TYPE_CHECKING = False
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.job.agent.cleaning import Belongings
+    from shim.job.agent.nodestep import NodeStep
     from shim.job.link import Link
     from shim.job.loop import Loop, Timer
     from shim.job.spec import RunSpec
@@ -117,6 +117,8 @@ class Node:
         number = message["step"]
         if not self._started or self._stopping or number in self._steps:
             return
+        from shim.job.agent.nodestep import NodeStep  # with the first task: pods that wait for others are there sooner
+
         step = NodeStep(number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._drained)
         if self.kernel_kills is not None:
             step.kernel_kills = self.kernel_kills

@@ -7,17 +7,17 @@ import sys
 
 from shim.job import rawfile
 from shim.job.agent.libc import become_subreaper
-from shim.job.agent.main import take_lock
-from shim.job.pod.agent import PodAgent, PodLeader
+from shim.job.agent.lock import take_lock
+from shim.job.pod.agent import PodAgent
 from shim.job.pod.ending import tell_end
 from shim.job.pod.folder import StartedBefore, prepare
 from shim.job.pod.places import INDEX, places
-from shim.job.pod.staging import ARCHIVE, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from shim.job.pod.leading import PodLeader
     from shim.job.pod.places import Places
 
 _FAILED = 70  # as sysexits' EX_SOFTWARE: an error of ours
@@ -53,15 +53,25 @@ def _run(here: Places) -> int:
         return _refuse(here, "another agent holds this pod's run folder")
     # The first process of a pid namespace gets the orphans anyway.
     subreaper = os.getpid() == 1 or become_subreaper()
-    kind = PodAgent if index else PodLeader
-    one = kind(spec, index, run_dir, key, subreaper, here)
-    archive = f"{here.ticket}/{ARCHIVE}"
-    if spec.staged and os.path.exists(archive):
-        one.unstaged = unpacked(archive, spec.job.request.work_dir)
+    one = _part(index)(spec, index, run_dir, key, subreaper, here)
+    if spec.staged:
+        from shim.job.pod.staging import ARCHIVE, unpacked
+
+        archive = f"{here.ticket}/{ARCHIVE}"
+        if os.path.exists(archive):
+            one.unstaged = unpacked(archive, spec.job.request.work_dir)
     code = one.run()
     if index and one.why:
         tell_end(here, one.why)
     return code
+
+
+def _part(index: int) -> type[PodAgent | PodLeader]:
+    if index:
+        return PodAgent
+    from shim.job.pod.leading import PodLeader
+
+    return PodLeader
 
 
 def _refuse(here: Places, text: str) -> int:

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -74,3 +75,17 @@ def test_an_interpreter_of_another_version_takes_the_sources(pods: Callable[...,
     assert job.ended() == 0
     assert job.out.read_text() == "from a step\nfrom a command\n"
     assert not (job.root(0) / "run/code/modules").exists()
+
+
+def test_a_pod_that_does_not_lead_loads_nothing_of_a_leader_and_no_steps_before_the_start() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import shim.job.pod.main; "
+        "print(*[name for name in sys.modules if name.startswith('shim.')])"
+    )
+    root = Path(__file__).resolve().parents[3]
+    command = [sys.executable, "-I", "-S", "-c", code, str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    loaded = done.stdout.split()
+    assert "shim.job.pod.agent" in loaded
+    assert not [name for name in loaded if name.startswith(("shim.job.agent.leader", "shim.job.agent.stepman"))]
+    assert not {"shim.job.agent.nodestep", "shim.job.pod.leading", "shim.job.pod.staging"}.intersection(loaded)

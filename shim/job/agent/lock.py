@@ -1,0 +1,28 @@
+"""The lock of an agent: what makes starting one twice harmless, and what tells everybody else that it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from shim.job.agent.journal import lock_name
+
+
+def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
+    """The descriptor that holds agent ``index``'s lock; None: somebody else holds it.
+
+    Trying the lock is also how others see whether the agent lives, so one that is taken is tried again for ``patience`` seconds.
+    """
+    fd = os.open(os.path.join(run_dir, lock_name(index)), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                os.close(fd)
+                return None
+            time.sleep(0.01)
+    return fd

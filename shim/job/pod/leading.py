@@ -1,0 +1,156 @@
+"""The first pod's agent: what a leader in a pod does before the start, and what its container ends with."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import shim.job.agent.nodestep  # noqa: F401 - the batch script is started here as soon as all are there
+from shim.core.model.states import COMPLETED, FAILED, NODE_FAIL
+from shim.job.address import write_address
+from shim.job.agent.agent import TERMINATED, log
+from shim.job.agent.leader_outcome import Outcome, ended_by
+from shim.job.agent.leading import LeadingAgent
+from shim.job.pod.agent import PodPart
+from shim.job.pod.ending import Departure, tell_end, termination_record
+from shim.job.pod.meeting import Meeting, full_name, hosts_of
+from shim.job.pod.output import BatchOutput
+from shim.job.pod.resolver import servers_of
+from shim.job.pod.staging import ARCHIVE, LeaderStage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from shim.job.agent.node import Node
+    from shim.job.link import Link
+    from shim.job.pod.places import Places
+    from shim.job.spec import RunSpec
+
+
+def exit_code(outcome: Outcome | None) -> int:
+    """What a leader's container ends with: the script's code; 0 only for a job that is COMPLETED."""
+    if outcome is None:
+        return 1
+    status = outcome.status
+    code = 128 + (status & 0x7F) if status & 0x7F else status >> 8
+    return 0 if outcome.state == COMPLETED else code or 1
+
+
+class PodLeader(PodPart, LeadingAgent):
+    """The node that leads."""
+
+    def __init__(self, spec: RunSpec, index: int, run_dir: str, key: bytes, subreaper: bool, places: Places) -> None:
+        super().__init__(spec, index, run_dir, key, subreaper, None, None)
+        self._places = places
+        self._meeting: Meeting | None = None
+        self.why = ""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._leader.before_start = self._before_start
+        # Nothing of the other nodes' is on this machine.
+        self._leader.on_node_lost = _leave
+        if self._spec.script:
+            self._leader.output = BatchOutput(self._loop, self._spec, (1, 2) if self._spec.echo_output else None)
+        if self._spec.staged:
+            self._make_output_folders()
+            given = os.path.exists(f"{self._places.ticket}/{ARCHIVE}")
+            self._leader.stage = LeaderStage(self._loop, self._run_dir, self._spec.job.request.work_dir, given)
+        departure = Departure(self._loop, self._leader, self._loop.stop)
+        self._leader.on_done = departure.forgotten
+        self._leader.on_ended = lambda: self._ended(departure)
+        port = int(self._spec.listen.partition(":")[2])
+        write_address(self._run_dir, {"tcp": ["127.0.0.1", port]})
+
+    def _make_output_folders(self) -> None:
+        """They are there on the submitting machine; a copy may be without them (ignored, or nothing was in them)."""
+        for path in (self._spec.job.stdout, self._spec.job.stderr):
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            except OSError:
+                continue  # whoever opens the file there says so
+
+    def _ended(self, departure: Departure) -> None:
+        tell_end(self._places, termination_record(self._leader.journal.lines, self.why))
+        departure.ended()
+
+    def _make_node(self, link: Link) -> Node:
+        node = super()._make_node(link)
+        self._fit_out(node)
+        return node
+
+    def _clean_after_the_dead(self) -> None:
+        """Other nodes are other machines."""
+
+    def _before_start(self, then: Callable[[], None]) -> None:
+        if self._meeting is not None:
+            self._meeting.close()
+        known = self._leader.checked_in
+        alone = len(self._spec.nodes) == 1
+        # Not the leader's own: the others have found it by that name, and their early questions may still be answered "none".
+        others = [] if alone or _writes_hosts(known) else [index for index in known if index]
+        names = [full_name(self._spec, index) for index in others]
+
+        def met(missing: list[str]) -> None:
+            if missing:
+                self._say(f"these names do not resolve: {', '.join(missing)}")
+            self._bring_files(lambda: self._tell_peers(then))
+
+        if names:
+            self._meeting = Meeting(self._loop, servers_of(self._places.resolv_conf), names, met)
+        else:
+            met([])
+
+    def _bring_files(self, then: Callable[[], None]) -> None:
+        def brought(wrong: str) -> None:
+            if wrong:
+                self._fail(wrong)
+            else:
+                then()
+
+        if self._leader.stage is None:
+            then()
+        else:
+            errors = [str(one["staged"]) for one in self._leader.checked_in.values() if one.get("staged")]
+            if errors:
+                brought(errors[0])
+            else:
+                self._leader.stage.start(self._leader.node_links(), brought)
+
+    def _tell_peers(self, then: Callable[[], None]) -> None:
+        links = self._leader.node_links()
+        hosts = hosts_of(self._spec, self._leader.checked_in)
+        for link in links.values() if len(links) > 1 else ():
+            link.send({"do": "peers", "hosts": hosts})
+        then()
+
+    def _fail(self, why: str) -> None:
+        """The run cannot be started here."""
+        self.why = why
+        self._say(why)
+        self._leader.end(Outcome(FAILED, 1 << 8, "JobLaunchFailure"), said=False)
+
+    def _say(self, text: str) -> None:
+        log(self._run_dir, self._index, text)
+        sys.stderr.write(f"slurm-shim: {text}\n")
+
+    def _terminated(self) -> None:
+        self._code = TERMINATED
+        self._leader.end(ended_by(NODE_FAIL))
+
+    def _cleared(self, link: Link) -> None:
+        """The leader goes on until the end of the run is written and told."""
+
+    def _finish(self) -> None:
+        if self._code == 0:
+            self._code = exit_code(self._leader.outcome)
+        super()._finish()
+
+
+def _writes_hosts(checked_in: dict[int, dict[str, Any]]) -> bool:
+    return all(one.get("hosts") for one in checked_in.values())
+
+
+def _leave(_index: int) -> None:
+    """Nothing to do for a lost node from here."""
