@@ -323,8 +323,6 @@ class KubernetesBackend:
 
     async def reserve(self, first: int) -> range:
         """See ``NumbersJobs``."""
-        if self._hearing.problem:
-            raise BackendError(self._hearing.problem, transient=True)
         return await ids.reserve(self._site.access, self._site.namespace, first)
 
     async def try_out(self, job: Job, spool: str) -> list[str]:

@@ -34,20 +34,26 @@ class Hearing:
         self._question: asyncio.Task[None] | None = None
         self._repeated: asyncio.Task[None] | None = None
         self._missed = 0.0  # the loop's time at which it was found not to answer
-        self.problem = ""  # why the server cannot be asked, as far as it is known
+        self._told = ""  # the problem that was told last, unless its end was told, too
+
+    @property
+    def problem(self) -> str:
+        """Why the server cannot be asked, as far as it is known; "" as soon as something has come from it."""
+        heard = self._told and self._silence() < asyncio.get_running_loop().time() - self._missed
+        return "" if heard else self._told
 
     async def listen(self) -> None:
         """Returns when the server has answered lately, or ``trouble`` was told that it has not."""
-        if self.problem or self._silence() < FRESH:
+        if not self.problem:
+            self._end()
+        if self._told or self._silence() < FRESH:
             return
         if self._question is None:
             self._question = asyncio.get_running_loop().create_task(self._once())
         await asyncio.wait([self._question])
 
     async def unless_silent(self, work: Callable[[], Coroutine[Any, Any, None]]) -> str:
-        """Waits for ``work()``, but not for a server that does not answer: then the problem, else ""."""
-        if self.problem:
-            return self.problem
+        """Waits for ``work()``, but no longer than the limit for a server that does not answer: then the problem, else ""."""
         task = asyncio.get_running_loop().create_task(work())
         try:
             while not (await asyncio.wait([task], timeout=self._limit))[0]:
@@ -69,22 +75,27 @@ class Hearing:
 
     def miss(self, problem: str) -> None:
         """The server does not answer: that is told, and it is asked from time to time until it does."""
+        if self._told:
+            return
         loop = asyncio.get_running_loop()
-        if not self.problem:
-            self.problem = problem
-            self._missed = loop.time()
-            self._trouble(problem)
-            self._repeated = loop.create_task(self._until_heard())
+        self._told = problem
+        self._missed = loop.time()
+        self._trouble(problem)
+        if self._repeated is not None:
+            self._repeated.cancel()
+        self._repeated = loop.create_task(self._until_heard())
 
     async def _until_heard(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+        while self._told:
             await asyncio.sleep(AGAIN)
             # What was asked before may have been answered meanwhile.
-            if self._silence() < loop.time() - self._missed or await self._problem() is None:
-                break
-        self.problem = ""
-        self._trouble(None)
+            if not self.problem or await self._problem() is None:
+                self._end()
+
+    def _end(self) -> None:
+        if self._told:
+            self._told = ""
+            self._trouble(None)
 
     async def _problem(self) -> str | None:
         """What is wrong with the server; None if it answers, whatever it says."""

@@ -151,9 +151,15 @@ def test_work_is_given_up_when_the_server_is_silent() -> None:
         assert await server.hearing.unless_silent(slow) == SILENT
         assert server.now == 2 * LIMIT
         assert await server.hearing.unless_silent(slow) == SILENT
-        assert server.now == 2 * LIMIT, "it is known"
+        assert server.now == 3 * LIMIT, "it is known, but the work may show that it has changed"
+        server.heard = server.now - 0.1
+        assert server.hearing.problem == ""
+        await server.hearing.listen()
+        assert server.told[-1] == (server.now, None)
+        server.hearing.miss("again")
+        await asyncio.sleep(AGAIN * 3)
 
-    play(scene)
+    assert [text for _, text in play(scene).told] == [SILENT, None, "again"]
 
 
 def test_an_end_in_the_middle_of_a_question() -> None:
