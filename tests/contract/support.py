@@ -47,6 +47,7 @@ class Observer:
     def __init__(self) -> None:
         self.lines: list[tuple[Run, dict[str, Any]]] = []
         self.gone: list[Run] = []
+        self.cluster: Cluster | None = None
         self._news = asyncio.Event()
 
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
@@ -64,7 +65,8 @@ class Observer:
     def trouble(self, cluster: str, text: str) -> None: ...
 
     def cluster_changed(self, cluster: Cluster) -> None:
-        """Not asked for here."""
+        self.cluster = cluster
+        self._news.set()
 
     def of(self, run: Run) -> list[dict[str, Any]]:
         """The lines of one run."""
@@ -102,7 +104,12 @@ class Subject:
         observer = Observer()
         backend = make(site.cluster(self.kind))
         self._open.append(backend)
-        return backend, observer, await backend.open(observer)
+        observer.cluster = await backend.open(observer)
+
+        def shape() -> Cluster | None:
+            return observer.cluster if observer.cluster and observer.cluster.nodes else None
+
+        return backend, observer, await observer.until(shape)  # a slow cluster tells its nodes later
 
     async def close(self) -> None:
         while self._open:

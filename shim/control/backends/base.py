@@ -150,6 +150,14 @@ class Listens(Protocol):
         """Returns within the cluster's ``timeout``: it has answered lately, or ``Observer.trouble`` was told that it has not."""
 
 
+@runtime_checkable
+class ShapedLater(Protocol):
+    """A backend that may be open before the cluster has told its nodes."""
+
+    async def shaped(self) -> Cluster:
+        """The cluster's shape once it is known. Raises BackendError where that takes long."""
+
+
 class Orphan(Value):
     """A run that was taken over: its job as far as it is known (without user and key), its script if that is known. A job that is
     recorded as ended is to be forgotten, not followed.

@@ -239,6 +239,37 @@ def test_a_job_gets_an_id_of_the_cluster_whose_ids_are_shared(state_dir: Path) -
     asyncio.run(inside())
 
 
+class Shapeless(Shared):
+    """A cluster that tells its nodes when somebody needs them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole, self.cluster = self.cluster, self.cluster.replace(nodes=(), partitions=())
+        self.problem_of_shape = ""
+
+    async def shaped(self) -> Cluster:
+        if self.problem_of_shape:
+            raise BackendError(self.problem_of_shape)
+        return self.whole
+
+
+def test_a_submission_waits_for_the_nodes_of_its_cluster(state_dir: Path) -> None:
+    async def inside() -> None:
+        late = Shapeless()
+        box = await Bench(FakeBackend(), Clock(), late).open()
+        try:
+            assert await went(box, "other", cpus_per_task=8) == "other"
+            reply = await box.ask("submit", **submission(), cluster="other", test_only=True)
+            assert reply["nodes"]
+            late.problem_of_shape = "the cluster has not told its nodes yet"
+            with pytest.raises(ShimError, match="submission failed: the cluster has not told its nodes yet"):
+                await went(box, "other")
+        finally:
+            await box.close()
+
+    asyncio.run(inside())
+
+
 class Silent(FakeBackend):
     """A cluster that does not say what runs there until it is told to."""
 

@@ -321,6 +321,10 @@ class KubernetesBackend:
                 self._observer.happened(run, {"kind": "started", "at": began})
             await self._live(run, folder, 0)
 
+    async def shaped(self) -> Cluster:
+        """See ``ShapedLater``."""
+        return await self._shape.known()
+
     async def reserve(self, first: int) -> range:
         """See ``NumbersJobs``."""
         return await ids.reserve(self._site.access, self._site.namespace, first)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from shim.control.backends.base import Run
+from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import names, nodes
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.reflector import Reflector
@@ -16,6 +16,7 @@ from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
 REST = 0.2  # seconds between two looks: pods come and go in swarms
+_LONG = 20.0  # seconds that a submission waits for the nodes
 FIRST_LOOK = 5.0  # seconds for the nodes at the beginning
 AGAIN = 5.0  # seconds until a cluster that did not answer is asked again
 Object = dict[str, Any]
@@ -36,6 +37,7 @@ class Shape:
         self._nodes: Reflector | None = None
         self._pods: Reflector | None = None
         self._there = asyncio.Event()
+        self._known = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._later: asyncio.Task[None] | None = None
 
@@ -76,18 +78,29 @@ class Shape:
         self.names_nodes = listed and not self._configured.nodes
         self._site.names_nodes = self.names_nodes
         if not self.names_nodes:
+            self._known.set()
             return
         if self._nodes is None:
             self._nodes = Reflector(
                 access, "/api/v1/nodes", on_event=self._event, on_synced=self._there.set, trim=_trim_node
             )
-            self._site.nodes = self._nodes.objects
             self._nodes.start()
         if self._pods is None and await access.can("list", "pods", namespace=""):
             self._pods = Reflector(access, "/api/v1/pods", on_event=self._event, trim=_trim_pod)
             self._pods.start()
         await self._there.wait()
+        self._site.nodes = self._nodes.objects  # not before all are there: one that is missing counts as gone
+        self._known.set()
         self.look()
+
+    async def known(self) -> Cluster:
+        """The shape once it is known. Raises BackendError where that takes long."""
+        try:
+            async with asyncio.timeout(_LONG):
+                await self._known.wait()
+        except TimeoutError:
+            raise BackendError("the cluster has not told its nodes yet", transient=True) from None
+        return self.now()
 
     async def _has_pod_groups(self) -> bool:
         mode = settings_of(self._configured).gang

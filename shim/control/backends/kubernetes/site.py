@@ -42,7 +42,7 @@ class Site:
         self.turns = Turns()
         self.synced = False  # both watches have told everything there is
         self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
-        self.nodes: Mapping[str, Object] = {}
+        self.nodes: Mapping[str, Object] | None = None  # None: not known yet
         self._pods: dict[Run, dict[str, Object]] = {}
         self._jobs: dict[Run, Object] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,7 +116,7 @@ class Site:
 
     def node_is_gone(self, node: str) -> bool:
         """Whether nothing can run on the node any more: it was removed, or an administrator says that it is out of service."""
-        if not self.names_nodes or not node:
+        if not self.names_nodes or self.nodes is None or not node:
             return False
         found = self.nodes.get(node)
         if found is None:

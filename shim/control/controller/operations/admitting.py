@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, TriesOut
+from shim.control.backends.base import BackendError, ShapedLater, TriesOut
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import accepted, cluster_for, pending_jobs, refusal
+from shim.control.controller.operations.choosing import accepted, cluster_for, pending_jobs, refusal, requests_of
 from shim.control.controller.operations.submitting import submitted, submitter, test_only
 from shim.control.controller.world import World
 from shim.core.model.cluster import Cluster
@@ -23,6 +23,7 @@ async def submit(world: World, connection: Connection, message: dict[str, Any]) 
     cluster = cluster_for(world, message, partial(submitter, connection, message))
     if message.get("test_only"):
         await world.ids_for(cluster)
+        cluster = await _shaped(world, message, cluster)
         return test_only(world, connection, message, cluster)
     job, notes = await admitted(world, connection, message, cluster)
     return {"job_id": job.job_id, "cluster": job.cluster, "notes": notes}
@@ -37,6 +38,7 @@ async def admitted(
     token = str(message.get("token") or "")
     if not isinstance(backend, TriesOut) or (token and world.book.store.submitted(token) is not None):
         return submitted(world, connection, message, cluster), []
+    cluster = await _shaped(world, message, cluster)
     requests = accepted(message, cluster, connection.uid, world.clock())
     request = requests[0]
     job = pending_jobs(world, requests, cluster, submitter(connection, message), 0, world.clock())[0]
@@ -49,6 +51,17 @@ async def admitted(
         raise refusal(request, str(error)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _shaped(world: World, message: dict[str, Any], cluster: Cluster) -> Cluster:
+    """The cluster as it is checked against: one that has only just been asked may not have told its nodes."""
+    backend = world.backends[cluster.name]
+    if cluster.nodes or not isinstance(backend, ShapedLater):
+        return cluster
+    try:
+        return await backend.shaped()
+    except BackendError as error:
+        raise refusal(requests_of(message)[0], str(error)) from error
 
 
 def _take_over(folder: str, spool: str) -> None:

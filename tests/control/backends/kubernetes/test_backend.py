@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order, Run
-from shim.control.backends.kubernetes import estate, tickets
+from shim.control.backends.kubernetes import estate, shape, tickets
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
@@ -224,6 +224,32 @@ def test_blocks_of_ids_follow_each_other(cluster: FakeCluster) -> None:
         backend, _told, _shape = await opened()
         first, second = await backend.reserve(5), await backend.reserve(5)
         assert (first.start, second.start) == (5, first.stop)
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_nodes_that_are_not_told_at_once_are_waited_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes: list[FakeReflector] = []
+
+    class Slow(FakeReflector):
+        objects: dict[str, Any] = {}
+
+        def start(self) -> None:
+            nodes.append(self)
+
+    monkeypatch.setattr(shape, "Reflector", Slow)
+
+    async def inside() -> None:
+        backend = KubernetesBackend(SHAPE.replace(nodes=(), partitions=()))
+        assert (await backend.open(Told())).nodes == ()
+        with pytest.raises(BackendError, match="not told its nodes"):
+            await backend.shaped()
+        assert not backend._site.node_is_gone("n1")
+        nodes[0]._hooks["on_synced"]()
+        await asyncio.sleep(60)
+        assert (await backend.shaped()).name == "k8s"
+        assert backend._site.node_is_gone("n1")
         await backend.close()
 
     clock.run(inside())

@@ -172,6 +172,22 @@ def test_a_silent_node_is_waited_for_and_then_lost() -> None:
     clock.run(inside())
 
 
+def test_while_the_nodes_are_not_known_none_counts_as_gone() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.cluster.deaf = True
+        stage.site.nodes = None  # a controller that has just begun
+        stage.cluster.vanish(f"{JOBS}/slurm-7")
+        await asyncio.sleep(60)
+        assert stage.told.ends == []  # its processes may still write
+        stage.site.nodes = {}
+        await asyncio.sleep(5)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
     async def inside() -> None:
         stage, leader = await started()
