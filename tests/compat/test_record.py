@@ -28,6 +28,12 @@ def test_text_of_a_record() -> None:
     )
 
 
+def test_pods_read_as_the_nodes_of_a_cluster_and_the_ids_in_their_names_are_no_jobs() -> None:
+    outcome = Outcome([Step("srun --jobid=799999 x", "slurm-700005-[0-1] slurm-700004-r1-1\n", "", "0")])
+    places = Places("/w", "somebody", "/home/somebody", "vm", pods=True)
+    assert render(CASE, outcome, places) == "$ srun --jobid=<job1> x\n> node[1-2] node2\n= 0\n"
+
+
 def test_a_failure_of_the_case_is_seen() -> None:
     assert render(CASE, Outcome(failure="gave up waiting for: 700001"), PLACES) == "? gave up waiting for: <job1>\n"
 
