@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from shim.job.loop import Loop
     from shim.job.steps.client import StepClient
     from shim.job.steps.parts import Asked
+    from shim.job.steps.scripts import Scripts
 
 PROGRAM = "srun"
 
@@ -144,6 +145,8 @@ def _client(
 ) -> StepClient:
     from shim.job.steps.client import StepClient
 
+    if settings.get("resv-ports"):  # none are configured (MpiParams)
+        raise ShimError(f"error: Unable to create step for job {job_id}: Requires more ports than can be reserved")
     return StepClient(
         run_dir,
         job_id,
@@ -151,8 +154,19 @@ def _client(
         disable_status=bool(settings.get("disable-status")),
         quit_on_interrupt=bool(settings.get("quit-on-interrupt")),
         ignored=settings.get("ignore-signals", ()),
+        scripts=_scripts(settings, asked),
         attend=attend,
     )
+
+
+def _scripts(settings: Settings, asked: Sequence[Asked]) -> Optional[Scripts]:
+    """--prolog and --epilog."""
+    paths = [settings.get(name) or "" for name in ("prolog", "epilog")]
+    if not any(paths):
+        return None
+    from shim.job.steps.scripts import Scripts
+
+    return Scripts(paths[0], paths[1], asked[0].request.argv)
 
 
 # Allocations

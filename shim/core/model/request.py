@@ -153,6 +153,7 @@ class StepRequest(Value):
     multi_prog: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (ranks as hostlist-like text or "*", argv)
     task_prolog: str | None = None
     task_epilog: str | None = None
+    wait_for_children: bool = False
     container_image: str | None = None
     verbose: int = 0
     quiet: bool = False

@@ -16,12 +16,14 @@ _IMAGE = "goes with --container-image"
 _BLOCKS = "nodes are in no blocks (topology/block)"
 
 DONE = """
-array autocomplete begin chdir cluster clusters comment constraint cpus-per-gpu cpus-per-task deadline dependency disable-status error
+array autocomplete begin chdir cluster clusters comment constraint cpus-per-gpu cpus-per-task deadline dependency disable-status
+epilog error
 exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-task gres help het-group hold ignore-pbs immediate input
 job-name jobid kill-on-bad-exit kill-on-invalid-dep label licenses mem mem-per-cpu mem-per-gpu mincpus mpi multi-prog nice
 ignore-signals no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
-overlap oversubscribe parsable partition propagate pty quiet quit-on-interrupt relative requeue reservation signal stepmgr
-test-only time tmp tres-per-task unbuffered usage verbose version wait wrap
+overlap oversubscribe parsable partition prolog propagate pty quiet quit-on-interrupt relative requeue reservation resv-ports signal
+stepmgr
+task-epilog task-prolog test-only time tmp tres-per-task unbuffered usage verbose version wait wait-for-children wrap
 """
 
 # Where what is honoured needs a word.
@@ -32,6 +34,7 @@ NOTES = {
     "parsable": "srun has no message that it would shorten",
     "requeue": "=expedite is as without a value",
     "reservation": "there are no reservations: every name is refused as unknown",
+    "resv-ports": "a number of ports is refused, as by a Slurm without MpiParams=ports; without one it reserves none",
     "stepmgr": "steps are always managed by their own job",
     "tres-per-task": "cpu and gres/gpu; anything else is refused",
 }
@@ -52,6 +55,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "hint": "sets --cores-per-socket and --threads-per-core as on Slurm; cores are not bound",
         "kill-command": "the command is signalled when the allocation ends",
         "mail-type": "recorded and shown; no mail is sent",
+        "mem-update": "the job keeps the memory of --mem to its end",
         "mail-user": "recorded and shown; no mail is sent",
         "no-kill": "recorded; a job that loses a node ends all the same",
         "ntasks-per-core": "counts tasks; cores are not bound",
@@ -115,7 +119,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "whole": "the default of this version",
     },
     REFUSED: {
-        "async": "a step ends with its srun",
+        "async": "a step ends with its srun, which takes its output",
         "bcast": "programs are not copied to nodes: they share the file system",
         "bcast-exclude": "programs are not copied to nodes: they share the file system",
         "container": "OCI bundles are not run",
@@ -126,20 +130,13 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "container-save": "containers are not started on this machine",
         "container-type": "OCI bundles are not run",
         "debugger-test": "parallel debuggers cannot attach",
-        "epilog": "srun runs no program after the step",
-        "external": "every job runs on nodes of its cluster",
+        "external": "a job that another system runs: every job runs on nodes of its cluster",
         "gid": "jobs run as the user who submits them",
-        "mem-update": "a job's memory does not change while it runs",
         "no-allocate": "tasks run in an allocation only",
         "preserve-env": "the command line wins over the environment",
-        "prolog": "srun runs no program before the step",
         "reboot": "nodes are not rebooted",
-        "resources": "there are no resources of this kind",
-        "resv-ports": "no ports are reserved",
-        "task-epilog": "no program is run after each task",
-        "task-prolog": "no program is run before each task",
+        "resources": "no resources of several layers (resources.yaml) are configured; Slurm refuses unknown ones too",
         "uid": "jobs run as the user who submits them",
-        "wait-for-children": "a step ends with its tasks",
         "x11": "X11 is not forwarded",
     },
 }

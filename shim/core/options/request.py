@@ -90,6 +90,7 @@ _RECORDED = (
     "hint",
     "mcs-label",
     "mem-bind",
+    "mem-update",
     "network",
     "oom-kill-step",
     "power",
@@ -126,6 +127,7 @@ _STEP_SAME = (
     "unbuffered",
     "verbose",
     "wait",
+    "wait_for_children",
 )
 _STEP_RENAMED = {"job-name": "name", "mem": "mem_per_node", "nodelist": "node_list", "time": "time_limit"}
 _KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}

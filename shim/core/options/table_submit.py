@@ -157,8 +157,8 @@ relative r = r natural
 +requeue - ? b requeue b:REQUEUE
 reservation - = bra text bra:RESERVATION
 +resources - = bra text
--resv-ports - ? r text r:RESV_PORTS
-+resv-ports - ? bra text r:RESV_PORTS
+-resv-ports - ? r ports r:RESV_PORTS
++resv-ports - ? bra ports r:RESV_PORTS
 +segment - = bra count ba:SEGMENT_SIZE r:!SRUN_SEGMENT_SIZE
 send-libs - ? r yes-no r:SEND_LIBS
 signal - = b signal b:SIGNAL

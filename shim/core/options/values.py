@@ -112,6 +112,14 @@ def _seconds(option: Option, text: Optional[str], context: Context) -> int:
     return number
 
 
+def _ports(option: Option, text: Optional[str], context: Context) -> int:
+    """How many ports to reserve; without a value Slurm takes one a task, if it has any."""
+    number = _whole_int(text) if text else 0
+    if number is None or not 0 <= number <= _INT_MAX:
+        raise ShimError(f'error: Invalid numeric value "{text}" for --resv-port.')  # Slurm's spelling
+    return number
+
+
 def _switch(option: Option, text: Optional[str], context: Context) -> int:
     """A number that switches something on; without a value 1."""
     return 1 if not text else _natural(option, text, context)
@@ -387,6 +395,7 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "natural": _natural,
     "seconds": _seconds,
     "switch": _switch,
+    "ports": _ports,
     "binary": _binary,
     "minutes": _minutes,
     "boot-delay": _boot_delay,

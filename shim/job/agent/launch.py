@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 
+from shim.job.agent.child import default_signals, place_files
 from shim.job.agent.spawn import spawn
 from shim.job.agent.task_start import TaskStart
 
@@ -21,7 +22,7 @@ else:
     import _signal
 
 _TIOCSCTTY = 0x540E
-_ALL = _signal.valid_signals()  # the C library keeps some for itself
+_ALL = _signal.valid_signals()
 _ENOENT, _EINVAL = 2, 22
 
 
@@ -62,16 +63,18 @@ def find_command(name: str, path: str, work_dir: str) -> str:
 
 def _become(task: TaskStart) -> None:
     """In the child: turn into the task. Does not return."""
-    _default_signals()
+    default_signals()
     os.setsid()
     if task.pty:
         fcntl.ioctl(task.files[0], _TIOCSCTTY, 0)
-    _place_files(task.files)
+    place_files(task.files)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     os.umask(task.umask)
     work_dir = _enter(task.work_dir, 2 if task.first else 1)
     _limit(task.rlimits)
     environment = dict(task.environment, SLURM_TASK_PID=str(os.getpid()))
+    if task.prolog:
+        environment = _after_prolog(task.prolog, environment)
     if not task.argv:
         _fail("No executable program specified for this task", _ENOENT)
     command = find_command(task.argv[0], environment.get("PATH", ""), work_dir)
@@ -82,24 +85,6 @@ def _become(task: TaskStart) -> None:
         _fail(f"execve(): {_culprit(command, number)}: {os.strerror(number)}", number)
     except ValueError:  # a NUL inside a word, or a name with "=": there is no such command line
         _fail(f"execve(): {command}: {os.strerror(_EINVAL)}", _EINVAL)
-
-
-def _default_signals() -> None:
-    _signal.set_wakeup_fd(-1)
-    for number in _ALL:
-        # Of most of them Python knows without asking the kernel that they are as they should be.
-        if _signal.getsignal(number) != _signal.SIG_DFL:
-            try:
-                _signal.signal(number, _signal.SIG_DFL)
-            except (OSError, ValueError):
-                continue  # KILL and STOP
-
-
-def _place_files(files: tuple[int, int, int]) -> None:
-    # Out of the way first: one of them may be where another must go.
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in files]
-    for target, fd in enumerate(high):
-        os.dup2(fd, target, inheritable=True)
 
 
 def _enter(work_dir: str, times: int) -> str:
@@ -129,6 +114,17 @@ def _limit(rlimits: Mapping[str, Sequence[int]]) -> None:
             if most != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > most):
                 soft = most
             resource.setrlimit(number, (soft, most))
+
+
+def _after_prolog(path: str, environment: dict[str, str]) -> dict[str, str]:
+    from shim.job.agent.task_scripts import PrologFailed, after_prolog
+
+    try:
+        return after_prolog(path, environment)
+    except PrologFailed as failed:
+        for line in failed.lines:
+            _tell(line)
+        os._exit(failed.code)
 
 
 def _culprit(command: str, number: int) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from shim.job.agent.cleaning import Belongings
     from shim.job.link import Link
     from shim.job.loop import Loop
+
+    Epilog = tuple[str, Mapping[str, str], str, int]  # its path, the task's environment and directory, where errors go
 else:
     import _signal
 
@@ -59,6 +61,9 @@ class NodeStep:
         self._on_drained = on_drained
         self.kernel_kills: Callable[[], int] = _none
         self._oom_kills = 0
+        self._epilogs = 0  # that run
+        self._children = False  # are waited for
+        self._held: list[tuple[int, int]] = []  # rank and status of tasks whose end is not reported yet
         self._clean = False
         self._drained = False
         self._terminals: list[int] = []
@@ -72,13 +77,13 @@ class NodeStep:
         files = Files(message["work_dir"], message["umask"])
         environment = dict(message["environment"], SHIM_RUN_DIR=run_dir)
         self._first_rank = message["tasks"][0]["rank"]
+        self._children = bool(message.get("wait_for_children"))
         try:
             for place, task in enumerate(message["tasks"]):
                 self._start(message, task, dict(environment, **task["environment"]), files, rlimits, place == 0)
         finally:
             files.close()
-        if not self.running:
-            self._tasks_over()
+        self._look_for_the_end()
 
     def _start(
         self,
@@ -91,9 +96,14 @@ class NodeStep:
     ) -> None:
         rank = task["rank"]
         theirs: list[int] = []  # ends that only the task keeps
+        epilog: Epilog | None = None
+        kept: list[int] = []  # for the epilog, if the task starts
         pty = bool(message.get("pty")) and rank == 0
         try:
             fds = self._terminal(message, rank, theirs) if pty else self._streams(message, task, files, theirs)
+            if message.get("task_epilog"):
+                kept.append(os.dup(fds[2]))
+                epilog = (message["task_epilog"], environment, message["work_dir"], kept[0])
             pid = start(
                 TaskStart(
                     task.get("argv") or message.get("argv", ()),
@@ -104,6 +114,7 @@ class NodeStep:
                     fds,
                     first,
                     pty=pty,
+                    prolog=message.get("task_prolog", ""),
                 )
             )
         except OpenError as error:
@@ -113,14 +124,16 @@ class NodeStep:
         except OSError as error:
             self._not_started(rank, 1 << 8, f"slurmstepd: error: fork: {error.strerror}", "fork")
             return
+        else:
+            kept.clear()
         finally:
-            for fd in theirs:
+            for fd in (*theirs, *kept):
                 os.close(fd)
         self.running[rank] = pid
         self.pids.append(pid)
         self._belongings.tasks.add(pid)
         self._link.send({"do": "task", "step": self.number, "rank": rank, "pid": pid})
-        self._loop.on_exit(pid, lambda status: self._ended(rank, status))
+        self._loop.on_exit(pid, lambda status: self._ended(rank, status, epilog))
 
     def _terminal(self, message: dict[str, Any], rank: int, theirs: list[int]) -> tuple[int, int, int]:
         window = message.get("window")
@@ -179,13 +192,47 @@ class NodeStep:
 
     # Ends
 
-    def _ended(self, rank: int, status: int) -> None:
+    def _ended(self, rank: int, status: int, epilog: Epilog | None) -> None:
         self._belongings.tasks.discard(self.running.pop(rank))
         self.feed.remove(rank)
         if status or not self.running:  # a task that ends well while others run is not the one that was hit
             self._oom_kills += self.kernel_kills()
-        self._report(rank, status, "", "")
-        if not self.running:
+        if epilog is not None:
+            from shim.job.agent.task_scripts import start_epilog
+
+            self._epilogs += 1
+            start_epilog(*epilog, self._loop, lambda words: self._epilog_over(rank, status, words))
+            return
+        self._task_over(rank, status)
+
+    def _epilog_over(self, rank: int, status: int, words: str) -> None:
+        self._epilogs -= 1
+        if words:
+            self._say(words)
+        self._task_over(rank, status)
+
+    def _task_over(self, rank: int, status: int) -> None:
+        self._held.append((rank, status))
+        if not self._children:
+            self._report_held()
+        elif not self.running and not self._epilogs:
+            self._await_children(_FIRST_PAUSE)
+
+    def _await_children(self, pause: float) -> None:
+        """--wait-for-children: the tasks end when nothing is left that they started."""
+        if self._something_left() and self._belongings.of_step(self.pids, self.id):
+            self._loop.call_later(pause, lambda: self._await_children(min(2 * pause, _LONGEST_PAUSE)))
+        else:
+            self._report_held()
+
+    def _report_held(self) -> None:
+        for rank, status in self._held:
+            self._report(rank, status, "", "")
+        self._held.clear()
+        self._look_for_the_end()
+
+    def _look_for_the_end(self) -> None:
+        if not self.running and not self._epilogs:
             self._tasks_over()
 
     def _report(self, rank: int, status: int, text: str, failed: str) -> None:

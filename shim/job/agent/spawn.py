@@ -104,7 +104,13 @@ def _try(task: TaskStart, argv: Sequence[bytes], environment: list[bytes], guess
 
 def _is_ordinary(task: TaskStart) -> bool:
     """Whether the task needs nothing but what vfork can do."""
-    if task.pty or not task.argv or not task.argv[0].startswith("/") or not task.work_dir.startswith("/"):
+    if (
+        task.pty
+        or task.prolog
+        or not task.argv
+        or not task.argv[0].startswith("/")
+        or not task.work_dir.startswith("/")
+    ):
         return False
     return not _blocked_or_ignored() and _limits_are(task.rlimits)
 

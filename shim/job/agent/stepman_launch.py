@@ -116,6 +116,9 @@ class Launcher:
                     "pty": request.pty,
                     "window": request.window,
                     "label": request.label,
+                    "task_prolog": request.task_prolog or "",
+                    "task_epilog": request.task_epilog or "",
+                    "wait_for_children": request.wait_for_children,
                     "ntasks": step.ntasks,
                 },
             )

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
 class TaskStart:
     """What a task is started with. ``files``: descriptors for 0, 1, 2. ``first``: of its step on this node (it tells of a missing
-    working directory twice, for the node and for itself). ``pty``: descriptor 0 becomes its controlling terminal.
+    working directory twice, for the node and for itself). ``pty``: descriptor 0 becomes its controlling terminal. ``prolog``: the
+    program of --task-prolog, "" for none.
     """
 
-    __slots__ = ("argv", "environment", "files", "first", "pty", "rlimits", "umask", "work_dir")
+    __slots__ = ("argv", "environment", "files", "first", "prolog", "pty", "rlimits", "umask", "work_dir")
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class TaskStart:
         files: tuple[int, int, int],
         first: bool,
         pty: bool = False,
+        prolog: str = "",
     ) -> None:
         self.argv = list(argv)
         self.environment = dict(environment)
@@ -33,3 +35,4 @@ class TaskStart:
         self.files = files
         self.first = first
         self.pty = pty
+        self.prolog = prolog

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.job.steps.parts import Asked, Part
+    from shim.job.steps.scripts import Scripts
 
     Message = dict[str, Any]
 else:
@@ -50,6 +51,7 @@ class StepClient:
         disable_status: bool = False,
         quit_on_interrupt: bool = False,
         ignored: Sequence[int] = (),
+        scripts: Scripts | None = None,
         attend: Callable[[Loop], None] | None = None,
     ) -> None:
         self.loop = Loop()
@@ -62,6 +64,7 @@ class StepClient:
         self._run_dir = run_dir
         self._asked = asked
         self._attend = attend
+        self._scripts = scripts
         self._busy = False
         self._failed: ShimError | None = None
         self._gathering = False
@@ -191,6 +194,21 @@ class StepClient:
         self.say(*created["notes"])
         if self._busy and not self.request.quiet:
             self.say(f"Step created for job {self.job_id}")
+        if self._scripts is not None:
+            self._scripts.run("prolog", created, self.loop, self.say, self._launch)
+        else:
+            self._launch(0)
+
+    def _launch(self, prolog: int) -> None:
+        """Starts the tasks, if the prolog went well (the raw status of its end)."""
+        if self._over:
+            return
+        if prolog:
+            self.give_up(
+                f"error: srun prolog failed rc = {prolog >> 8 or prolog}. Aborting step.",
+                f"launch/slurm: launch_p_step_launch: StepId={self.step_ids[0]} aborted before step completely launched.",
+            )
+            return
         try:
             launch = self._plumbing.open(self.parts)
         except ShimError as error:
@@ -270,6 +288,17 @@ class StepClient:
 
     def _end(self) -> None:
         self.say(*self._interrupts.shown(self.exits.last_lines(self.aborted or self._interrupts.forced)))
+        if self._scripts is None or self.created is None:
+            self._finish()
+            return
+        scripts, created = self._scripts, self.created
+        self._over = True  # the leader may be gone before the epilog is
+        # After all that the tasks have said.
+        self._plumbing.when_empty(lambda: scripts.run("epilog", created, self.loop, self.say, self._epilog_over))
+
+    def _epilog_over(self, status: int) -> None:
+        if status:
+            self.say(f"error: srun epilog failed status={status >> 8 or status}")
         self._finish()
 
     def _finish(self) -> None:
