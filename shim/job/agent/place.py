@@ -53,10 +53,12 @@ class Place:
         if self._taken[0] == isolation.NAMESPACES and not self._node:
             return False
         try:
-            os.waitpid(-1, os.WNOHANG)
+            # What has ended since the loop's last look is nothing: it was killed as the run ended.
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
             return False
         except ChildProcessError:
-            pass  # none, not even a zombie
+            pass  # none
         return self._mounts is None or (self._same_mounts() and os.uname().nodename == self._node)
 
     def _same_mounts(self) -> bool:
