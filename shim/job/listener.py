@@ -48,12 +48,12 @@ class Listener:
             return
         self._serve(connection)
 
-    def take(self, fd: int) -> None:
+    def take(self, fd: int) -> Session:
         """A connection that a controller has made and handed over: nobody else can have the other end of it."""
         os.set_blocking(fd, False)
         session = LeaderSession(self._loop, _socket.socket(fileno=fd), self._secret)
         session.trust()
-        self._on_session(session, {"role": "controller"})
+        return session
 
     def _serve(self, connection: _socket.socket) -> None:
         session = LeaderSession(self._loop, connection, self._secret)

@@ -236,10 +236,12 @@ class Loop:
             if writer is not None:
                 writer()
 
-    def begin_anew(self) -> None:
-        """Forget everything that was asked of it, for another owner. Signals that come meanwhile wait for that one."""
-        kept = self._wakeup[0] if self._wakeup is not None else -1
-        for fd in (self._readers.keys() | self._writers.keys()) - {kept}:
+    def begin_anew(self, *kept: int) -> None:
+        """Forget everything that was asked of it, for another owner, but the descriptors in ``kept``. Signals that come meanwhile
+        wait for that one.
+        """
+        own = self._wakeup[0] if self._wakeup is not None else -1
+        for fd in (self._readers.keys() | self._writers.keys()) - {own, *kept}:
             self._readers.pop(fd, None)
             self._writers.pop(fd, None)
             try:

@@ -92,6 +92,11 @@ class Session:
     def closed(self) -> bool:
         return self._closed
 
+    @property
+    def fd(self) -> int:
+        """Its descriptor."""
+        return self._fd
+
     def finish(self, then: Callable[[], None] | None = None) -> None:
         """Close once everything is sent and the peer has closed its end, or has had 5 s for that; ``then`` is called after it."""
         if self._closed:

@@ -417,8 +417,7 @@ def test_the_first_frame_is_empty(loop: Loop, unix_leader: Leader, monkeypatch: 
 def test_a_connection_that_was_handed_over_is_a_controllers_at_once(loop: Loop, unix_leader: Leader) -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        unix_leader.listener.take(theirs.detach())
-        assert unix_leader.hellos == [{"role": "controller"}]
+        unix_leader.opened(unix_leader.listener.take(theirs.detach()), {"role": "controller"})
         ours.sendall(Plain().message({"do": "watch", "after": 0}))
         turn_until(loop, lambda: unix_leader.got, "the message")
         unix_leader.links[0].send({"do": "journal"})

@@ -51,6 +51,7 @@ class Agent:
         self._key = key
         self._loop = loop or Loop()
         self._own_loop = loop is None
+        self._still_open: list[int] = []  # descriptors that are watched after the run
         self._belongings = Belongings(run_dir, subreaper)
         self._node: Node | None = None
         self._code = 0
@@ -78,7 +79,7 @@ class Agent:
         if self._own_loop:
             self._loop.close()
         else:
-            self._loop.begin_anew()
+            self._loop.begin_anew(*self._still_open)
 
     def _connect(self, attempt: int) -> None:
         try:

@@ -15,6 +15,7 @@ from shim.core.model.states import NODE_FAIL, TIMEOUT
 from shim.job import rawfile
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.journal import NAME, Journal
+from shim.job.agent.kept_line import KeptLine, drop
 from shim.job.agent.leader_batch import BatchScript
 from shim.job.agent.leader_components import Components
 from shim.job.agent.leader_herald import Herald
@@ -99,15 +100,14 @@ class Leader:
 
     # Connections
 
-    def start(self, line: int | None = None) -> None:
+    def start(self, line: int | KeptLine | None = None) -> None:
         """Begins to listen and tells where in the run folder. OSError when that cannot be done.
 
         ``line``: a connection that somebody has opened already. A run whose journal has lines was started before: it is lost,
         nothing is done.
         """
         if self.journal.lines:
-            if line is not None:
-                os.close(line)
+            drop(line)
             self._loop.call_soon(self.on_done)
             return
         self._loop.call_later(self.spec.barrier, self._barrier_late)
@@ -119,6 +119,11 @@ class Leader:
         self.record.close()
         if self._herald is not None:
             self._herald.close()
+
+    @property
+    def kept(self) -> KeptLine | None:
+        """The controller's connection, where that is to be kept for the next run."""
+        return self._peers.kept
 
     def add_node(self, link: Link) -> None:
         """The link of the node in this process: it is to check in like the others."""

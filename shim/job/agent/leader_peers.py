@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.job.address import SOCKET, listen, write_address
+from shim.job.agent.kept_line import KeptLine
 from shim.job.agent.leader_orders import obey
 from shim.job.link import SessionLink
 from shim.job.listener import Listener
@@ -46,10 +47,12 @@ class Peers:
         self._loop = loop
         self._listener: Listener | None = None
         self._links: set[Link] = set()
+        self._line: SessionLink | None = None  # the controller's that asked for this run
+        self.kept: KeptLine | None = None  # the same, when it is for the next run
 
-    def listen(self, where: str, run_dir: str, key: bytes, line: int | None) -> None:
-        """Begins to listen ("unix", or "tcp:PORT") and tells where in the run folder; ``line`` is a connection that is there
-        already. OSError when that cannot be done.
+    def listen(self, where: str, run_dir: str, key: bytes, line: int | KeptLine | None) -> None:
+        """Begins to listen ("unix", or "tcp:PORT") and tells where in the run folder; ``line`` is a controller's connection that is
+        there already. OSError when that cannot be done.
         """
         word, _, port = where.partition(":")
         if word == "unix":
@@ -60,15 +63,20 @@ class Peers:
         self._listener = Listener(
             self._loop, server, key, lambda session, hello: self.add(SessionLink(session), hello["role"])
         )
-        if line is not None:
-            self._listener.take(line)
+        if isinstance(line, KeptLine):
+            self._go_on(line)
+        elif line is not None:
+            self._line = SessionLink(self._listener.take(line))
+            self.add(self._line, "controller")
         if "tcp" in address:
             write_address(run_dir, address)
 
     def close(self) -> None:
-        """Ends the connections, after what was sent to them."""
+        """Ends the connections, after what was sent to them; not the one that is kept."""
         if self._listener is not None:
             self._listener.close()
+        if self.kept is not None:
+            self._links.discard(self.kept.link)
         for link in self._links:
             link.finish()
             link.close()
@@ -98,6 +106,14 @@ class Peers:
                 link.on_data = lambda step, _rank, _stream, data: stage.data(link, data) if step == STAGE else None
             link.on_close = lambda _reason: self._controller_gone(link)
 
+    def _go_on(self, line: KeptLine) -> None:
+        """With the last run's connection, and what has come by it since."""
+        if line.ended:
+            return
+        link = self._line = line.link
+        self.add(link, "controller")
+        self._loop.call_soon(lambda: _repeat(line.said, link))
+
     def _srun_gone(self, link: Link) -> None:
         self._links.discard(link)
         self._leader.steps.srun_gone(link)
@@ -124,6 +140,9 @@ class Peers:
             link.send({"do": "done", "number": number})
         elif do == "forget":
             if leader.over:
+                if message.get("keep") and self._line is link:
+                    leader.record.unwatch(link)
+                    self.kept = KeptLine(self._line, self._loop)
                 leader.on_done()
         elif do in ("output", "credit") and leader.output is not None:
             leader.output.message(link, message)
@@ -143,6 +162,11 @@ class Peers:
         else:
             raise ValueError(f"no such message of a command: {do}")
         link.send({"do": "done"})
+
+
+def _repeat(said: list[Message], link: Link) -> None:
+    for message in said:
+        link.on_message(message)
 
 
 def guarded(link: Link, handle: Callable[[Message], None]) -> Callable[[Message], None]:

@@ -14,6 +14,7 @@ from shim.job.link import local_pair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.job.agent.kept_line import KeptLine
     from shim.job.agent.leader_herald import Herald
     from shim.job.link import Link
     from shim.job.loop import Loop
@@ -31,7 +32,7 @@ class LeadingAgent(Agent):
         key: bytes,
         subreaper: bool,
         herald: Herald | None,
-        line: int | None,
+        line: int | KeptLine | None,
         loop: Loop | None = None,
         lock: int | None = None,
     ) -> None:
@@ -40,6 +41,7 @@ class LeadingAgent(Agent):
         self._herald = herald
         self._line = line
         self._lock = lock  # the journal's file
+        self.kept: KeptLine | None = None  # the connection, for the next run
 
     def _begin(self) -> None:
         self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald, journal=self._lock)
@@ -70,6 +72,9 @@ class LeadingAgent(Agent):
 
     def _finish(self) -> None:
         self._leader.close()
+        self.kept = self._leader.kept
+        if self.kept is not None:
+            self._still_open.append(self.kept.fd)
         super()._finish()
 
     def _clean_after_the_dead(self) -> None:

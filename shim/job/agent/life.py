@@ -13,6 +13,7 @@ import sys
 from shim.core.jsonlite import loads
 from shim.job.agent import main as agent_main
 from shim.job.agent.agent import log
+from shim.job.agent.kept_line import KeptLine
 from shim.job.agent.place import Place
 from shim.job.agent.spawn import IGNORED
 from shim.job.loop import Loop
@@ -45,10 +46,11 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
         if control is not None:
             fork_server = _socket.socket(fileno=control)
             while code == 0 and place.untouched():
-                run_dir, index, line = _next(fork_server, loop)
+                kept, place.line = place.line, None
+                run_dir, index, more = _next(fork_server, loop) if kept is None else _next_by(kept, fork_server, loop)
                 if not run_dir:
                     break
-                code = agent_main.run(run_dir, index, bell, line, place)
+                code = agent_main.run(run_dir, index, bell, more, place)
     except BaseException:
         # The last line of defence: an agent has nobody to print to.
         import traceback  # dear, and every agent would have it in its memory
@@ -75,6 +77,16 @@ def _keep_only(*kept: int | None) -> None:
         os.closerange(first, fd)
         first = fd + 1
     os.closerange(first, _MOST_DESCRIPTORS)
+
+
+def _next_by(kept: KeptLine, fork_server: _socket.socket, loop: Loop) -> tuple[str, int, KeptLine]:
+    """The same for an agent that its controller has kept, and the fork server knows as busy. It ends with either of them."""
+    loop.on_signal(_signal.SIGTERM, loop.stop)
+    loop.reader(fork_server.fileno(), loop.stop)
+    if not kept.said and not kept.ended:
+        loop.run()
+    loop.begin_anew(kept.fd)
+    return (*(kept.next_run() or ("", 0)), kept)
 
 
 def _next(fork_server: _socket.socket, loop: Loop) -> tuple[str, int, int | None]:

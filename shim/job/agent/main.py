@@ -11,6 +11,7 @@ import shim.job.agent.nodestep  # noqa: F401 - a node loads it with its first ta
 from shim.core.jsonlite import loads
 from shim.job import rawfile
 from shim.job.agent.agent import Agent, log
+from shim.job.agent.kept_line import KeptLine, drop
 from shim.job.agent.leader_herald import Herald, begin
 from shim.job.agent.leading import LeadingAgent
 from shim.job.agent.lock import take_lock
@@ -21,16 +22,17 @@ from shim.job.spec import RunSpec
 LOCK_PATIENCE = 0.3  # seconds: who looks whether an agent lives holds its lock for a moment
 
 
-def run(run_dir: str, index: int, bell: int | None = None, line: int | None = None, place: Place | None = None) -> int:
+def run(
+    run_dir: str, index: int, bell: int | None = None, line: int | KeptLine | None = None, place: Place | None = None
+) -> int:
     """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done.
 
     ``bell``: of a herald that is there; without one a leader with news makes its own. ``line``: a leader's connection to the controller
-    that asked for it. ``place``: of a process that goes on after this run.
+    that asked for it, new or kept from the last run. ``place``: of a process that goes on after this run.
     """
     lock = take_lock(run_dir, index, LOCK_PATIENCE)
     if lock is None:
-        if line is not None:
-            os.close(line)
+        drop(line)
         return 0
     try:
         given = loads(rawfile.read(os.path.join(run_dir, SPEC)))
@@ -49,7 +51,9 @@ def run(run_dir: str, index: int, bell: int | None = None, line: int | None = No
         if index == 0:
             leading = LeadingAgent(spec, index, run_dir, key, place.subreaper, herald, line, place.loop, lock)
             leading.environment = given.get(ENVIRONMENT)
-            return leading.run()
+            code = leading.run()
+            place.line = leading.kept
+            return code
         return Agent(spec, index, run_dir, key, place.subreaper, place.loop).run()
     finally:
         os.close(lock)

@@ -13,17 +13,19 @@ from shim.job.agent.libc import become_subreaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.job.agent.kept_line import KeptLine
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec
 
 
 class Place:
     """One process's. ``subreaper``: whether it adopts what its tasks leave behind; known once it is taken. ``loop``: for every run
-    (None: each has its own).
+    (None: each has its own). ``line``: what the last run has left of its connection to the controller.
     """
 
     def __init__(self, loop: Loop | None = None) -> None:
         self.loop = loop
+        self.line: KeptLine | None = None
         self.subreaper = False
         self._taken: tuple[str, str, str] | None = None
         self._node = ""  # whose namespaces these are

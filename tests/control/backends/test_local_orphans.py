@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from shim.control.backends.base import Run
 from shim.control.backends.local import backend as local
 from shim.control.backends.local import runs
 from shim.control.backends.local.backend import LocalBackend
+from shim.control.backends.local.line import Line
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
@@ -41,7 +41,7 @@ class Nobody:
 class Watch:
     """Watches nothing: its run lives until the test says otherwise."""
 
-    def __init__(self, _run: Run, _seen: int, _observer: object, line: socket.socket | None = None) -> None:
+    def __init__(self, _run: Run, _seen: int, _observer: object, line: Line | None = None, *_more: object) -> None:
         self._line = line
 
     def order(self, order: object) -> None: ...

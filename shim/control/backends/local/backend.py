@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from shim.control import launchers, paths
 from shim.control.backends.base import BackendError, Observer, Order, Run
 from shim.control.backends.local import runs
+from shim.control.backends.local.idle import IdleLeaders
+from shim.control.backends.local.line import Line
 from shim.control.backends.local.spawner import Spawner
 from shim.control.backends.local.watch import Watch
 from shim.core.model.cluster import Cluster
@@ -27,6 +29,7 @@ class LocalBackend:
         self._cluster = cluster
         self._spawner = Spawner()
         self._watches: dict[Run, Watch] = {}
+        self._idle = IdleLeaders()
         self._observer: Observer
         self._orphans: dict[Run, asyncio.Event] = {}  # runs that the index does not know; set when they are gone
         self._burials: dict[Run, asyncio.Task[None]] = {}
@@ -75,20 +78,42 @@ class LocalBackend:
         if runs.journal(run):
             self._watch(run, 0)
             return
+        places = [f"{spec.isolate} {node.name}" for node in spec.nodes]
+        idle = self._idle.take(places[0])
+        line = idle
+        try:
+            line = line or await self._leader(run, places[0])
+            for index, place in enumerate(places[1:], 1):
+                await self._spawner.spawn(runs.folder(run), index, place)
+        except BackendError:
+            if idle is not None:
+                self._idle.add(places[0], idle)
+            elif line is not None:
+                line.close()
+            if new:
+                # Agents that did start wait for the others in vain: without its folder their run is none, and the
+                # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
+                await asyncio.to_thread(runs.remove, run)
+            raise
+        again = (lambda: self._another(run, places[0])) if idle is not None else None
+        self._watches[run] = Watch(run, 0, self._observer, line, again, places[0])
+
+    async def _leader(self, run: Run, place: str) -> Line:
+        """Asks the fork server for the run's first agent; the connection that it is given. BackendError."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                for index, node in enumerate(spec.nodes):
-                    place = f"{spec.isolate} {node.name}"
-                    await self._spawner.spawn(runs.folder(run), index, place, None if index else theirs)
-            except BackendError:
+                await self._spawner.spawn(runs.folder(run), 0, place, theirs)
+            except BaseException:
                 ours.close()
-                if new:
-                    # Agents that did start wait for the others in vain: without its folder their run is none, and the
-                    # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
-                    await asyncio.to_thread(runs.remove, run)
                 raise
-        self._watch(run, 0, ours)
+        return Line(ours)
+
+    async def _another(self, run: Run, place: str) -> Line | None:
+        try:
+            return await self._leader(run, place)
+        except BackendError:
+            return None
 
     async def order(self, run: Run, order: Order) -> None:
         watch = self._watches.get(run)
@@ -98,7 +123,9 @@ class LocalBackend:
     async def forget(self, run: Run) -> None:
         watch = self._watches.pop(run, None)
         if watch is not None:
-            await watch.forget()
+            line = await watch.forget()
+            if line is not None:
+                self._idle.add(watch.place, line)
         gone = runs.put_away(run)
         if gone:
             self._gone.append(gone)
@@ -118,6 +145,7 @@ class LocalBackend:
         watches, self._watches = list(self._watches.values()), {}
         for watch in watches:
             await watch.close()
+        self._idle.close()
         if self._tidying is not None:
             self._tidying.cancel()
             self._tidy()
@@ -144,9 +172,9 @@ class LocalBackend:
         """What our commands need inside the job: the run, and the state folder (the host's name differs there)."""
         return {"SHIM_RUN_DIR": runs.folder(run), paths.HOST_VARIABLE: paths.state_dir()}
 
-    def _watch(self, run: Run, seen: int, line: socket.socket | None = None) -> None:
+    def _watch(self, run: Run, seen: int) -> None:
         if run not in self._watches:
-            self._watches[run] = Watch(run, seen, self._observer, line)
+            self._watches[run] = Watch(run, seen, self._observer)
 
     def _end_orphan(self, run: Run) -> None:
         """Ends a run that the index does not know: nobody would ever see its result."""

@@ -16,7 +16,12 @@ _PLAIN = wire.Plain()
 class Line:
     """``on_message(message)`` for each message, in order; ``on_end()`` once, when the leader is gone or makes no sense, not after ``close``."""
 
-    def __init__(self, sock: socket.socket, on_message: Callable[[dict[str, Any]], None], on_end: Callable[[], None]):
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_message: Callable[[dict[str, Any]], None] = lambda message: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._socket = sock
         self._on_message = on_message
         self._on_end = on_end
@@ -26,16 +31,21 @@ class Line:
         sock.setblocking(False)
         self._loop.add_reader(sock, self._readable)
 
+    def turn_to(self, on_message: Callable[[dict[str, Any]], None], on_end: Callable[[], None]) -> None:
+        """Somebody else is told from now on."""
+        self._on_message = on_message
+        self._on_end = on_end
+
     @property
     def closed(self) -> bool:
         return self._socket.fileno() < 0
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Sends a message; that a leader is gone shows as its end."""
+    def send(self, *messages: dict[str, Any]) -> None:
+        """Sends messages, together; that a leader is gone shows as its end."""
         if self.closed:
             return
         waits = bool(self._unsent)
-        self._unsent += _PLAIN.message(message)
+        self._unsent += b"".join([_PLAIN.message(message) for message in messages])
         if not waits:
             self._write()
             if self._unsent:

@@ -7,7 +7,7 @@ has no end is lost.
 from __future__ import annotations
 
 import asyncio
-import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shim.control.backends.base import Observer, Order, Run
@@ -25,25 +25,38 @@ START_LIMIT = 15.0  # seconds in which an agent that was asked for must hold its
 class Watch:
     """One run's watcher, until the run's end was told.
 
-    ``line``: a connection whose other end the leader was given. While it holds nothing else is needed; a task looks for the leader
-    where there is none, or when it has ended.
+    ``line``: a connection whose other end the leader was given, or has from an earlier run. While it holds nothing else is needed; a
+    task looks for the leader where there is none, or when it has ended. ``again``: how the run is asked of another leader if an earlier
+    run's is gone before it has said anything; it may have begun, which the run's lock and journal tell the other one. ``place``: the
+    leader's, if it is to be kept afterwards.
     """
 
-    def __init__(self, run: Run, seen: int, observer: Observer, line: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        seen: int,
+        observer: Observer,
+        line: Line | None = None,
+        again: Callable[[], Awaitable[Line | None]] | None = None,
+        place: str = "",
+    ) -> None:
         self._run = run
         self._seen = seen
         self._observer = observer
         self._orders: dict[int, Order] = {}
         self._link: LeaderLink | None = None
         self._line: Line | None = None
+        self._again = again
+        self.place = place
         self._over = False  # the end, or the loss, was told
         self._began = asyncio.get_running_loop().time()
         self._task: asyncio.Task[None] | None = None
         if line is None:
             self._look()
+        elif again is None:
+            self._take(line)
         else:
-            self._line = Line(line, self._message, self._look)
-            self._line.send({"do": "watch", "after": self._seen})
+            self._take(line, {"do": "run", "run_dir": runs.folder(run), "index": 0})
 
     def order(self, order: Order) -> None:
         """Keeps the order until the leader has said that it is done."""
@@ -56,12 +69,17 @@ class Watch:
         """Tells at once what the journal on disk says: what a new controller must know before it answers anybody."""
         self._read_file()
 
-    async def forget(self) -> None:
-        """Tells the leader that its end is committed, and stops watching."""
+    async def forget(self) -> Line | None:
+        """Tells the leader that its end is committed, and stops watching. The connection, if the leader keeps it for another run."""
+        kept = None
+        if self._line is not None and self._over and self.place:
+            kept, self._line = self._line, None
+            kept.send({"do": "forget", "keep": True})
         for link in (self._line, self._link):
             if link is not None:
                 link.send({"do": "forget"})
         await self.close()
+        return kept
 
     async def close(self) -> None:
         """Stops watching."""
@@ -78,10 +96,32 @@ class Watch:
             link, self._link = self._link, None
             await link.close()
 
+    def _take(self, line: Line, *before: dict[str, Any]) -> None:
+        self._line = line
+        line.turn_to(self._message, self._look)
+        line.send(*before, {"do": "watch", "after": self._seen})
+        if line.closed:  # it ended before anybody was told
+            self._look()
+
     def _look(self) -> None:
         self._line = None
-        if not self._over:
+        again, self._again = self._again, None
+        if self._over:
+            return
+        if again is not None and not self._seen:
+            self._task = asyncio.ensure_future(self._ask_again(again))
+        else:
             self._task = asyncio.ensure_future(self._work())
+
+    async def _ask_again(self, again: Callable[[], Awaitable[Line | None]]) -> None:
+        line = await again()
+        if line is None:
+            await self._work()
+            return
+        self._task = None
+        self._take(line)
+        for order in list(self._orders.values()):
+            self._send_order(line, order)
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,60 @@
+"""A leader's connection to its controller between two runs: the controller asks by it for the next one, past the fork server.
+
+It is kept when the controller says so with its last word on a run (``forget``). What it says then is for the agent's process
+(``run``), and behind that for the next run's leader, and may come before the last run is out of the way.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.job.link import SessionLink
+    from shim.job.loop import Loop
+
+
+class KeptLine:
+    """Who holds it has the ``link``; what has come by it is in ``said``. ``ended``: the controller has closed it."""
+
+    def __init__(self, link: SessionLink, loop: Loop) -> None:
+        self.link = link
+        self.said: list[dict[str, Any]] = []
+        self.ended = False
+        self._loop = loop
+        link.on_message = self._heard
+        link.on_close = self._closed
+
+    @property
+    def fd(self) -> int:
+        """Its descriptor."""
+        return self.link.session.fd
+
+    def next_run(self) -> tuple[str, int] | None:
+        """Run folder and index of the run that is asked for; None while none is."""
+        if not self.said or self.said[0].get("do") != "run":
+            return None
+        wanted = self.said.pop(0)
+        return wanted["run_dir"], wanted["index"]
+
+    def close(self) -> None:
+        """Nobody needs it."""
+        self.link.close()
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        self.said.append(message)
+        self._loop.stop()
+
+    def _closed(self, _reason: str) -> None:
+        self.ended = True
+        self._loop.stop()
+
+
+def drop(line: int | KeptLine | None) -> None:
+    """Close a leader's connection to its controller, a descriptor or one that was kept, if there is any."""
+    if isinstance(line, KeptLine):
+        line.close()
+    elif line is not None:
+        os.close(line)

@@ -1,0 +1,228 @@
+"""Leaders that are kept for the next run: which one is asked, when they go, and what becomes of a run that one of them cannot serve."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from shim.control.backends.base import Order, Run
+from shim.control.backends.local import idle, runs
+from shim.control.backends.local.backend import LocalBackend
+from shim.control.backends.local.idle import IdleLeaders
+from shim.control.backends.local.line import Line
+from shim.core.model.cluster import Cluster
+from tests.contract.support import Observer, Subject, start
+from tests.job.agent.support import lives
+from tests.support import wait_until
+
+
+class Leaders:
+    """Idle ones, by number, and the ends of their connections."""
+
+    def __init__(self) -> None:
+        self.idle = IdleLeaders()
+        self.ends: list[socket.socket] = []
+        self.lines: list[Line] = []
+
+    def add(self, place: str) -> None:
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(30)
+        self.ends.append(theirs)
+        self.lines.append(Line(ours))
+        self.idle.add(place, self.lines[-1])
+
+    def take(self, place: str) -> int | None:
+        line = self.idle.take(place)
+        return None if line is None else self.lines.index(line)
+
+
+def with_leaders(body: Callable[[Leaders], Coroutine[None, None, None]]) -> None:
+    async def inside() -> None:
+        leaders = Leaders()
+        try:
+            await body(leaders)
+        finally:
+            leaders.idle.close()
+            for line, end in zip(leaders.lines, leaders.ends):
+                line.close()
+                end.close()
+
+    asyncio.run(inside())
+
+
+def test_the_last_to_work_at_a_place_is_asked_first() -> None:
+    async def body(leaders: Leaders) -> None:
+        for place in ("here", "here", "there"):
+            leaders.add(place)
+        assert [leaders.take("here") for _ in range(3)] == [1, 0, None]
+        assert leaders.take("there") == 2
+
+    with_leaders(body)
+
+
+def test_one_that_ends_is_not_asked_and_one_that_says_something_is() -> None:
+    async def body(leaders: Leaders) -> None:
+        for _ in range(2):
+            leaders.add("here")
+        leaders.ends[1].close()
+        leaders.ends[0].send(b'\0\0\0\x1aJ{"do":"done","number":1}')
+        async with asyncio.timeout(30):
+            while not leaders.lines[1].closed:
+                await asyncio.sleep(0.001)
+        assert [leaders.take("here") for _ in range(2)] == [0, None]
+
+    with_leaders(body)
+
+
+def test_they_go_when_nobody_needs_them_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "LINGER", 0.01)
+
+    async def body(leaders: Leaders) -> None:
+        for place in ("here", "there", "here"):
+            leaders.add(place)
+        taken = leaders.take("there")
+        async with asyncio.timeout(30):
+            while not (leaders.lines[0].closed and leaders.lines[2].closed):
+                await asyncio.sleep(0.001)
+        assert taken == 1
+        assert not leaders.lines[1].closed
+        assert leaders.take("here") is None
+
+    with_leaders(body)
+
+
+class Scene:
+    """A local backend with its real agents, and the agents that were asked of the fork server."""
+
+    def __init__(self, backend: LocalBackend, observer: Observer, cluster: Cluster) -> None:
+        self.backend = backend
+        self.observer = observer
+        self.cluster = cluster
+        self.asked: list[str] = []
+        spawn = backend._spawner.spawn
+
+        async def spawned(run_dir: str, index: int, place: str, line: socket.socket | None = None) -> int:
+            self.asked.append(os.path.basename(run_dir))
+            return await spawn(run_dir, index, place, line)
+
+        backend._spawner.spawn = spawned  # type: ignore[method-assign]
+
+    async def start(self, script: str, job_id: int) -> Run:
+        return await start(self.backend, self.cluster, script, job_id=job_id)
+
+    async def done(self, run: Run) -> int:
+        """Waits for the run's end, which is committed then; the pid of its leader."""
+        ended = await self.observer.line(run, "ended")
+        assert ended["state"] == "COMPLETED"
+        await self.backend.forget(run)
+        return int((await self.observer.line(run, "started"))["pid"])
+
+
+def with_scene(body: Callable[[Scene], Coroutine[None, None, None]]) -> None:
+    async def inside() -> None:
+        subject = Subject("local")
+        try:
+            backend, observer, cluster = await subject.backend()
+            assert isinstance(backend, LocalBackend)
+            await body(Scene(backend, observer, cluster))
+        finally:
+            await subject.close()
+
+    asyncio.run(inside())
+
+
+def test_the_next_run_is_asked_of_the_same_leader(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        pids = [
+            await scene.done(await scene.start(f"#!/bin/sh\necho $SLURM_JOB_ID >> {tmp_path}/out\n", number))
+            for number in range(1, 6)
+        ]
+        assert scene.asked == ["1.0"]
+        assert len(set(pids)) == 1
+        assert (tmp_path / "out").read_text().split() == ["1", "2", "3", "4", "5"]
+
+    with_scene(body)
+
+
+def test_a_busy_leader_is_not_asked(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    async def body(scene: Scene) -> None:
+        await scene.done(await scene.start("#!/bin/sh\ntrue\n", 1))
+        busy = await scene.start(f"#!/bin/sh\nwhile ! test -e {go}; do sleep 0.05; done\n", 2)
+        other = await scene.start("#!/bin/sh\ntrue\n", 3)
+        second = await scene.done(other)
+        go.touch()
+        assert await scene.done(busy) != second
+        assert scene.asked == ["1.0", "3.0"]
+
+    with_scene(body)
+
+
+def test_a_run_whose_leader_was_killed_before_it_was_asked_gets_another(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        pid = await scene.done(await scene.start("#!/bin/sh\ntrue\n", 1))
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not lives(pid), "its death")  # and nobody here has heard of it
+        run = await scene.start(f"#!/bin/sh\necho once >> {tmp_path}/out\n", 2)
+        assert await scene.done(run) != pid
+        assert scene.asked == ["1.0", "2.0"]
+        assert (tmp_path / "out").read_text() == "once\n"
+
+    with_scene(body)
+
+
+def test_a_run_that_was_asked_of_a_leader_that_serves_no_more_gets_another(tmp_path: Path) -> None:
+    told = tmp_path / "service"
+    # It leaves a service below its agent, so that this is no agent for anybody else.
+    script = (
+        f"#!/bin/sh\nSHIM_SERVICE=1 setsid sh -c 'echo $$ > {told}; exec sleep 1000' &\n"
+        f"while ! test -s {told}; do sleep 0.05; done\n"
+    )
+
+    async def body(scene: Scene) -> None:
+        pid = await scene.done(await scene.start(script, 1))
+        run = await scene.start(f"#!/bin/sh\necho once >> {tmp_path}/out\n", 2)
+        assert await scene.done(run) != pid
+        assert (tmp_path / "out").read_text() == "once\n"
+
+    try:
+        with_scene(body)
+    finally:
+        os.kill(int(told.read_text()), signal.SIGKILL)
+
+
+def test_an_order_reaches_a_run_of_a_kept_leader_and_of_the_one_in_its_place() -> None:
+    script = "#!/bin/sh\nwhile :; do sleep 0.05; done\n"
+    end = Order(number=1, kind="end", state="CANCELLED")
+
+    async def body(scene: Scene) -> None:
+        pid = await scene.done(await scene.start("#!/bin/sh\ntrue\n", 1))
+        run = await scene.start(script, 2)
+        await scene.backend.order(run, end)
+        assert (await scene.observer.line(run, "ended"))["state"] == "CANCELLED"
+        await scene.backend.forget(run)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not lives(pid), "its death")
+        run = await scene.start(script, 3)
+        await scene.backend.order(run, end)
+        assert (await scene.observer.line(run, "ended"))["state"] == "CANCELLED"
+        assert not runs.journal(Run(cluster="local", job_id=2))
+
+    with_scene(body)
+
+
+def test_kept_leaders_end_with_the_backend() -> None:
+    pids: list[int] = []
+
+    async def body(scene: Scene) -> None:
+        pids.append(await scene.done(await scene.start("#!/bin/sh\ntrue\n", 1)))
+
+    with_scene(body)
+    wait_until(lambda: not lives(pids[0]), "the leader's end")
