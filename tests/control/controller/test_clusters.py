@@ -12,6 +12,7 @@ import pytest
 from shim.control import paths
 from shim.control.backends.base import BackendError, Run
 from shim.control.controller import observing
+from shim.control.controller.operations import moving
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.job import Job
@@ -168,6 +169,25 @@ async def test_a_whole_array_moves_and_a_dependency_finds_its_job(box: Bench, ot
     assert {run.cluster for run in other.starts} == {"other"}
     with pytest.raises(ShimError, match="only a pending job can be moved"):
         await box.ask("move", job_id=array, cluster="local")
+
+
+@two(second=OTHER.replace(partitions=(OTHER.partitions[0].replace(allow_groups="nobody-is-in-it"),)))
+async def test_a_partition_for_other_groups_is_closed_to_moved_jobs_too(box: Bench, other: FakeBackend) -> None:
+    held = await box.submit(hold=True)
+    refused = "error: Batch job submission failed: User's group not permitted to use this partition"
+    for ask in (
+        box.ask("submit", **submission(hold=True), cluster="other"),
+        box.ask("move", job_id=held, cluster="other"),
+        box.ask("move", Client(uid=0), job_id=held, cluster="other"),  # the job's owner counts, not who moves it
+    ):
+        with pytest.raises(ShimError) as error:
+            await ask
+        assert error.value.lines == (refused,)
+    assert box.job(held).cluster == "local"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moving, "names_of", lambda uid: {"nobody-is-in-it"} if uid == 1001 else set())
+        await box.ask("move", job_id=held, cluster="other")
+    assert box.job(held).cluster == "other"
 
 
 @two()

@@ -15,6 +15,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.operations.choosing import cluster_named
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World
+from shim.control.groups import names_of
 from shim.control.lifecycle import moving
 from shim.core import check
 from shim.core.errors import ShimError
@@ -34,7 +35,8 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
         raise ShimError(f"error: job {job_id} is being moved to {(moving.leaving(found[0]) or ('',))[0]}")
     now = world.clock()
     request, notes = moving.fitted(found[0].request, to)
-    check.refusals(request.replace(hold=bool(found[0].held)), to, found[0].uid, int(now))
+    owner = found[0].uid
+    check.refusals(request.replace(hold=bool(found[0].held)), to, owner, int(now), lambda: names_of(owner))
     await world.ids_for(to)
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
     os.mkdir(folder, 0o700)
