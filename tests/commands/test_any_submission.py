@@ -137,14 +137,11 @@ def test_no_bytes_break_a_submission(place: Path, header: bytes, magic: bytes) -
     run("sbatch", ["-H", "job.sh"])
 
 
+@pytest.mark.parametrize("program", ["sbatch", "srun", "salloc"])
 @quick
-@given(
-    name=st.sampled_from(
-        sorted({name for command in ("sbatch",) for option in options_of(command) for name in option.env})
-    ),
-    value=_values,
-)
-def test_no_variables_break_a_submission(place: Path, name: str, value: str) -> None:
+@given(data=st.data(), value=_values)
+def test_no_variables_break_a_submission(place: Path, program: str, data: st.DataObject, value: str) -> None:
+    names = sorted({name for option in options_of(program) for name in option.env} | {"SLURM_HOSTFILE"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(name, value)
-        run("sbatch", ["job.sh"])
+        patch.setenv(data.draw(st.sampled_from(names)), value)
+        run(program, ["job.sh"])

@@ -204,4 +204,5 @@ _OWN_WAYS: Dict[str, Callable[[Any, str], str]] = {
     "resv-ports": lambda value, text: text or "0",
     "send-libs": lambda value, text: "set" if value else "(null)",
     "slurmd-debug": _level,
+    "tres-per-task": lambda value, text: text,
 }

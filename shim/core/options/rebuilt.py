@@ -81,6 +81,8 @@ _OTHERS: Tuple[Tuple[str, Callable[[Any], str]], ...] = (
 # Recorded options of 22.05; those of newer Slurms are given up.
 _RECORDED = [
     "acctg-freq",
+    "batch",
+    "bb",
     "cluster-constraint",
     "cpu-bind",
     "cpu-freq",
@@ -101,9 +103,10 @@ _RECORDED = [
 def arguments(request: JobRequest) -> Tuple[List[str], List[str]]:
     """The options, each in one word, and those that had to be given up."""
     found = []
+    hinted = _of_hint(request)
     for field, option in _TEXTS:
         value = getattr(request, field)
-        if value is not None:
+        if value is not None and field not in hinted:
             found.append(f"--{option}={value}")
     for field, option in _SIZES:
         if getattr(request, field) is not None:
@@ -123,3 +126,11 @@ def arguments(request: JobRequest) -> Tuple[List[str], List[str]]:
     found += [f"--{name}={recorded[name]}" if recorded[name] else f"--{name}" for name in _RECORDED if name in recorded]
     kept = (*_RECORDED, "submit_dir")
     return found, [f"--{name}" for name in recorded if name not in kept]
+
+
+def _of_hint(request: JobRequest) -> List[str]:
+    """The fields that --hint says already: Slurm ignores hints beside the one, and counts tasks by the other."""
+    if "hint" not in request.extra:
+        return []
+    bound = "memory_bound" in request.extra["hint"].lower().split(",") and request.cores_per_socket == 1
+    return ["threads_per_core", *(["cores_per_socket"] if bound else [])]
