@@ -176,8 +176,8 @@ class KubernetesBackend:
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
         await self._sweeping.swept(run)
-        if run in self._lives:
-            return
+        if run in self._lives or run in self._told_lost:
+            return  # a start that was under way when the run was told to be another machine's: its ticket is gone by now
         folder = TicketFolder(run)
         found = folder.load()
         if self._estates.is_lost(run):
@@ -212,6 +212,8 @@ class KubernetesBackend:
         settings = settings_of(self._configured, spec.job.partition)
         await self._held()
         await self._common_objects()
+        if run in self._told_lost:
+            raise BackendError("another machine has carried on with it", transient=True)
         ticket = folder.make()
         found = await asyncio.to_thread(
             made,
