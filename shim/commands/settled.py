@@ -22,7 +22,15 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
 
     Raises ShimError with Slurm's text and code, and Shown for ``--help`` and the like.
     """
-    context = values.Context(time(), os.getuid(), read_text, grammar(), gres_names)
+    said: List[str] = []
+
+    def once(line: str) -> None:
+        """Values are read twice: all of them first, then in the order in which they count."""
+        if line not in said:
+            said.append(line)
+            say(program, line)
+
+    context = values.Context(time(), os.getuid(), read_text, grammar(), gres_names, once)
     components = direct.settle(program, argv, os.environ, context)
     where = backend(components[0].settings.get("clusters"))
     directory = os.getcwd()

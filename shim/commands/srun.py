@@ -10,7 +10,7 @@ import sys
 
 from shim.commands.options_here import backend
 from shim.commands.settled import read_text, settled
-from shim.core.errors import ShimError
+from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options import scan
 from shim.core.options.direct import for_step
 from shim.core.options.request import step_request
@@ -95,7 +95,7 @@ def _step(settings: Settings, words: Sequence[str], directory: str) -> StepReque
         changes["name"] = None  # a step is named by its command, not by the job's SLURM_JOB_NAME
     if settings.get("multi-prog"):
         changes["multi_prog"] = _programs(words, step.ntasks)
-    if step.pty:
+    if step.pty and not settings.get("test-only"):
         window = _window()
         changes["pty"] = window is not None
         changes["window"] = window
@@ -193,13 +193,14 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
     from shim.control import client
 
     settings = components[0].settings
-    if any(one.settings.get("relative") is not None for one in components):
+    trying = settings.get("test-only")
+    if not trying and any(one.settings.get("relative") is not None for one in components):
         raise ShimError("fatal: --relative option invalid for job allocation request")
     refuse_het(len(components), backend(settings.get("clusters")))
+    if trying:
+        return _tested(argv, components, directory)
     asked = _parts(components, directory, plain=True)
     requests = [_request(one, directory, part.request.umask or 0) for one, part in zip(components, asked)]
-    if settings.get("test-only"):
-        return _tested(argv, settings, requests)
     allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
     quiet = bool(settings.get("quiet"))
     try:
@@ -238,14 +239,31 @@ def _request(one: Component, directory: str, umask: int) -> JobRequest:
     )
 
 
-def _tested(argv: Sequence[str], settings: Settings, requests: Sequence[JobRequest]) -> int:
+def _tested(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
     """--test-only: each component as if it were a job of its own, as srun has it."""
     from shim.commands import trial
     from shim.commands.allocating import fields_of
+    from shim.core.tres import INVALID_GRES
 
-    for request in requests:
-        fields = fields_of(PROGRAM, argv, settings, [request])
-        trial.tell(PROGRAM, fields, "error: Unable to allocate resources: ", bool(settings.get("quiet")))
+    settings = components[0].settings
+    failed = "error: Unable to allocate resources: "
+    for one in components:
+        try:
+            part = _parts([one], directory, plain=True)[0]
+            request = _request(one, directory, part.request.umask or 0)
+            fields = fields_of(PROGRAM, argv, settings, [request])
+            trial.tell(PROGRAM, fields, failed, bool(settings.get("quiet")))
+        except Unsupported:
+            raise
+        except ShimError as error:
+            last = error.lines[-1]
+            if last.startswith(failed):
+                why, lines = last[len(failed) :], error.lines[:-1]
+            elif last == f"error: {INVALID_GRES}":  # what srun itself refuses leaves it without an error to tell
+                why, lines = "No error", error.lines
+            else:
+                raise
+            raise ShimError(*lines, plain(f"allocation failure: {why}"), code=error.code) from None
     return 0
 
 

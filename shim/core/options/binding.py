@@ -35,6 +35,7 @@ Ways of --mem-bind, as a list:
     mask_mem:0x1,0x2,...   a mask of domains for each task
     prefer, sort, nosort, verbose, quiet, help
 """
+_NO_CPU_BINDING = "cluster configuration lacks support for cpu binding"
 _BAD_CPU_BIND = "fatal: Failed to parse --cpu-bind= values."
 _BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
 
@@ -144,14 +145,23 @@ def _cpu_bind(option: Option, text: Optional[str]) -> str:
         raise Shown("CPU bind options not supported with current configuration\n", code=1)
     for part in word.lower().split(","):
         if part.startswith(("map_cpu:", "mask_cpu:", "map_ldom:", "mask_ldom:")):
-            first = part.partition(":")[2]
-            if leading_int(first)[0] is None:
-                where = f"Failed to validate number: {first}, the offending character is {first[:1]}"
-                raise ShimError(f"error: {where}", _BAD_CPU_BIND)
+            kind, _, first = part.partition(":")
+            number, rest = leading_int(first)
+            if not first:
+                raise _bad_cpu_bind(f'missing list for "--cpu-bind={kind}:<list>"')
+            if number is None or (kind.startswith("map") and rest[:1] not in ("", "*")):
+                offending = first[:1] if number is None else rest[:1]
+                raise _bad_cpu_bind(f"Failed to validate number: {first}, the offending character is {offending}")
             return word
+        if part in ("map_cpu", "mask_cpu", "map_ldom", "mask_ldom"):
+            raise _bad_cpu_bind(f'missing list for "--cpu-bind={part}:<list>"')
         if part not in ways and part + "s" not in ways and part not in others:
-            raise ShimError(f'error: unrecognized --cpu-bind argument "{part}"', _BAD_CPU_BIND)
+            raise _bad_cpu_bind(f'unrecognized --cpu-bind argument "{part}"')
     return word
+
+
+def _bad_cpu_bind(why: str) -> ShimError:
+    return ShimError(_NO_CPU_BINDING, f"error: {why}", _BAD_CPU_BIND)
 
 
 def _cpu_freq(option: Option, text: Optional[str]) -> str:

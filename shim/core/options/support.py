@@ -23,6 +23,11 @@ COMMANDS = ("sbatch", "srun", "salloc")
 BACKENDS = ("local", "kubernetes", "slurm")
 _HET_BACKENDS = ("local", "slurm")  # where the components of a heterogeneous job start together
 _PASSED_ON = "passed on as it is"
+_NOT_SUBMITTED = {
+    "sbatch": "Batch job submission failed",
+    "salloc": "Job submit/allocate failed",
+    "srun": "Unable to allocate resources",
+}
 _IGNORED = "accepted without effect, as the configuration says (plugins.ignore)"
 
 
@@ -60,7 +65,7 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
         if name == "reboot" and settings.context.uid:
             raise RequestError(
                 "error: rebooting of nodes is only allowed for admins",
-                "error: Batch job submission failed: Access/permission denied",
+                f"error: {_NOT_SUBMITTED[settings.command]}: Access/permission denied",
             )
         if fate_ == REFUSED:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")

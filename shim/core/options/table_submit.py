@@ -93,7 +93,7 @@ ignore-pbs - - b flag b:IGNORE_PBS
 immediate I ? ra seconds ra:IMMEDIATE
 input i = br file b:INPUT r:STDINMODE +r:!SRUN_INPUT
 interactive - - r flag
-jobid - = r natural r:JOB_ID
+jobid - = r count r:JOB_ID
 job-name J = bra text br:JOB_NAME
 kill-command K ? a signal-name a:KILL_CMD
 kill-on-bad-exit K ? r switch r:KILL_BAD_EXIT
@@ -102,7 +102,7 @@ label l - r flag r:LABELIO
 licenses L = bra text
 mail-type - = bra mail
 mail-user - = bra text
-threads T = r count r:THREADS
+threads T = r threads r:THREADS
 mcs-label - = bra text
 mem - = bra memory bra:MEM_PER_NODE
 mem-bind - = bra mem-bind bra:MEM_BIND

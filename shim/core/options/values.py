@@ -216,7 +216,16 @@ def _set(option: Option, text: Optional[str], context: Context) -> bool:
 
 def _compress(option: Option, text: Optional[str], context: Context) -> str:
     """A type of compression; Slurm goes on without any where it does not know it."""
+    if text and text.lower() not in ("lz4", "none") and context.say is not None:
+        context.say(f"error: Compression type '{text}' unknown, disabling compression support.")
     return text.lower() if text and text.lower() == "lz4" else "none" if text else "lz4"
+
+
+def _threads(option: Option, text: Optional[str], context: Context) -> int:
+    number = _count(option, text, context)
+    if number > 60 and context.say is not None:
+        context.say(f"error: Thread value --threads={number} exceeds recommended limit of 60")
+    return number
 
 
 def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
@@ -393,6 +402,7 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "path": _text,
     "count": _count,
     "natural": _natural,
+    "threads": _threads,
     "seconds": _seconds,
     "switch": _switch,
     "ports": _ports,

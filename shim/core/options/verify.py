@@ -41,6 +41,10 @@ def _verify(settings: Settings, notes: List[str]) -> None:
     for name in ("nodelist", "exclude"):
         if "/" in settings.get(name, ""):
             settings.values[name] = _of_file(settings.values[name], settings)
+    if settings.get("exact") and settings.get("whole"):
+        raise ShimError("error: --exact and --whole are mutually exclusive.")
+    if settings.get("pty") and any(name in settings for name in ("error", "input", "output")):
+        raise ShimError("error: --error/--input/--output are incompatible with --pty")
     if "core-spec" in settings and "thread-spec" in settings:
         raise ShimError("fatal: -S/--core-spec and --thred-spec options are mutually exclusive")  # Slurm's spelling
     for name in ("core-spec", "thread-spec"):

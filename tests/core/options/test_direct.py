@@ -100,16 +100,34 @@ def test_names_beyond_the_number_of_nodes_are_dropped() -> None:
         (
             "--cpu-bind=cores,foo true",
             1,
-            ('error: unrecognized --cpu-bind argument "foo"', "fatal: Failed to parse --cpu-bind= values."),
+            (
+                "cluster configuration lacks support for cpu binding",
+                'error: unrecognized --cpu-bind argument "foo"',
+                "fatal: Failed to parse --cpu-bind= values.",
+            ),
         ),
         (
             "--cpu-bind=map_cpu:x true",
             1,
             (
+                "cluster configuration lacks support for cpu binding",
                 "error: Failed to validate number: x, the offending character is x",
                 "fatal: Failed to parse --cpu-bind= values.",
             ),
         ),
+        (
+            "--cpu-bind=mask_cpu true",
+            1,
+            (
+                "cluster configuration lacks support for cpu binding",
+                'error: missing list for "--cpu-bind=mask_cpu:<list>"',
+                "fatal: Failed to parse --cpu-bind= values.",
+            ),
+        ),
+        ("--jobid=0 true", 1, ('error: Invalid numeric value "0" for --jobid.',)),
+        ("--jobid= true", 1, ('error: Invalid numeric value "" for --jobid.',)),
+        ("--exact --whole true", 1, ("error: --exact and --whole are mutually exclusive.",)),
+        ("--pty -e x true", 1, ("error: --error/--input/--output are incompatible with --pty",)),
         ("--propagate=foo true", 1, ("error: Bad rlimit name: foo", "error: --propagate=foo is not valid.")),
     ],
 )

@@ -74,7 +74,11 @@ def test_order() -> None:
         (
             "srun",
             "--cpu-bind=boards",
-            ['error: unrecognized --cpu-bind argument "boards"', "fatal: Failed to parse --cpu-bind= values."],
+            [
+                "cluster configuration lacks support for cpu binding",
+                'error: unrecognized --cpu-bind argument "boards"',
+                "fatal: Failed to parse --cpu-bind= values.",
+            ],
             1,
         ),
     ],

@@ -78,6 +78,7 @@ TEXTS: dict[str, st.SearchStrategy[str | None]] = {
     "boot-delay": TIMES,
     "compress": st.none() | st.sampled_from(["lz4", "LZ4", "none", "zstd"]),
     "count": numbers(1),
+    "threads": numbers(1),
     "cpu-bind": listed("quiet", "verbose") | st.sampled_from(["sockets", "verbose,cores", "q,threads", "ldoms"]),
     "cpu-freq": FREQUENCY
     | ALLOWED
