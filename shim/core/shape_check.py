@@ -1,7 +1,8 @@
 """Whether the nodes of a partition are of the kind that a request wants, however busy they are.
 
 slurmctld looks at the demands on one node, each for itself over all nodes, then at all demands on the same node, then at
-the GPUs of the whole job. It does not count nodes or CPUs here: ``-N 9`` on four nodes is accepted and waits.
+the GPUs of the whole job. It does not count nodes here: ``-N 9`` on four nodes is accepted and waits. CPUs it counts where the
+number of nodes is given: ``-n 9`` waits on nodes of two CPUs each, ``-N 1 -n 9`` is refused.
 """
 
 from __future__ import annotations
@@ -104,9 +105,27 @@ def unsuitable(shape: Shape) -> Optional[Sequence[str]]:
             if shape.suits(kind, choice)
         ]
         found = {name for _, names in suiting for name in names}
-        if found and found.issuperset(shape.wish.required) and _has_gpus(shape, suiting):
+        if (
+            found
+            and found.issuperset(shape.wish.required)
+            and _has_gpus(shape, suiting)
+            and _holds_tasks(shape, suiting)
+        ):
             return None
     return ()
+
+
+def _holds_tasks(shape: Shape, suiting: Sequence[tuple[Node, Sequence[str]]]) -> bool:
+    """Whether as many of these nodes as the job may have hold its tasks. A job for which the whole partition is too small waits."""
+    wish = shape.wish
+    most = wish.max_nodes
+    if not wish.fixed_nodes or most is None or wish.ntasks is None or wish.overcommit:
+        return True
+    cpus = wish.ntasks * wish.cpus_per_task
+    nodes = sum(len(names) for _, names in shape.kinds)
+    if most > nodes or cpus > sum(kind.cpus * len(names) for kind, names in shape.kinds):
+        return True
+    return cpus <= most * max(kind.cpus for kind, _ in suiting)
 
 
 def _has_gpus(shape: Shape, suiting: Sequence[tuple[Node, Sequence[str]]]) -> bool:
