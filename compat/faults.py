@@ -21,6 +21,7 @@ is printed, and the exit code is 1 where something was lost, ran twice or was le
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,4 +45,5 @@ if __name__ == "__main__":
     parser.add_argument("count", type=int)
     parser.add_argument("--restricted", action="store_true")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # what was made is removed all the same
     raise SystemExit(not SHOWS[given.show](given.count, given.restricted))

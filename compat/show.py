@@ -114,8 +114,17 @@ class Show:
         return self.run("sacct", "-n", "-X", "-P", "-o", "state,exitcode", "-j", job, home=home).strip()
 
     def wait(self, *homes: str) -> bool:
-        """Whether all jobs end in time."""
-        return until(lambda: not any(self.run("squeue", "-h", home=home) for home in homes or ("a",)))
+        """Whether all jobs end in time; those that do not are printed."""
+        left: list[str] = []
+
+        def none() -> bool:
+            left[:] = filter(None, (self.run("squeue", "-h", home=home) for home in homes or ("a",)))
+            return not left
+
+        ended = until(none)
+        if not ended:
+            print("not ended in time:", *left, sep="\n", file=sys.stderr)
+        return ended
 
     def marks(self) -> Counter[str]:
         """The lines that scripts have left, counted."""

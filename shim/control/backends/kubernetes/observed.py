@@ -24,7 +24,7 @@ class PodView(Value):
     """One pod of a run.
 
     ``obstacle``: why it does not start, as a reason of one word, and ``detail`` in the cluster's words. ``silent``: its node
-    has stopped reporting. ``leaving``: it is being deleted.
+    has stopped reporting. ``leaving``: it is being deleted. ``made``: there is, or was, a container of it.
     """
 
     name: str
@@ -35,6 +35,7 @@ class PodView(Value):
     unschedulable: str = ""
     obstacle: str = ""
     detail: str = ""
+    made: bool = False
     running: bool = False
     started_at: str = ""
     ended: Ended | None = None
@@ -58,7 +59,8 @@ def look(pod: Mapping[str, Any]) -> PodView:
     metadata, status = pod["metadata"], pod.get("status") or {}
     conditions = {one.get("type"): one for one in status.get("conditions") or ()}
     scheduled, ready = conditions.get("PodScheduled") or {}, conditions.get("Ready") or {}
-    state = _state(status)
+    container = _container(status)
+    state = container.get("state") or {}
     waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
     view = PodView(
         name=metadata["name"],
@@ -66,6 +68,7 @@ def look(pod: Mapping[str, Any]) -> PodView:
         index=_index(metadata),
         version=metadata.get("resourceVersion", ""),
         node=(pod.get("spec") or {}).get("nodeName") or "",
+        made=bool(container.get("containerID") or container.get("lastState")),
         running=running is not None,
         started_at=str((running or ended or {}).get("startedAt") or ""),
         silent=running is not None and ready.get("status") in ("False", "Unknown") and _silent(status, ready),
@@ -86,11 +89,9 @@ def look(pod: Mapping[str, Any]) -> PodView:
     return view
 
 
-def _state(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    for one in status.get("containerStatuses") or ():
-        if one.get("name") == names.CONTAINER:
-            return one.get("state") or {}
-    return {}
+def _container(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = status.get("containerStatuses") or ()
+    return next((one for one in found if one.get("name") == names.CONTAINER), {})
 
 
 def _ended(state: Mapping[str, Any]) -> Ended:

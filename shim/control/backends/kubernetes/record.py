@@ -26,9 +26,9 @@ def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
         return [{"kind": "ended", "at": now, "state": states.OUT_OF_MEMORY, "status": 125, "reason": "OutOfMemory"}]
     if ended.reason == "DeadlineExceeded":
         return [{"kind": "ended", "at": now, "state": states.TIMEOUT, "status": 0, "reason": "TimeLimit"}]
-    if never_ran(leader) and leader.leaving:
+    if never_made(leader) or (not_startable(leader) and leader.leaving):
         return [{"kind": "ended", "at": now, "state": states.NODE_FAIL, "status": 0, "reason": "None"}]
-    if ended.code == NO_PYTHON or never_ran(leader):
+    if ended.code == NO_PYTHON or not_startable(leader):
         return [
             {"kind": "waits", "at": now, "reason": "JobLaunchFailure", "detail": _one_line(ended)},
             {"kind": "ended", "at": now, "state": states.BOOT_FAIL, "status": 0, "reason": "JobLaunchFailure"},
@@ -36,9 +36,14 @@ def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
     return []
 
 
-def never_ran(pod: PodView) -> bool:
+def not_startable(pod: PodView) -> bool:
     """Whether the pod's container could not be started. One whose pod is deleted while it is being made ends like this, too."""
     return pod.ended is not None and pod.ended.reason in ("StartError", "ContainerCannotRun")
+
+
+def never_made(pod: PodView) -> bool:
+    """Whether the pod was taken down (deleted, evicted) before it had a container."""
+    return pod.ended is not None and pod.ended.reason == "ContainerStatusUnknown" and not pod.made
 
 
 def _record(message: str) -> Mapping[str, Any] | None:

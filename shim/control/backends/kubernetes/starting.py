@@ -1,7 +1,8 @@
 """A run before its start: whether its pods are placed, why they are not, and when it is given up.
 
 Nothing here decides whether user code starts: the agents' barrier does. A gang that cannot be complete is taken back only when
-the barrier is sure to stay shut: a pod that was never placed is removed, or the leader itself ends.
+the barrier is sure to stay shut: a pod that was never placed is removed, the Secret is removed before there are pods, or the leader
+itself ends.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shim.control.backends.base import Order
+from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.closing import BOOT_FAIL, RETRY, Closing
 from shim.control.backends.kubernetes.observed import PodView
 from shim.control.backends.kubernetes.warnings import FIRST, Warnings
@@ -30,6 +32,7 @@ class Starting:
         self._closing = closing
         self._order = order
         self._warnings = Warnings(watched.site)
+        self._torn = False  # the Secret was removed from here, because pods did not come
 
     async def look(self, views: list[PodView]) -> float:
         """Seconds until time alone may change something."""
@@ -85,8 +88,9 @@ class Starting:
             return
         else:
             await objects.tear(self._watched.run)  # pods that are not there yet cannot begin without it
+            self._torn = True
             if len(self._watched.views()) == self._watched.nodes:
-                return
+                return  # they came meanwhile: some may have it
         await self._closing.close({"kind": "withdrawn", "reason": why})
 
     async def _look_placed(self, views: list[PodView]) -> float:
@@ -100,11 +104,29 @@ class Starting:
             # A volume that is not there is told by events alone.
             text = await self._warnings.about(late.uid, stands)
             reason = "FailedMount" if text else reason
+            if stands >= FIRST and await self._ticket_is_gone(text):
+                await self._take_away(late, views)
+                return RETRY
         watched.tell_reason(reason, text)
         if stands < limit:
             return min(limit - stands, limit if stuck or late is None else FIRST)
         await self._give_up(views, f"{reason}: {text}" if text else "the pods did not start in time")
         return RETRY
+
+    async def _ticket_is_gone(self, text: str) -> bool:
+        """Whether pods that have not mounted the Secret never will: it is not made a second time. ``text``: what the cluster warns of."""
+        watched = self._watched
+        name = names.stem(watched.run)
+        return (self._torn or name in text) and await watched.site.objects.secret(name) is None
+
+    async def _take_away(self, late: PodView, views: list[PodView]) -> None:
+        """Shuts the barrier for a gang of which ``late`` cannot begin. Whether it had begun all the same the leader says, at its end."""
+        leader = self._watched.leader(views)
+        if leader is not None and leader.running:
+            self._end_by_leader(states.NODE_FAIL, f"the Secret was gone before pod {late.name} began")
+        else:
+            one = leader or late
+            await self._watched.site.objects.remove_pod(self._watched.run, one.name, uid=one.uid)
 
     async def _not_complete(self, views: list[PodView], died: PodView) -> None:
         """A pod ended before the start, as far as is known here."""

@@ -44,6 +44,7 @@ class FakeCluster:
         self.silent_after = 0  # the write whose answer is lost
         self.refusals: dict[str, ApiError] = {}  # what is answered to a write
         self.deaf = False  # pods do not hear the TERM
+        self.last: Object = {}  # the status of the container of a pod that is deleted, once it has ended
         self.watchers: list[tuple[str, Watcher]] = []
         self._version = 0
 
@@ -266,6 +267,14 @@ class FakeCluster:
             asyncio.get_running_loop().call_later(TERM, self._kubelet, path)
 
     def _kubelet(self, path: str) -> None:
+        if path in self.objects:
+            if self.last:
+                pod = self.objects[path]
+                pod["status"]["containerStatuses"] = [{"name": names.CONTAINER, "ready": False, **self.last}]
+                self.changed(pod)
+            asyncio.get_running_loop().call_soon(self._gone, path)
+
+    def _gone(self, path: str) -> None:
         if path in self.objects:
             self.vanish(path)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -120,6 +122,85 @@ def test_pods_that_are_never_made_are_waited_for_only_so_long() -> None:
         assert stage.told.ends == [{"kind": "withdrawn", "reason": "forbidden: exceeded quota: q"}]
         # Without its Secret a pod that comes after all cannot begin.
         assert cluster.said[-2:] == ["DELETE secrets/slurm-7", "DELETE jobs/slurm-7"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+NEVER_MADE = {"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+RECORD = json.dumps({"started": 5.0, "ended": {"n": 2, "at": 6.0, "kind": "ended", "state": "FAILED", "status": 256}})
+RAN = {"containerID": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": RECORD}}}
+
+
+def pods_come_late(stage: Stage, places: Sequence[str]) -> None:
+    """The Job controller makes the pods in the moment in which the Secret is removed because there are none."""
+    cluster = stage.cluster
+    pods = [cluster.objects[path] for path in cluster.pods()]
+    for path in cluster.pods():
+        cluster.vanish(path)
+    delete = cluster.delete
+
+    async def racing(path: str, **conditions: Any) -> dict[str, Any]:
+        if path.endswith("secrets/slurm-7"):
+            for pod in pods:
+                cluster.changed(pod)
+            for index, node in enumerate(places):
+                cluster.bind(index, node)
+        return await delete(path, **conditions)
+
+    cluster.delete = racing  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(("last", "end"), [(NEVER_MADE, "withdrawn"), (RAN, "ended")])
+def test_pods_that_come_when_their_secret_goes_are_taken_away(last: dict[str, Any], end: str) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        cluster = stage.cluster
+        cluster.last = last  # what the leader says at its end counts
+        pods_come_late(stage, ["n1", "n2"])
+        await asyncio.sleep(61)
+        assert cluster.said[-1] == "DELETE secrets/slurm-7"
+        leader = cluster.pod(0)["metadata"]["name"]
+        await asyncio.sleep(9)
+        assert cluster.said[4] == f"DELETE pods/{leader}"
+        assert [line["kind"] for line in stage.told.ends] == [end]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_pods_that_have_the_secret_which_goes_may_begin() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        pods_come_late(stage, ["n1", "n2"])
+        await asyncio.sleep(61)
+        leader = stage.lead()
+        stage.cluster.run("n1", "n2")
+        leader.line("started")
+        await asyncio.sleep(60)
+        assert (orders(leader), stage.told.ends) == ([], [])
+        assert len(stage.cluster.pods()) == 2
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_worker_without_the_secret_has_its_leader_end() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        leader = stage.lead()
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(1, "waiting", reason="ContainerCreating")
+        missing = 'MountVolume.SetUp failed for volume "shim-ticket" : secret "slurm-7" not found'
+        stage.cluster.events = [{"reason": "FailedMount", "message": missing, "lastTimestamp": "1"}]
+        await asyncio.sleep(10)
+        assert orders(leader) == []  # the kubelet was told so by a server that lags: the Secret is there
+        stage.cluster.vanish(f"{stage.site.objects.secrets}/slurm-7")
+        await asyncio.sleep(4)
+        assert orders(leader) == [("end", "NODE_FAIL")]
+        leader.line("ended", state="NODE_FAIL", status=0)
+        await asyncio.sleep(5)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
         await stage.end()
 
     clock.run(inside())
