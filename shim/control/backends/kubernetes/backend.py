@@ -31,6 +31,7 @@ from shim.job.spec import RunSpec
 
 PATIENCE = 5.0  # seconds for what is left of others to be cleared away
 SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
+STARTS_END = 600.0  # seconds in which a start that was under way has ended, one way or another
 
 
 class KubernetesBackend:
@@ -49,7 +50,7 @@ class KubernetesBackend:
         self._hearing: Hearing
         self._common = False
         self._sweeping: Sweeping
-        self._told_lost: set[Run] = set()
+        self._told_lost: set[Run] = set()  # another machine's: a start that is still under way must make nothing
 
     # Opening and closing
 
@@ -288,6 +289,8 @@ class KubernetesBackend:
                 self._site.log("job %s: an internal error", run.job_id, exc_info=True)
             self._lives.pop(run, None)
         self._sweeping.sweep(run)
+        if run in self._told_lost:
+            asyncio.get_running_loop().call_later(STARTS_END, self._told_lost.discard, run)
 
     def reach(self, run: Run) -> str:
         return TicketFolder(run).path

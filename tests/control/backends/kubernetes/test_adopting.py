@@ -14,7 +14,7 @@ import pytest
 from shim.control.backends.base import BackendError, Order, Run, Taking
 from shim.control.backends.kubernetes import estate, lease, names, tickets
 from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.backend import KubernetesBackend
+from shim.control.backends.kubernetes.backend import STARTS_END, KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.settings import texts
 from shim.core.model import states
@@ -231,6 +231,8 @@ def test_a_machine_that_comes_back_leaves_its_jobs_alone_and_begins_anew(homes: 
         assert tickets.known("k8s") == []
         assert homes.cluster.said[writes:] == [f"DELETE leases/{names.lease(before)}"]
         assert JOB in homes.cluster.objects
+        await asyncio.sleep(STARTS_END)
+        assert first._told_lost == set()
         await first.close()
         # The one that carries on with them still does.
         second = await homes.open("b", [(RUN, 1)])
@@ -242,6 +244,30 @@ def test_a_machine_that_comes_back_leaves_its_jobs_alone_and_begins_anew(homes: 
         await asyncio.sleep(5)
         assert [path for path in homes.cluster.objects if "slurm-7" in path or "/leases/" in path] == []
         await second.close()
+
+    clock.run(inside())
+
+
+def test_a_start_makes_nothing_of_a_run_that_is_told_to_be_another_machine_s_meanwhile(
+    homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken back, is started again, and its old life is let go: this takes a while, and the home has begun anew by then."""
+
+    async def inside() -> None:
+        first = await homes.open("a")
+        post = homes.cluster.post
+
+        async def slow(path: str, body: Any, query: Any = None) -> Any:
+            if path.endswith("/services"):
+                first._tell_lost(RUN)
+            return await post(path, body, query)
+
+        monkeypatch.setattr(homes.cluster, "post", slow)
+        with pytest.raises(BackendError, match="another machine") as refused:
+            await homes.start(first)
+        assert refused.value.transient
+        assert (tickets.known("k8s"), [path for path in homes.cluster.objects if "slurm-7" in path]) == ([], [])
+        await first.close()
 
     clock.run(inside())
 
