@@ -77,12 +77,16 @@ class Listener:
     def close(self) -> None:
         """Accept no more; connections of those who have shown that they know the key go on."""
         if not self._closed:
-            self._closed = True
-            for stranger in self._strangers:
-                stranger.close()
-            self._strangers.clear()
-            self._loop.forget(self._server.fileno())
-            self._server.close()
+            self.leave().close()
+
+    def leave(self) -> _socket.socket:
+        """The same, but its socket is left open, for another listener. Not after ``close``."""
+        self._closed = True
+        for stranger in self._strangers:
+            stranger.close()
+        self._strangers.clear()
+        self._loop.forget(self._server.fileno())
+        return self._server
 
 
 def _ignore(*_event: object) -> None:

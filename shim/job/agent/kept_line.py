@@ -1,4 +1,5 @@
-"""A leader's connection to its controller between two runs: the controller asks by it for the next one, past the fork server.
+"""What a leader keeps between two runs: its connection to the controller, who asks by it for the next one, past the fork server,
+and the socket that it listens on.
 
 It is kept when the controller says so with its last word on a run (``forget``). What it says then is for the agent's process
 (``run``), and behind that for the next run's leader, and may come before the last run is out of the way.
@@ -10,19 +11,33 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from typing import Any
 
     from shim.job.link import SessionLink
     from shim.job.loop import Loop
 
 
+class Door:
+    """A socket that a leader listens on, and the file that leads to it, which goes from one run's folder to the next one's."""
+
+    def __init__(self, server: _socket.socket, path: str) -> None:
+        self.server = server
+        self._file = _identity(path)
+
+    def at(self, path: str) -> bool:
+        """Whether ``path`` leads to it now."""
+        return self._file is not None and self._file == _identity(path)
+
+
 class KeptLine:
-    """Who holds it has the ``link``; what has come by it is in ``said``. ``ended``: the controller has closed it."""
+    """Who holds it has the ``link``; what has come by it is in ``said``. ``ended``: the controller has closed it. ``door``: still open."""
 
     def __init__(self, link: SessionLink, loop: Loop) -> None:
         self.link = link
         self.said: list[dict[str, Any]] = []
         self.ended = False
+        self.door: Door | None = None
         self._loop = loop
         link.on_message = self._heard
         link.on_close = self._closed
@@ -39,9 +54,19 @@ class KeptLine:
         wanted = self.said.pop(0)
         return wanted["run_dir"], wanted["index"]
 
+    def door_at(self, path: str) -> Door | None:
+        """The door, if it is the one at ``path``; it is closed if it is not. It is the caller's then."""
+        door, self.door = self.door, None
+        if door is not None and not door.at(path):
+            door.server.close()
+            return None
+        return door
+
     def close(self) -> None:
         """Nobody needs it."""
         self.link.close()
+        if self.door is not None:
+            self.door.server.close()
 
     def _heard(self, message: dict[str, Any]) -> None:
         self.said.append(message)
@@ -50,6 +75,14 @@ class KeptLine:
     def _closed(self, _reason: str) -> None:
         self.ended = True
         self._loop.stop()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def drop(line: int | KeptLine | None) -> None:

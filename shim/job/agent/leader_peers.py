@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.job.address import SOCKET, listen, write_address
-from shim.job.agent.kept_line import KeptLine
+from shim.job.agent.kept_line import Door, KeptLine
 from shim.job.agent.leader_orders import obey
 from shim.job.link import SessionLink
 from shim.job.listener import Listener
@@ -46,6 +46,7 @@ class Peers:
         self._leader = leader
         self._loop = loop
         self._listener: Listener | None = None
+        self._door: Door | None = None  # what the listener has, where the next run could have it too
         self._links: set[Link] = set()
         self._line: SessionLink | None = None  # the controller's that asked for this run
         self.kept: KeptLine | None = None  # the same, when it is for the next run
@@ -56,10 +57,11 @@ class Peers:
         """
         word, _, port = where.partition(":")
         if word == "unix":
-            address: Message = {"unix": os.path.join(run_dir, SOCKET)}
+            self._door = _door(os.path.join(run_dir, SOCKET), line)
+            server = self._door.server
         else:
-            address = {"tcp": ["::", int(port)]}
-        server, address = listen(address)
+            server, address = listen({"tcp": ["::", int(port)]})
+            write_address(run_dir, address)
         self._listener = Listener(
             self._loop, server, key, lambda session, hello: self.add(SessionLink(session), hello["role"])
         )
@@ -68,14 +70,14 @@ class Peers:
         elif line is not None:
             self._line = SessionLink(self._listener.take(line))
             self.add(self._line, "controller")
-        if "tcp" in address:
-            write_address(run_dir, address)
 
     def close(self) -> None:
         """Ends the connections, after what was sent to them; not the one that is kept."""
-        if self._listener is not None:
+        if self._listener is not None and self.kept is None:
             self._listener.close()
-        if self.kept is not None:
+        elif self._listener is not None and self.kept is not None:
+            self._listener.leave()
+            self.kept.door = self._door
             self._links.discard(self.kept.link)
         for link in self._links:
             link.finish()
@@ -162,6 +164,11 @@ class Peers:
         else:
             raise ValueError(f"no such message of a command: {do}")
         link.send({"do": "done"})
+
+
+def _door(path: str, line: int | KeptLine | None) -> Door:
+    kept = line.door_at(path) if isinstance(line, KeptLine) else None
+    return kept or Door(listen({"unix": path})[0], path)
 
 
 def _repeat(said: list[Message], link: Link) -> None:

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from shim.control import paths
 from shim.control.backends.base import Order, Run
+from shim.control.backends.leader_link import LinkError, dial
 from shim.control.backends.local import idle, runs
 from shim.control.backends.local.backend import LocalBackend
 from shim.control.backends.local.idle import IdleLeaders
 from shim.control.backends.local.line import Line
 from shim.core.model.cluster import Cluster
+from shim.job.address import read_address
 from tests.contract.support import Observer, Subject, start
 from tests.job.agent.support import lives
 from tests.support import wait_until
@@ -26,7 +29,8 @@ class Leaders:
     """Idle ones, by number, and the ends of their connections."""
 
     def __init__(self) -> None:
-        self.idle = IdleLeaders()
+        self.gone: list[str] = []
+        self.idle = IdleLeaders(self.gone.append)
         self.ends: list[socket.socket] = []
         self.lines: list[Line] = []
 
@@ -97,6 +101,25 @@ def test_they_go_when_nobody_needs_them_for_long(monkeypatch: pytest.MonkeyPatch
     with_leaders(body)
 
 
+def test_what_their_last_runs_have_left_goes_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "LINGER", 1000)
+
+    async def body(leaders: Leaders) -> None:
+        for number, place in enumerate(("here", "here", "there", "here")):
+            leaders.add(place)
+            leaders.lines[-1].folder = f"folder{number}" if number else ""
+        assert leaders.take("there") == 2  # whose folder is the taker's
+        leaders.ends[3].close()
+        async with asyncio.timeout(30):
+            while not leaders.lines[3].closed:
+                await asyncio.sleep(0.001)
+        assert leaders.gone == ["folder3"]
+        leaders.idle.close()
+        assert leaders.gone == ["folder3", "folder1"]
+
+    with_leaders(body)
+
+
 class Scene:
     """A local backend with its real agents, and the agents that were asked of the fork server."""
 
@@ -146,6 +169,67 @@ def test_the_next_run_is_asked_of_the_same_leader(tmp_path: Path) -> None:
         assert scene.asked == ["1.0"]
         assert len(set(pids)) == 1
         assert (tmp_path / "out").read_text().split() == ["1", "2", "3", "4", "5"]
+
+    with_scene(body)
+
+
+def _inodes(run: Run) -> dict[str, int]:
+    return {entry.name: entry.inode() for entry in os.scandir(runs.folder(run))}
+
+
+def test_the_next_run_has_the_folder_and_the_socket_of_the_last_one(tmp_path: Path) -> None:
+    go = [tmp_path / f"go{number}" for number in range(4)]
+
+    def script(number: int) -> str:
+        return f"#!/bin/sh\nwhile ! test -e {go[number]}; do sleep 0.05; done\n# {'x' * 100 * (3 - number)}\n"
+
+    async def body(scene: Scene) -> None:
+        found, pids = [], []
+        for number in (1, 2, 3):
+            run = await scene.start(script(number), number)
+            await scene.observer.line(run, "started")
+            found.append(_inodes(run))
+            assert (Path(runs.folder(run)) / "slurm_script").read_text() == script(number)
+            go[number].touch()
+            pids.append(await scene.done(run))
+        assert found[0] == found[1] == found[2]
+        assert len(set(pids)) == 1
+        assert sorted(found[0]) == ["journal", "leader.sock", "slurm_script", "spec.json"]
+
+    with_scene(body)
+
+
+def test_who_asks_a_kept_leader_by_its_socket_must_know_the_new_key(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    async def body(scene: Scene) -> None:
+        first = await scene.start("#!/bin/sh\ntrue\n", 1)
+        old = runs.key(first)
+        await scene.done(first)
+        run = await scene.start(f"#!/bin/sh\nwhile ! test -e {go}; do sleep 0.05; done\n", 2)
+        await scene.observer.line(run, "started")
+        address = read_address(runs.folder(run))
+        stranger = await dial(address, old)
+        with pytest.raises(LinkError):
+            await stranger.receive()
+        await stranger.close()
+        link = await dial(address, runs.key(run))
+        link.send({"do": "watch", "after": 0})
+        assert (await link.receive())["line"]["kind"] == "started"
+        await link.close()
+        go.touch()
+        await scene.done(run)
+
+    with_scene(body)
+
+
+def test_a_folder_in_which_a_job_left_something_is_not_used_again(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        pids = [await scene.done(await scene.start('#!/bin/sh\ntouch "$(dirname "$0")/more"\n', 1))]
+        run = await scene.start('#!/bin/sh\ntest ! -e "$(dirname "$0")/more"\n', 2)
+        pids.append(await scene.done(run))
+        assert len(set(pids)) == 1
+        assert scene.asked == ["1.0"]
 
     with_scene(body)
 
@@ -226,3 +310,4 @@ def test_kept_leaders_end_with_the_backend() -> None:
 
     with_scene(body)
     wait_until(lambda: not lives(pids[0]), "the leader's end")
+    assert os.listdir(paths.run_dir()) == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
 
 RUN = Run(cluster="local", job_id=7, restart=1)
+OLD = Run(cluster="local", job_id=6)
 SPEC = RunSpec(
     job=Job(job_id=7, restarts=1), cluster=Cluster(name="local"), nodes=(RunNode(name="node1", host="node1"),)
 )
@@ -36,6 +39,91 @@ def test_the_same_run_asked_for_again_keeps_its_key() -> None:
     key = runs.key(RUN)
     runs.create(RUN, SPEC, {"other": "environment"}, None)
     assert runs.key(RUN) == key
+
+
+def _used(*changes: Callable[[Path], object]) -> str:
+    """A folder that a run has left, and what its job did to it."""
+    runs.create(OLD, SPEC, {"A": "old" * 1000}, b"#!/bin/old\n" * 9)
+    folder = Path(runs.folder(OLD))
+    (folder / "journal").write_text('{"n": 1, "at": 5.0, "kind": "started"}\n')
+    for change in changes:
+        change(folder)
+    return runs.put_away(OLD)
+
+
+@pytest.mark.parametrize("script", [b"#!/bin/sh\n", None])
+def test_a_used_folder_is_as_a_new_one(script: bytes | None) -> None:
+    runs.create(Run(cluster="local", job_id=8), SPEC, {"A": "new"}, script)
+    new = Path(runs.folder(Run(cluster="local", job_id=8)))
+    old_key = []
+    used = _used(lambda folder: old_key.append(runs.read_key(str(folder))))
+    inode = os.stat(used).st_ino
+    assert runs.create(RUN, SPEC, {"A": "new"}, script, used)
+    folder = Path(runs.folder(RUN))
+    assert folder.stat().st_ino == inode
+    assert (folder / "journal").read_bytes() == b""
+    (folder / "journal").unlink()
+    assert sorted(os.listdir(folder)) == sorted(os.listdir(new))
+    given = [json.loads((path / "spec.json").read_text()) for path in (folder, new)]
+    assert bytes.fromhex(given[0].pop("key")) != old_key[0] and given[1].pop("key")
+    assert given[0] == given[1]
+    if script is not None:
+        assert (folder / "slurm_script").read_bytes() == script
+        assert (folder / "slurm_script").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "agent.0.log").write_text("text"),
+        lambda folder: (folder / "inside").mkdir(),
+        lambda folder: (folder / "journal").unlink(),
+    ],
+    ids=["a file more", "a folder", "no journal"],
+)
+def test_a_used_folder_that_is_not_fit_is_removed(change: Callable[[Path], object]) -> None:
+    assert runs.create(RUN, SPEC, {}, b"#!/bin/sh\n", _used(change))
+    folder = Path(runs.folder(RUN))
+    assert sorted(os.listdir(folder)) == ["slurm_script", "spec.json"]
+    assert os.listdir(folder.parent) == [folder.name]
+
+
+def test_what_a_job_has_made_of_its_script_is_left_alone(tmp_path: Path) -> None:
+    kept, own = tmp_path / "kept", tmp_path / "own"
+    own.write_text("mine")
+    own.chmod(0o700)
+    used = _used(lambda folder: os.link(folder / "slurm_script", kept))
+    runs.create(RUN, SPEC, {}, b"#!/bin/sh\n", used)
+    assert kept.read_bytes() == b"#!/bin/old\n" * 9
+    runs.remove(RUN)
+
+    def linked(folder: Path) -> None:
+        (folder / "slurm_script").unlink()
+        (folder / "slurm_script").symlink_to(own)
+
+    runs.create(RUN, SPEC, {}, b"#!/bin/sh\n", _used(linked))
+    script = Path(runs.folder(RUN)) / "slurm_script"
+    assert own.read_text() == "mine"
+    assert not script.is_symlink() and script.read_bytes() == b"#!/bin/sh\n"
+
+
+def test_a_used_folder_whose_leader_has_not_let_go_of_it_is_not_taken_for_a_run_that_lives() -> None:
+    used = _used()
+    lock = os.open(f"{used}/journal", os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        runs.create(RUN, SPEC, {}, b"#!/bin/sh\n", used)
+        assert not runs.alive(RUN)
+        assert runs.journal(RUN) == []
+    finally:
+        os.close(lock)
+
+
+def test_a_used_folder_goes_when_the_run_has_one() -> None:
+    used = _used()
+    runs.create(RUN, SPEC, {}, None)
+    assert not runs.create(RUN, SPEC, {}, None, used)
+    assert os.listdir(Path(used).parent) == [Path(runs.folder(RUN)).name]
 
 
 def test_what_a_killed_controller_left_half_made_is_no_run_and_is_removed() -> None:

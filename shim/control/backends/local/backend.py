@@ -29,7 +29,7 @@ class LocalBackend:
         self._cluster = cluster
         self._spawner = Spawner()
         self._watches: dict[Run, Watch] = {}
-        self._idle = IdleLeaders()
+        self._idle = IdleLeaders(self._dispose)
         self._observer: Observer
         self._orphans: dict[Run, asyncio.Event] = {}  # runs that the index does not know; set when they are gone
         self._burials: dict[Run, asyncio.Task[None]] = {}
@@ -71,15 +71,19 @@ class LocalBackend:
             await self._orphans[run].wait()
         if run in self._watches:
             return
-        try:
-            new = runs.create(run, spec.replace(private=self._private), {**environment, **self._own(run)}, script)
-        except OSError as problem:
-            raise BackendError(f"{problem.strerror}: {problem.filename}", transient=True) from problem
-        if runs.journal(run):
-            self._watch(run, 0)
-            return
         places = [f"{spec.isolate} {node.name}" for node in spec.nodes]
         idle = self._idle.take(places[0])
+        try:
+            new = self._create(run, spec, environment, script, idle)
+        except OSError as problem:
+            if idle is not None:
+                self._idle.add(places[0], idle)
+            raise BackendError(f"{problem.strerror}: {problem.filename}", transient=True) from problem
+        if not new and runs.journal(run):
+            if idle is not None:
+                self._idle.add(places[0], idle)
+            self._watch(run, 0)
+            return
         line = idle
         try:
             line = line or await self._leader(run, places[0])
@@ -97,6 +101,16 @@ class LocalBackend:
             raise
         again = (lambda: self._another(run, places[0])) if idle is not None else None
         self._watches[run] = Watch(run, 0, self._observer, line, again, places[0])
+
+    def _create(
+        self, run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, idle: Line | None
+    ) -> bool:
+        """``runs.create``, of what an idle leader's last run has left if there is one. OSError."""
+        used = ""
+        if idle is not None:
+            used, idle.folder = idle.folder, ""
+        spec = spec.replace(private=self._private)
+        return runs.create(run, spec, {**environment, **self._own(run)}, script, used)
 
     async def _leader(self, run: Run, place: str) -> Line:
         """Asks the fork server for the run's first agent; the connection that it is given. BackendError."""
@@ -122,14 +136,18 @@ class LocalBackend:
 
     async def forget(self, run: Run) -> None:
         watch = self._watches.pop(run, None)
-        if watch is not None:
-            line = await watch.forget()
-            if line is not None:
-                self._idle.add(watch.place, line)
+        line = await watch.forget() if watch is not None else None
         gone = runs.put_away(run)
-        if gone:
-            self._gone.append(gone)
-            self._tidy_soon()
+        if watch is not None and line is not None and not line.closed:
+            line.folder = gone
+            self._idle.add(watch.place, line)
+        elif gone:
+            self._dispose(gone)
+
+    def _dispose(self, folder: str) -> None:
+        """Removes what was put away."""
+        self._gone.append(folder)
+        self._tidy_soon()
 
     def reach(self, run: Run) -> str:
         return runs.folder(run)
@@ -148,6 +166,8 @@ class LocalBackend:
         self._idle.close()
         if self._tidying is not None:
             self._tidying.cancel()
+            if self._removal is not None:
+                await self._removal
             self._tidy()
         if self._removal is not None:
             await self._removal

@@ -8,7 +8,7 @@ serve again (its run has changed its place) ends by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shim.control.backends.local.line import Line
@@ -16,9 +16,10 @@ from shim.job.agent.spares import LINGER
 
 
 class IdleLeaders:
-    """The connections that may be used again, by the place of their agents."""
+    """The connections that may be used again, by the place of their agents. ``on_gone(folder)``: one has ended that had a ``folder``."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_gone: Callable[[str], None]) -> None:
+        self._on_gone = on_gone
         self._lines: dict[Line, tuple[str, float]] = {}  # the one that waits longest first: its place, and until when
         self._timer: asyncio.TimerHandle | None = None
 
@@ -43,9 +44,10 @@ class IdleLeaders:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for line in self._lines:
+        lines, self._lines = self._lines, {}
+        for line in lines:
             line.close()
-        self._lines.clear()
+            self._ended(line)
 
     def _let_go(self) -> None:
         self._timer = None
@@ -56,9 +58,16 @@ class IdleLeaders:
                 return
             del self._lines[line]
             line.close()
+            self._ended(line)
 
     def _lost(self, line: Line) -> None:
         self._lines.pop(line, None)
+        self._ended(line)
+
+    def _ended(self, line: Line) -> None:
+        folder, line.folder = line.folder, ""
+        if folder:
+            self._on_gone(folder)
 
 
 def _not_asked(_message: Mapping[str, Any]) -> None:

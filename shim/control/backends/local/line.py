@@ -16,6 +16,8 @@ _PLAIN = wire.Plain()
 class Line:
     """``on_message(message)`` for each message, in order; ``on_end()`` once, when the leader is gone or makes no sense, not after ``close``."""
 
+    folder = ""  # of a run that is over, for the next one: it has the socket that the leader listens on
+
     def __init__(
         self,
         sock: socket.socket,

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 from shim.control import paths
 from shim.control.backends.base import Run
 from shim.core import jsonlite
+from shim.job.address import SOCKET
+from shim.job.agent.journal import NAME as JOURNAL
 from shim.job.agent.journal import lock_name, read_journal
 from shim.job.run_folder import ENVIRONMENT, KEY, SPEC, read_key
 from shim.job.spec import SCRIPT, RunSpec
@@ -28,12 +31,31 @@ def folder(run: Run) -> str:
     return f"{paths.run_dir()}/{run.job_id}.{run.restart}"
 
 
-def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None) -> bool:
-    """Makes the run's folder; one that is there already is left as it is (the same run asked for again): False then."""
+def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, used: str = "") -> bool:
+    """Makes the run's folder; one that is there already is left as it is (the same run asked for again): False then.
+
+    ``used``: a folder that was put away. It is made the new one where nothing in it speaks against that, else removed: a new
+    file costs the disk's file system ten times what an old one does.
+    """
     path = folder(run)
     if os.path.isdir(path):
+        if used:
+            clear([used])
         return False
     draft = f"{paths.run_dir()}/.{run.job_id}.{run.restart}.{os.getpid()}"
+    if not (used and _emptied(used, draft)):
+        _make(draft)
+    given = {**spec.to_dict(), KEY: secrets.token_hex(32), ENVIRONMENT: dict(environment)}
+    _write(f"{draft}/{SPEC}", jsonlite.dumps(given).encode("ascii"))
+    if script is not None:
+        _write(f"{draft}/{SCRIPT}", script, 0o700)
+    elif used and os.path.lexists(f"{draft}/{SCRIPT}"):
+        os.unlink(f"{draft}/{SCRIPT}")
+    os.rename(draft, path)
+    return True
+
+
+def _make(draft: str) -> None:
     try:
         os.mkdir(draft, 0o700)
     except OSError:
@@ -41,11 +63,28 @@ def create(run: Run, spec: RunSpec, environment: Mapping[str, str], script: byte
         paths.ensure(paths.run_dir())
         shutil.rmtree(draft, ignore_errors=True)
         os.mkdir(draft, 0o700)
-    given = {**spec.to_dict(), KEY: secrets.token_hex(32), ENVIRONMENT: dict(environment)}
-    _write(f"{draft}/{SPEC}", jsonlite.dumps(given).encode("ascii"))
-    if script is not None:
-        _write(f"{draft}/{SCRIPT}", script, 0o700)
-    os.rename(draft, path)
+
+
+def _emptied(used: str, draft: str) -> bool:
+    """Makes a folder that was put away a draft: its journal empty, nothing in it but what ``create`` writes over and a leader's socket.
+
+    False: it was not fit for that, and is removed.
+    """
+    try:
+        if set(os.listdir(used)) - {SPEC, SCRIPT, JOURNAL, SOCKET}:
+            raise OSError("somebody else's files")
+        os.rename(used, draft)
+        journal = os.open(f"{draft}/{JOURNAL}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if _free(journal):
+                os.ftruncate(journal, 0)
+            else:
+                os.unlink(f"{draft}/{JOURNAL}")  # its leader has not let go of it: this run would seem to have one
+        finally:
+            os.close(journal)
+    except OSError:
+        clear([used, draft])
+        return False
     return True
 
 
@@ -79,12 +118,18 @@ def alive(run: Run, index: int = 0) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _free(lock)
     finally:
         os.close(lock)
-    return False
+
+
+def _free(lock: int) -> bool:
+    """Whether nobody holds that file's lock; it is held by the descriptor then."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def journal(run: Run, after: int = 0) -> list[dict[str, Any]]:
@@ -128,10 +173,25 @@ def clear(folders: Sequence[str]) -> None:
 
 
 def _write(path: str, content: bytes, mode: int = 0o600) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    file = _opened(path, mode)
     try:
         view = memoryview(content)
         while view:
             view = view[os.write(file, view) :]
+        os.ftruncate(file, len(content))
     finally:
         os.close(file)
+
+
+def _opened(path: str, mode: int) -> int:
+    """The file to be written; an earlier run's if that is as it was made. A job may have linked its script elsewhere, or linked it to
+    something else: that is not ours to write over.
+    """
+    try:
+        found = os.lstat(path)
+        if found.st_nlink == 1 and found.st_mode == stat.S_IFREG | mode:
+            return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
