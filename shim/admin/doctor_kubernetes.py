@@ -161,6 +161,8 @@ class Look:
             self._say(GOOD if may else NOTE, f"jobs of several nodes start together by suspension ({why})")
         else:
             self._say(GOOD, "jobs of several nodes start together by the cluster's own PodGroup")
+            if not await self._access.can("get", "podgroups", "scheduling.k8s.io", namespace=self._namespace):
+                self._say(NOTE, "may not get podgroups: a start that was interrupted cannot be taken up")
 
     async def _mounts(self) -> None:
         mounts = self._settings.mounts
