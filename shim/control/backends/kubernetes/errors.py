@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 NO_CONNECTION = 0
+_NOT_PERMITTED = re.compile(r' is forbidden: User ".*" cannot ')  # how every API server words it
 _LONGEST = 2000  # characters of a server's message that are kept: a proxy's error page can be any length
 
 
@@ -52,6 +54,11 @@ class ApiError(Exception):
     def forbidden(self) -> bool:
         """The user may not; also an exceeded quota and what an admission rule refuses."""
         return self.status == 403
+
+    @property
+    def not_permitted(self) -> bool:
+        """The user may not, whatever it is that is asked for."""
+        return self.forbidden and self.reason == "Forbidden" and _NOT_PERMITTED.search(self.message) is not None
 
 
 def from_status(status: Mapping[str, object], code: int, retry_after: float | None = None) -> ApiError:

@@ -110,7 +110,7 @@ def pod_group(gang: Gang, uid: str) -> dict[str, Any]:
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
         "metadata": {
-            "name": names.stem(gang.run),
+            "name": names.pod_group(gang.run, gang.submission),
             "labels": names.labels(gang.run, gang.owner, gang.submission),
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": names.stem(gang.run), "uid": uid}],
         },

@@ -41,6 +41,11 @@ def kept(run: Run) -> str:
     return f"{stem(run)}-kept"
 
 
+def pod_group(run: Run, submission: str) -> str:
+    """One for each attempt to start the run: that of the attempt before may be there for minutes after its Job is gone."""
+    return f"{stem(run)}-{submission[:8]}"
+
+
 def lease(owner: str) -> str:
     """The Lease of an owner: who holds it acts for the owner's jobs."""
     return f"slurm-owner-{owner}"

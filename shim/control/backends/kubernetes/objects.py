@@ -107,11 +107,15 @@ class Objects:
         except ApiError as error:
             if not error.conflict:
                 raise
-            found = await self.access.get(f"{path}/{manifest['metadata']['name']}")
-            wanted = manifest["metadata"]["labels"][names.SUBMISSION]
-            if (found["metadata"].get("labels") or {}).get(names.SUBMISSION) != wanted:
-                # Of an attempt before; it goes with its Job, which is gone.
-                raise BackendError("an object of an earlier attempt is still there", transient=True) from error
+            name, wanted = manifest["metadata"]["name"], manifest["metadata"]["labels"]
+            found = (await self.access.get(f"{path}/{name}"))["metadata"]
+            labels = found.get("labels") or {}
+            if labels.get(names.SUBMISSION) == wanted[names.SUBMISSION]:
+                return
+            if all(labels.get(word) == wanted[word] for word in wanted if word != names.SUBMISSION):
+                # Its Job is gone, or this one could not be there; the garbage collector may come minutes later.
+                await self._delete(f"{path}/{name}", uid=found.get("uid"))
+            raise BackendError("an object of an earlier attempt is still there", transient=True) from error
 
     async def tear(self, run: Run) -> None:
         """Removes the Secret: a pod made from now on can never begin."""
@@ -155,9 +159,9 @@ class Objects:
             return error.missing
         return True
 
-    async def _delete(self, path: str) -> None:
+    async def _delete(self, path: str, uid: str | None = None) -> None:
         try:
-            await self.access.delete(path)
+            await self.access.delete(path, uid=uid)
         except ApiError as error:
             if not error.missing:
                 raise

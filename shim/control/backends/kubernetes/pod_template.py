@@ -59,7 +59,7 @@ def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
     if settings.runtime_class:
         spec["runtimeClassName"] = settings.runtime_class
     if gang.pod_group:
-        spec["schedulingGroup"] = {"podGroupName": names.stem(gang.run)}
+        spec["schedulingGroup"] = {"podGroupName": names.pod_group(gang.run, gang.submission)}
     return spec
 
 

@@ -2,6 +2,8 @@
 
 A request that was refused for its credentials (401: it has not been looked at) is repeated once with credentials read anew; the
 configuration is also read again when no connection is possible and the file has changed since (a cluster that was made anew).
+A server that begins knows no roles yet, and forbids for some seconds what it allowed before: right after a connection that failed a
+refusal for want of permission is told as one that passes (503).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from shim.control.backends.kubernetes.login import Login
 
 CONNECT_LIMIT = 10.0  # seconds to reach the server
+_COLD = 30.0  # seconds after a connection that failed in which a server may not know yet who may do what
 _FRESH = 5.0  # seconds a login is not made anew: every request of an expired user would run the plugin
 Query = Mapping[str, object]
 T = TypeVar("T")
@@ -33,6 +36,7 @@ class Transport:
         self._lock = threading.Lock()
         self._made = time.monotonic()
         self._heard = float("-inf")
+        self._failed = float("-inf")
         self.login = load()
 
     def hear(self) -> None:
@@ -74,6 +78,16 @@ class Transport:
 
     def authorised(self, work: Callable[[Login], T]) -> T:
         """``work(login)``, and again with a new login if that may be what is missing. Raises ApiError."""
+        try:
+            return self._authorised(work)
+        except ApiError as error:
+            if error.status == NO_CONNECTION:
+                self._failed = time.monotonic()
+            elif error.not_permitted and time.monotonic() - self._failed < _COLD:
+                raise ApiError(503, "ServiceUnavailable", error.message) from error
+            raise
+
+    def _authorised(self, work: Callable[[Login], T]) -> T:
         login = self.login
         try:
             return work(login)

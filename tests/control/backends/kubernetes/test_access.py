@@ -103,6 +103,35 @@ def test_refusals_are_told_at_once(server: FakeServer, ask: Any, status: int, pr
     assert len(server.seen) == 1
 
 
+DENIED = 'pods "x" is forbidden: User "jane" cannot get resource "pods" in API group "" in the namespace "mine"'
+
+
+def test_a_server_that_has_just_begun_may_not_know_what_the_user_may(server: FakeServer, ask: Any) -> None:
+    server.turns(
+        lambda request: request.cut(),
+        lambda request: request.fail(403, "Forbidden", DENIED),
+        lambda request: request.json({"here": 1}),
+    )
+    assert ask(lambda access: access.get(POD)) == {"here": 1}
+
+
+def test_after_a_failure_a_refusal_of_permission_passes_and_others_do_not(server: FakeServer, ask: Any) -> None:
+    async def go(access: Access) -> list[bool]:
+        found = []
+        for _ in range(3):
+            with pytest.raises(ApiError) as caught:
+                await access.post("/x", {})
+            found.append(caught.value.transient)
+        return found
+
+    server.turns(
+        lambda request: request.cut(),
+        lambda request: request.fail(403, "Forbidden", DENIED),
+        lambda request: request.fail(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q'),
+    )
+    assert ask(go) == [True, True, False]
+
+
 def test_a_busy_server_is_given_the_time_it_asks_for(server: FakeServer, ask: Any) -> None:
     server.turns(
         lambda request: request.fail(429, "TooManyRequests", Retry_After="1"), lambda request: request.json({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shim.control.backends.base import BackendError
+from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.objects import Objects, refusal
 from shim.control.backends.kubernetes.tickets import TicketFolder
@@ -91,6 +92,44 @@ def test_a_secret_of_an_attempt_before_must_go_first() -> None:
             await make(cluster)
         assert caught.value.transient
         assert cluster.objects[JOB]["spec"]["suspend"] is True
+        assert cluster.said[-1] == "DELETE secrets/slurm-7"
+        await make(cluster)
+        assert cluster.objects[JOB]["spec"]["suspend"] is False
+        assert (
+            cluster.objects[SECRET]["metadata"]["ownerReferences"][0]["uid"] == cluster.objects[JOB]["metadata"]["uid"]
+        )
+
+
+def test_a_secret_of_that_name_that_is_not_ours_is_left_alone() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        await make(cluster)
+        cluster.objects[SECRET]["metadata"]["labels"][names.OWNER] = "another"
+        del cluster.objects[JOB]
+        TicketFolder(RUN).remove()
+        with pytest.raises(BackendError, match="earlier attempt"):
+            await make(cluster)
+        assert "DELETE secrets/slurm-7" not in cluster.said
+
+    clock.run(inside())
+
+
+def test_the_group_of_an_attempt_before_is_not_waited_for() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        objects = Objects(cluster.access, "default")
+        folder = TicketFolder(RUN)
+        for _ in range(2):
+            found = gang(folder.make().submission).replace(pod_group=True)
+            await objects.make(found, SETTINGS, {"key": b"k"}, folder)
+            job = cluster.objects.pop(JOB)  # the garbage collector has its time with groups: they are protected
+            cluster.objects.pop(SECRET)
+            spec = job["spec"]["template"]["spec"]
+            assert f"{objects.groups}/{spec['schedulingGroup']['podGroupName']}" in cluster.objects
+            folder.remove()
+        assert sum(path.startswith(objects.groups) for path in cluster.objects) == 2
+
+    clock.run(inside())
 
     clock.run(inside())
 
