@@ -12,6 +12,7 @@ from typing import Any
 from shim.control import paths
 from shim.core import jsonlite
 from shim.core.value import Value
+from shim.job import rawfile
 
 
 class Submission(Value):
@@ -36,16 +37,14 @@ def write(key: int, submission: Submission, script: bytes | None) -> None:
 
 def read(key: int) -> Submission:
     """What was handed in. OSError or ValueError if it is gone or damaged."""
-    with open(f"{paths.job_spool(key)}/submission.json", "rb") as file:
-        data: dict[str, Any] = jsonlite.loads(file.read().decode("ascii"))
+    data: dict[str, Any] = jsonlite.loads(rawfile.read(f"{paths.job_spool(key)}/submission.json").decode("ascii"))
     return Submission.from_dict(data)
 
 
 def script(key: int) -> bytes | None:
     """The batch script's copy; None for a job without one."""
     try:
-        with open(f"{paths.job_spool(key)}/script", "rb") as file:
-            return file.read()
+        return rawfile.read(f"{paths.job_spool(key)}/script")
     except FileNotFoundError:
         return None
 

@@ -37,6 +37,7 @@ class LocalBackend:
         self._tidying: asyncio.TimerHandle | None = None
         self._removal: asyncio.Future[None] | None = None  # the last one
         self._private = ""  # the folder with the files that nodes mount
+        self._commands = ""  # the folder with our commands, once it is known
 
     async def open(self, observer: Observer) -> Cluster:
         self._observer = observer
@@ -157,7 +158,9 @@ class LocalBackend:
         return tuple(share.replace(host=share.name) for share in shares)
 
     def commands(self) -> str:
-        return launchers.folder()
+        if not os.path.isdir(self._commands):
+            self._commands = launchers.folder()
+        return self._commands
 
     async def close(self) -> None:
         watches, self._watches = list(self._watches.values()), {}
