@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from shim.control.index.store import Store, open_store
+from shim.control.index.opening import open_store
+from shim.control.index.store import Store
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.job import Job, NodeShare, Step
 from shim.core.model.request import JobRequest

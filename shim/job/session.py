@@ -274,35 +274,6 @@ class ClientSession(Session):
         self.on_open(hello)
 
 
-class LeaderSession(Session):
-    """The leader's end of a connection that somebody opened to it. ``on_open`` comes when the peer has proved itself."""
-
-    def trust(self) -> None:
-        """This end was handed over by the one who has the other: there is nothing to be proved."""
-        self._sealer = self._opener = Plain()
-        self._stop_patience()
-        self._split.limit = MAX_FRAME
-
-    def _hello(self, hello: dict[str, Any]) -> None:
-        role = hello.get("role")
-        if hello.get("protocol") != PROTOCOL:
-            self._refuse(f"protocol {hello.get('protocol')} is not spoken here, only {PROTOCOL}")
-        elif role not in ROLES:
-            self._refuse("unknown role")
-        else:
-            theirs, mine = session_keys(self._secret, self._nonce_of(hello), self._nonce, role)
-            self._peer = hello
-            self._write(hello_frame({"protocol": PROTOCOL, "nonce": self._nonce.hex()}))
-            self._sealer, self._opener = Sealer(mine), Opener(theirs)
-
-    def _refuse(self, text: str) -> None:
-        self._write(hello_frame({"refused": text}))
-        self._lost(text)
-
-    def _proved(self) -> None:
-        self.on_open(self._peer)
-
-
 def open_session(loop: Loop, address: dict[str, Any], secret: bytes, role: str, **hello: Any) -> ClientSession:
     """Begin to connect to a leader. OSError where the failure is known at once, else ``on_close``."""
     return ClientSession(loop, connect(address), secret, role, hello)

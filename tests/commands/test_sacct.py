@@ -7,7 +7,7 @@ import os
 import pytest
 
 from shim.control import paths
-from shim.control.index.store import open_store
+from shim.control.index.opening import open_store
 from shim.core.model.job import Job, NodeShare, Step
 from tests import reference
 from tests.commands.conftest import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shim.control import paths, site
-from shim.control.index.store import open_store
+from shim.control.index.opening import open_store
 from shim.core.routing import Place
 from tests.commands.conftest import World
 

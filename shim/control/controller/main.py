@@ -155,7 +155,7 @@ def _made() -> Controller:
 
     try:
         from shim.control.controller.controller import Controller
-        from shim.control.index.store import open_store
+        from shim.control.index.opening import open_store
 
         ours = tuple(cluster for cluster in configured.clusters() if cluster.backend != "slurm")
         return Controller(open_store(paths.index_path()), ours, make, time.time, _idle_seconds())

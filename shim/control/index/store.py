@@ -1,6 +1,6 @@
 """The only writer of the index: used by the controller, one open store at a time per file.
 
-    store = open_store(index_path())
+    store = open_store(index_path())  # of ``opening``
     with store.transaction():
         job = store.add_job(job.replace(job_id=store.next_job_id("local")), token=token)
         store.transition(job, "", now)
@@ -10,15 +10,13 @@ Outside ``transaction()`` every call commits by itself. Commit before acting: wh
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from shim.control.index.errors import IdsUsedUp, IndexNewer, fault
+from shim.control.index.errors import IdsUsedUp, fault
 from shim.control.index.query import JobQuery, storable
-from shim.control.index.reader import TROUBLE, VERSION, Reader
-from shim.control.paths import ensure
+from shim.control.index.reader import TROUBLE, Reader
 from shim.core import jsonlite, passed
 from shim.core.model.cluster import Cluster, Node
 from shim.core.model.job import Job, Step
@@ -286,42 +284,3 @@ class Store:
 
 def _column_values(job: Job) -> tuple[object, ...]:
     return tuple(storable(getattr(job, name)) for name in _COLUMNS)
-
-
-def open_store(path: str) -> Store:
-    """Opens the index for writing; creates or migrates it. Raises IndexFault (see errors.py)."""
-    try:
-        ensure(os.path.dirname(path))
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise fault(path, error) from error
-    try:
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found > VERSION:
-            raise IndexNewer(path, found, VERSION)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        if found < VERSION:
-            _migrate(connection)
-    except sqlite3.Error as error:
-        connection.close()
-        raise fault(path, error) from error
-    except BaseException:
-        connection.close()
-        raise
-    return Store(path, connection)
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    from shim.control.index.schema import migrate
-
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        migrate(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

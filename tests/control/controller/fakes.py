@@ -12,7 +12,8 @@ from shim.control import paths
 from shim.control.backends.base import Observer, Order, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller.controller import Controller
-from shim.control.index.store import Store, open_store
+from shim.control.index.opening import open_store
+from shim.control.index.store import Store
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest

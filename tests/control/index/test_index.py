@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.control.index.errors import IdsUsedUp, IndexCorrupt, IndexFault, IndexNewer, IndexUnavailable
+from shim.control.index.opening import open_store
 from shim.control.index.query import JobQuery, where
 from shim.control.index.reader import VERSION, Reader, open_reader
-from shim.control.index.store import Store, open_store
+from shim.control.index.store import Store
 from shim.core.model import states
 from shim.core.model.job import Job, Step
 from tests import reference
@@ -305,7 +306,7 @@ def test_a_full_disk_is_named_and_loses_nothing(store: Store, path: str) -> None
 
 def test_a_writer_that_is_killed_leaves_what_it_committed(path: str) -> None:
     script = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from shim.control.index.store import open_store\n"
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from shim.control.index.opening import open_store\n"
         "from shim.core.model.job import Job\n"
         "store = open_store(sys.argv[2]); store.add_job(Job(job_id=1))\n"
         "with store.transaction():\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from shim.control.index.opening import open_store
 from shim.control.index.reader import open_reader
-from shim.control.index.store import open_store
 from shim.core.model.job import Job
 
 

@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from shim.control import paths
+from shim.control.index.opening import open_store
 from shim.control.index.query import JobQuery, where
-from shim.control.index.store import open_store
 
 
 @pytest.mark.parametrize("cluster", ["", "local"])
