@@ -13,15 +13,15 @@ from time import time
 from shim.core.jsonlite import loads
 from shim.core.model.states import NODE_FAIL, TIMEOUT
 from shim.job import rawfile
-from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.kept_line import KeptLine, drop
 from shim.job.agent.leader_batch import BatchScript
 from shim.job.agent.leader_components import Components
 from shim.job.agent.leader_herald import Herald
 from shim.job.agent.leader_limit import TimeLimit
+from shim.job.agent.leader_nodes import Nodes
 from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
-from shim.job.agent.leader_peers import Peers, guarded
+from shim.job.agent.leader_peers import Peers
 from shim.job.agent.leader_record import Record
 from shim.job.agent.stepman import StepManager
 from shim.job.wire import BATCH
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class Leader:
     """``on_done`` is called when the leader may exit: its end is told, and nothing of the run is left. ``on_node_lost(index)``:
     a node's connection is lost; before anything follows from that. ``before_start(then)``: all nodes have checked in
-    (``checked_in``: with what), ``then()`` starts the run if they still are there. ``on_ended``: the end is on disk, and told to
+    (``nodes.checked_in``: with what), ``then()`` starts the run if they still are there. ``on_ended``: the end is on disk, and told to
     those who watch. ``output``: who passes the batch script's output on, ``stage``: who brings the working directory to
     the nodes, where somebody needs that.
 
@@ -90,11 +90,10 @@ class Leader:
         self.components = Components(spec, self.record, self.steps, loop, self._stop_node)
         self.started = False
         self.started_at = 0.0  # by the loop's clock
-        self.checked_in: dict[int, Message] = {}  # by node, what it said of itself
-        self._starting = False  # the start is being written down
-        self._beats = Heartbeat(loop, spec.heartbeat, spec.grace, self._node_silent, self._suspect, self._recovered)
-        self._nodes: dict[int, Link] = {}
-        self._stopped: set[int] = set()
+        self.nodes = Nodes(spec, loop, self.record)
+        self.nodes.on_joined = self._node_joined
+        self.nodes.on_message = self._node_message
+        self.nodes.on_lost = self._node_lost
         self._stopping = False
         self._peers = Peers(self, loop)
 
@@ -137,38 +136,22 @@ class Leader:
 
     def node_first(self, link: Link, message: Message) -> None:
         """The first message of a node: it checks in, or comes too late."""
-        index = message.get("index")
-        known = isinstance(index, int) and 0 <= index < len(self.spec.nodes) and index not in self._nodes
-        if message["do"] != "check-in" or not known or self._starting:
-            link.send(
-                {"do": "refused", "why": "the run has started" if self._starting else "this node is there already"}
-            )
-            link.finish()
-            return
-        assert isinstance(index, int)
-        self._nodes[index] = link
-        if index:  # the first is this process
-            self._beats.add(index, link)
-        self.checked_in[index] = message
+        self.nodes.first(link, message)
+
+    def _node_joined(self, index: int, link: Link) -> None:
         self.steps.nodes[index] = link
-        link.on_message = guarded(link, lambda message: self._node_message(index, message))
         link.on_data = lambda step, rank, stream, data: self.steps.node_data(index, step, rank, stream, data)
-        link.on_close = lambda _reason: self._node_lost(index, link)
         if self._stopping:
             link.send({"do": "stop", "grace": 0})
         elif self._all_there():
             self.before_start(self._start_run)
 
-    def node_links(self) -> dict[int, Link]:
-        """The links of the nodes that have checked in, by index."""
-        return self._nodes
-
     def _all_there(self) -> bool:
-        return len(self._nodes) == len(self.spec.nodes) and self.outcome is None
+        return self.nodes.complete and self.outcome is None
 
     def _start_run(self) -> None:
-        if self._all_there() and not self._starting:
-            self._starting = True
+        if self._all_there() and not self.nodes.settled:
+            self.nodes.settled = True
             self._learn_names()
             hosts = [node.host for node in self.spec.nodes]
             # A script may be over at once. Who waits for an allocation wants to know of it now.
@@ -178,7 +161,7 @@ class Leader:
 
     def _learn_names(self) -> None:
         """What users call the nodes: a step may ask for them by these names as by those that resolve here."""
-        told = [str(self.checked_in[index].get("node") or "") for index in range(len(self.spec.nodes))]
+        told = self.nodes.names()
         if self.spec.told_names and all(told):
             job = self.spec.job
             shares = tuple([share.replace(name=name) for share, name in zip(job.shares, told)])
@@ -193,7 +176,7 @@ class Leader:
         self.started_at = self._loop.now()
         if self.outcome is not None:
             return  # it was ended while the disk was full
-        for link in self._nodes.values():
+        for link in self.nodes.links.values():
             link.send({"do": "start"})
         self.limit.begin()
         self.components.begin()
@@ -202,10 +185,9 @@ class Leader:
             environment = self.environment
             if environment is None:
                 environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
-            self._nodes[0].send(self.batch.launch(environment))
+            self.nodes.links[0].send(self.batch.launch(environment))
 
     def _node_message(self, index: int, message: Message) -> None:
-        self._beats.heard(index)
         do = message["do"]
         if do == "leaving":
             self.end(ended_by(NODE_FAIL))
@@ -223,36 +205,19 @@ class Leader:
 
     def _node_lost(self, index: int, link: Link) -> None:
         self._peers.discard(link)
-        if self._nodes.pop(index, None) is None:
+        if self.spec.apart and not self.nodes.settled and self.outcome is None:
+            # Nothing of the user's has run: it may come back, or another pod in its place.
+            self.steps.nodes.pop(index, None)
             return
-        self._beats.remove(index)
-        if self.spec.apart and not self._starting and self.outcome is None:
-            self.steps.nodes.pop(
-                index, None
-            )  # nothing of the user's has run: it may come back, or another pod in its place
-            return
-        if index not in self._stopped:
+        stopped = index in self.nodes.stopped
+        if not stopped:
             self.on_node_lost(index)
         self.steps.node_lost(index)
-        if index in self._stopped or self.over:
+        if stopped or self.over:
             return
         if not self._stopping:
             self.end(ended_by(NODE_FAIL))
         self._node_stopped(index)
-
-    def _node_silent(self, index: int) -> None:
-        link = self._nodes[index]
-        link.close()
-        self._node_lost(index, link)
-
-    def _suspect(self, index: int) -> None:
-        # Before the start the journal stays empty: a line means that the run was started.
-        if self._starting:
-            self.record.write("suspect", host=self.spec.nodes[index].host)
-
-    def _recovered(self, index: int) -> None:
-        if self._starting:
-            self.record.write("recovered", host=self.spec.nodes[index].host)
 
     # Ends
 
@@ -274,11 +239,11 @@ class Leader:
     def signal_batch(self, signal: int, scope: str = "batch") -> None:
         """Signals the batch shell (scope "batch"), or it and all its processes ("all")."""
         if self.batch.running:
-            self._nodes[0].send({"do": "signal", "step": BATCH, "signal": signal, "scope": scope, "ranks": None})
+            self.nodes.links[0].send({"do": "signal", "step": BATCH, "signal": signal, "scope": scope, "ranks": None})
 
     def signal_everything(self, signal: int) -> None:
         """Signals every process of the job on every node."""
-        for link in self._nodes.values():
+        for link in self.nodes.links.values():
             link.send({"do": "signal", "step": None, "signal": signal, "scope": "all", "ranks": None})
 
     def end(self, outcome: Outcome, uid: int | None = None, said: bool = True) -> None:
@@ -298,24 +263,23 @@ class Leader:
         self.steps.job_ends(self.outcome.state, said)
         if said:
             self.batch.say_cancelled(self.outcome.state)
-        for index in list(self._nodes):
+        for index in list(self.nodes.links):
             self._stop_node(index)
         self._maybe_over()
 
     def _stop_node(self, index: int) -> None:
-        if index in self._nodes:
-            self._nodes[index].send({"do": "stop", "grace": self.spec.cluster.kill_wait})
+        if index in self.nodes.links:
+            self.nodes.links[index].send({"do": "stop", "grace": self.spec.cluster.kill_wait})
         else:
             self._node_stopped(index)
 
     def _node_stopped(self, index: int) -> None:
-        self._stopped.add(index)
-        self._beats.remove(index)
+        self.nodes.has_stopped(index)
         self.components.stopped(index)
         self._maybe_over()
 
     def _maybe_over(self) -> None:
-        if self._stopping and not self.over and self._stopped.issuperset(self._nodes):
+        if self._stopping and not self.over and self.nodes.all_stopped:
             self.over = True
             self.steps.job_gone(self._write_end)
 

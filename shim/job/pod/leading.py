@@ -86,7 +86,7 @@ class PodLeader(PodPart, LeadingAgent):
     def _before_start(self, then: Callable[[], None]) -> None:
         if self._meeting is not None:
             self._meeting.close()
-        known = self._leader.checked_in
+        known = self._leader.nodes.checked_in
         alone = len(self._spec.nodes) == 1
         # Not the leader's own: the others have found it by that name, and their early questions may still be answered "none".
         others = [] if alone or _writes_hosts(known) else [index for index in known if index]
@@ -112,15 +112,15 @@ class PodLeader(PodPart, LeadingAgent):
         if self._leader.stage is None:
             then()
         else:
-            errors = [str(one["staged"]) for one in self._leader.checked_in.values() if one.get("staged")]
+            errors = [str(one["staged"]) for one in self._leader.nodes.checked_in.values() if one.get("staged")]
             if errors:
                 brought(errors[0])
             else:
-                self._leader.stage.start(self._leader.node_links(), brought)
+                self._leader.stage.start(self._leader.nodes.links, brought)
 
     def _tell_peers(self, then: Callable[[], None]) -> None:
-        links = self._leader.node_links()
-        hosts = hosts_of(self._spec, self._leader.checked_in)
+        links = self._leader.nodes.links
+        hosts = hosts_of(self._spec, self._leader.nodes.checked_in)
         for link in links.values() if len(links) > 1 else ():
             link.send({"do": "peers", "hosts": hosts})
         then()
