@@ -7,7 +7,7 @@ import statistics
 import time
 from pathlib import Path
 
-from compat.show import Show, expect, jobs_of
+from compat.show import PATIENCE, Show, expect, jobs_of
 
 
 def gangs(rounds: int, restricted: bool) -> bool:
@@ -60,9 +60,9 @@ def homes(count: int, restricted: bool) -> bool:
 
 def many(count: int, restricted: bool) -> bool:
     """So many jobs that run at once: the controller's memory, its connections and watches, and squeue beside an empty Python."""
-    script = "#!/bin/sh\necho s $SLURM_JOB_ID >> marks\nuntil [ -e go ]; do sleep 5; done\n"
+    script = "#!/bin/sh\necho s $SLURM_JOB_ID >> marks\nuntil [ -e go ]; do sleep 20; done\n"
     more = 'nodes = 3\nnode_names = "node[1-3]"\ncpus = 400\nmemory = 400000\n'
-    begun = time.monotonic()
+    begun, limit = time.monotonic(), max(PATIENCE, 3.0 * count)
     with Show(restricted=restricted, spread=False, more=more) as show:
         before = watches(show)
         alone = squeue(show)
@@ -73,12 +73,12 @@ def many(count: int, restricted: bool) -> bool:
         def running() -> int:
             return show.run("squeue", "-h", "-t", "R", "-o", "%i").count("\n")
 
-        expect(lambda: running() == count, f"{count} jobs that run")
+        expect(lambda: running() == count, f"{count} jobs that run", limit)
         started = time.monotonic() - begun
         costs = memory(show)
         text = f"{watches(show) - before} watches, squeue {squeue(show):.1f} ms (without jobs {alone:.1f})"
         (show.shared / "go").touch()
-        ended = show.wait()
+        ended = show.wait(limit=limit)
         marks = show.marks()
         left = show.left()
     once = sum(times == 1 for times in marks.values())

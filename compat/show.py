@@ -21,6 +21,7 @@ from compat.cluster.kubernetes.tenant import CLAIM, Tenant, kubectl
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 300.0  # seconds for all jobs of a show
+GARBAGE = 180.0  # seconds for controllers to leave, and for the cluster's garbage collector: one whose API server was killed lags
 _CONFIG = """\
 [clusters.k8s]
 backend = "kubernetes"
@@ -113,7 +114,7 @@ class Show:
         """``STATE|exit code`` as sacct has it."""
         return self.run("sacct", "-n", "-X", "-P", "-o", "state,exitcode", "-j", job, home=home).strip()
 
-    def wait(self, *homes: str) -> bool:
+    def wait(self, *homes: str, limit: float = PATIENCE) -> bool:
         """Whether all jobs end in time; those that do not are printed."""
         left: list[str] = []
 
@@ -121,7 +122,7 @@ class Show:
             left[:] = filter(None, (self.run("squeue", "-h", home=home) for home in homes or ("a",)))
             return not left
 
-        ended = until(none)
+        ended = until(none, limit)
         if not ended:
             print("not ended in time:", *left, sep="\n", file=sys.stderr)
         return ended
@@ -162,7 +163,7 @@ class Show:
             objects[:] = text.split()
             return not objects
 
-        until(none, 60)
+        until(none, GARBAGE)
         return objects
 
 
@@ -176,9 +177,9 @@ def until(condition: Callable[[], bool], limit: float = PATIENCE) -> bool:
     return True
 
 
-def expect(condition: Callable[[], bool], what: str) -> None:
+def expect(condition: Callable[[], bool], what: str, limit: float = PATIENCE) -> None:
     """Waits for it; SystemExit if it does not come."""
-    if not until(condition):
+    if not until(condition, limit):
         raise SystemExit(f"not in time: {what}")
 
 
