@@ -7,14 +7,23 @@ import statistics
 import time
 from pathlib import Path
 
-from compat.show import PATIENCE, Show, expect, jobs_of
+from compat.show import NODES, PATIENCE, Show, expect, jobs_of
 
 
 def gangs(rounds: int, restricted: bool) -> bool:
-    """Two jobs, two homes, three nodes: never two halves."""
+    """Two jobs, two homes, three nodes: never two halves. By the cluster's PodGroup."""
+    return _gangs("gangs", rounds, Show(restricted=restricted))
+
+
+def unaided(rounds: int, restricted: bool) -> bool:
+    """The same by suspension alone."""
+    return _gangs("unaided", rounds, Show(restricted=restricted, more=f'{NODES}gang = "suspend"\n'))
+
+
+def _gangs(name: str, rounds: int, made: Show) -> bool:
     script = '#!/bin/sh\necho "s $SLURM_JOB_ID" >> marks\nsrun sh -c "echo t $SLURM_JOB_ID >> marks"\necho "e $SLURM_JOB_ID" >> marks\n'
     worst, jobs, begun, ended = 0.0, 0, time.monotonic(), True
-    with Show(restricted=restricted) as show:
+    with made as show:
         for _ in range(rounds):
             at = time.monotonic()
             for home in "ab":
@@ -26,7 +35,7 @@ def gangs(rounds: int, restricted: bool) -> bool:
         twice = sum(marks[f"s {job}"] > 1 for job in jobs_of(marks))
         left = show.left()
     print(
-        f"gangs: {rounds} rounds, {jobs} jobs, {whole} ran whole, {twice} twice, worst round {worst:.1f} s,"
+        f"{name}: {rounds} rounds, {jobs} jobs, {whole} ran whole, {twice} twice, worst round {worst:.1f} s,"
         f" all {time.monotonic() - begun:.0f} s, left {left}"
     )
     return ended and whole == jobs == 2 * rounds and not left

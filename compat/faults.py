@@ -10,6 +10,7 @@
     compat/faults.py suspended 4    a Job is suspended by hand, before and after its start
     compat/faults.py lost 2         a machine is lost with two running jobs: `shim adopt` in another home
     compat/faults.py gangs 20       two jobs that each need two of three GPU nodes, from two homes at once
+    compat/faults.py unaided 20     the same without the cluster's PodGroup
     compat/faults.py homes 50       so many jobs each from two homes, in turns
     compat/faults.py many 500       so many jobs that run: what the controller costs, and squeue
 
@@ -35,7 +36,7 @@ SHOWS: dict[str, Callable[[int, bool], bool]] = {
     for show in (
         *(killed.kills, killed.server, killed.kubelet, killed.lost),
         *(meddled.before, meddled.after, meddled.suspended),
-        *(crowd.gangs, crowd.homes, crowd.many),
+        *(crowd.gangs, crowd.unaided, crowd.homes, crowd.many),
     )
 }
 

@@ -37,7 +37,7 @@ mounts = [{{ path = "{folder}", {source} }}]
 {more}
 """
 # Who may not list nodes describes them.
-_NODES = 'nodes = 3\nnode_names = "node[1-3]"\ncpus = 8\nmemory = 16000\ngpus = 4\n'
+NODES = 'nodes = 3\nnode_names = "node[1-3]"\ncpus = 8\nmemory = 16000\ngpus = 4\n'
 ONCE = "#!/bin/sh\necho s $SLURM_JOB_ID ${SLURM_RESTART_COUNT:-0} >> marks\n"
 """The beginning of a script that leaves a mark."""
 UNTIL_GO = (
@@ -58,7 +58,7 @@ class Show:
         self._tenant: Tenant | None = None
         if restricted:
             self._tenant = Tenant(str(KUBECONFIG), self.namespace, self.shared, self.folder)
-            kubeconfig, source, more = self._tenant.kubeconfig, f'pvc = "{CLAIM}"', more or _NODES
+            kubeconfig, source, more = self._tenant.kubeconfig, f'pvc = "{CLAIM}"', more or NODES
         else:
             self.kubectl("create", "namespace", self.namespace)
             kubeconfig, source, more = KUBECONFIG, f'host_path = "{self.shared}"', f'identity = "image"\n{more}'

@@ -60,6 +60,9 @@ class RunSpec(Value):
     grace: int = 300  # seconds of silence after which a node is lost (SlurmdTimeout)
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
     told_names: bool = False  # what the nodes are called outside is what their agents tell (``job.shares`` has a guess)
+    once: tuple[
+        str, ...
+    ] = ()  # a file that all pods see: its leader makes it at the start, a second start finds it. The first place that works
     echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
     _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode}
 

@@ -67,6 +67,7 @@ class Leader:
         self.output: Output | None = None
         self.stage: Stage | None = None
         self.before_start: Callable[[Callable[[], None]], None] = _at_once
+        self.may_begin: Callable[[], bool] = _always
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
         self.over = False  # nothing of the run is left; its end is being written down, or is
@@ -155,9 +156,8 @@ class Leader:
             self._learn_names()
             hosts = [node.host for node in self.spec.nodes]
             # A script may be over at once. Who waits for an allocation wants to know of it now.
-            self.record.write(
-                "started", hosts=hosts, pid=os.getpid(), then=self._open_barrier, followed=self.spec.script
-            )
+            then = self._open_barrier if self.may_begin() else self._begun_before
+            self.record.write("started", hosts=hosts, pid=os.getpid(), then=then, followed=self.spec.script)
 
     def _learn_names(self) -> None:
         """What users call the nodes: a step may ask for them by these names as by those that resolve here."""
@@ -186,6 +186,10 @@ class Leader:
             if environment is None:
                 environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
             self.nodes.links[0].send(self.batch.launch(environment))
+
+    def _begun_before(self) -> None:
+        """Another leader has opened the barrier of this very run, and is gone: so is the run."""
+        self.end(ended_by(NODE_FAIL))
 
     def _node_message(self, index: int, message: Message) -> None:
         do = message["do"]
@@ -306,6 +310,11 @@ class Leader:
 
 def _nothing(*_event: object) -> None:
     """Nobody waits for it."""
+
+
+def _always() -> bool:
+    """Nobody else can have begun it: the journal would show it."""
+    return True
 
 
 def _at_once(then: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from shim.job.agent.leader_outcome import Outcome, ended_by
 from shim.job.agent.leading import LeadingAgent
 from shim.job.pod.agent import PodPart
 from shim.job.pod.ending import Departure, tell_end, termination_record
+from shim.job.pod.folder import first_start
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
 from shim.job.pod.output import BatchOutput
 from shim.job.pod.resolver import servers_of
@@ -49,6 +50,7 @@ class PodLeader(PodPart, LeadingAgent):
     def _begin(self) -> None:
         super()._begin()
         self._leader.before_start = self._before_start
+        self._leader.may_begin = self._may_begin
         # Nothing of the other nodes' is on this machine.
         self._leader.on_node_lost = _leave
         if self._spec.script:
@@ -82,6 +84,13 @@ class PodLeader(PodPart, LeadingAgent):
 
     def _clean_after_the_dead(self) -> None:
         """Other nodes are other machines."""
+
+    def _may_begin(self) -> bool:
+        first = first_start(self._spec.once)
+        if not first:
+            self.why = "the run has begun in another pod: it does not begin again"
+            self._say(self.why)
+        return first
 
     def _before_start(self, then: Callable[[], None]) -> None:
         if self._meeting is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Callable
@@ -74,6 +75,24 @@ def test_a_pod_made_after_the_start_gets_no_part(pods: Maker) -> None:
     (job.work_dir / "go").touch()
     job.processes[1] = first
     assert [job.ended(0), job.ended(1)] == [0, 0]
+
+
+def test_pods_made_after_the_start_do_not_begin_where_a_file_shows_it(pods: Maker) -> None:
+    """All of them are new, as when a Job is suspended and resumed by hand: nobody is left who could refuse them."""
+    job = pods(nodes=2, script="#!/bin/sh\necho ran >> marks\nexec sleep 1000\n")
+    job.spec = job.spec.replace(once=("/nowhere/begun", str(job.work_dir / ".begun")))
+    job.start_all()
+    wait_until((job.work_dir / "marks").exists, "the script")
+    for index in (0, 1):
+        job.processes[index].kill()
+        job.processes[index].communicate()
+        job.root(index).rename(job.folder / f"first{index}")
+    job.start_all()
+    assert job.ended(0) == 1
+    found = json.loads(job.termination())
+    assert (found["ended"]["state"], bool(found["started"])) == ("NODE_FAIL", True)  # not one that may be tried again
+    assert "has begun in another pod" in found["why"]
+    assert (job.work_dir / "marks").read_text() == "ran\n"
 
 
 def test_a_worker_without_its_leader_ends(pods: Maker) -> None:

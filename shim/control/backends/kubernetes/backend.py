@@ -241,6 +241,7 @@ class KubernetesBackend:
                     pinned=bool(gang.on),
                     outputs=outputs,
                     stage=found.stage,
+                    once=found.once,
                 )
             )
         self._site.note_job(run, await self._site.objects.make(gang, settings, found.contents, folder))

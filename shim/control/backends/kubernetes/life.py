@@ -137,8 +137,13 @@ class Life:
             return None
         views = watched.views()
         leader = watched.leader(views)
+        gone = self._site.gone_leader(self.run)
+        if gone is not None:
+            return await self._leader_gone(gone)
         if leader is not None and leader.ended is not None:
             return await self._leader_over(leader)
+        if self._site.interrupted(self.run) and not watched.started and not watched.settings.queue:
+            await self._starting.shut()  # pods that are made anew must not begin: those before may have
         alone = self._alone(views)
         speaks = leader is not None and leader.running and watched.folder.has_key  # to nobody without its key
         if speaks and self._follower is None and not alone:
@@ -221,6 +226,16 @@ class Life:
 
     # Ends
 
+    async def _leader_gone(self, leader: PodView) -> float | None:
+        """The leader has begun the run, and its pod is gone: whatever there is instead must not begin."""
+        watched = self._watched
+        if not watched.started:
+            watched.begun()
+        if any(line.get("state") == states.NODE_FAIL for line in record.lines(leader, 0.0)):
+            await self._closing.lost("the job's first pod was taken away")
+            return RETRY
+        return await self._leader_over(leader)
+
     async def _leader_over(self, leader: PodView) -> float | None:
         """The leader's pod has ended: what it has not told over its stream is in its record."""
         watched = self._watched
@@ -246,7 +261,13 @@ class Life:
         """What nobody fetched while the leader was there comes from the kubelet's log, both streams in one."""
         left = self._follower.outputs_left if self._follower is not None else list(self._watched.folder.outputs())
         if left:
-            text = await self._site.access.log(self._site.namespace, leader.name, names.CONTAINER, limit=_LOG_LIMIT)
+            try:
+                text = await self._site.access.log(self._site.namespace, leader.name, names.CONTAINER, limit=_LOG_LIMIT)
+            except ApiError as error:
+                if not error.missing:
+                    raise
+                self._site.log("job %s: its output is incomplete: its first pod is gone", self.run.job_id)
+                return
             try:
                 left[0].add(text[left[0].taken() :])
             except OSError as error:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from shim.control import site
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import staging, trying
+from shim.control.backends.kubernetes import staging, trying, volumes
 from shim.control.backends.kubernetes.bundle import Bundle
 from shim.control.backends.kubernetes.gang import gang_of
 from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.inside import files, gpu_environment, inside, passwd
 from shim.control.backends.kubernetes.settings import Settings
+from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core import jsonlite
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
@@ -25,12 +26,13 @@ _GRAMMAR = "SHIM_GRAMMAR"  # where commands in pods look for it
 
 
 class Made:
-    """``stage``: the archive that the leader must be given because the Secret has no room for it; "" for none."""
+    """``stage``: the archive that the leader must be given because the Secret has no room for it; "" for none. ``once``: see RunSpec."""
 
-    def __init__(self, gang: Gang, contents: dict[str, bytes], stage: str) -> None:
+    def __init__(self, gang: Gang, contents: dict[str, bytes], stage: str, once: tuple[str, ...]) -> None:
         self.gang = gang
         self.contents = contents
         self.stage = stage
+        self.once = once
 
 
 def made(
@@ -54,6 +56,7 @@ def made(
     # What the pods' image is, so that a step that asks for another one is told so.
     spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(container_image=gang.image)))
     given = inside(spec, run, settings, staged=gang.staged, named=shape.names_nodes)
+    given = given.replace(once=_marks(run, owner, spec.job.request.work_dir, settings))
     own = {**gpu_environment(given), "SHIM_RUN_DIR": run_dir(run), **_grammar()}
     contents = files(given, {**environment, **own}, script, key)
     if gang.user is not None and gang.passwd:
@@ -62,7 +65,14 @@ def made(
     if gang.staged:
         archive, stage = trying.kept_files(spool)
         contents.update(archive)
-    return Made(gang, contents, stage)
+    return Made(gang, contents, stage, given.once)
+
+
+def _marks(run: Run, owner: str, work_dir: str, settings: Settings) -> tuple[str, ...]:
+    """Where the run's first leader can leave a mark that every other one would find: out of sight if that is mounted."""
+    name = f".slurm-{run.job_id}.{run.restart}-{owner[:8]}"
+    found = (os.path.join(TicketFolder(run).path, "begun"), os.path.join(work_dir, name))
+    return tuple(path for path in found if volumes.mounted(path, settings))
 
 
 def _grammar() -> dict[str, str]:

@@ -36,6 +36,12 @@ def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
     return []
 
 
+def began(leader: PodView) -> bool:
+    """Whether the record that a leader has left says that user code has run."""
+    found = _record(leader.ended.message) if leader.ended is not None else None
+    return found is not None and bool(found.get("started"))
+
+
 def not_startable(pod: PodView) -> bool:
     """Whether the pod's container could not be started. One whose pod is deleted while it is being made ends like this, too."""
     return pod.ended is not None and pod.ended.reason in ("StartError", "ContainerCannotRun")

@@ -9,12 +9,13 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes import names, record
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import relay_command
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.following import Turns
 from shim.control.backends.kubernetes.objects import Objects
+from shim.control.backends.kubernetes.observed import PodView, look
 
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]
@@ -45,6 +46,8 @@ class Site:
         self.nodes: Mapping[str, Object] | None = None  # None: not known yet
         self._pods: dict[Run, dict[str, Object]] = {}
         self._jobs: dict[Run, Object] = {}
+        self._interrupted: set[Run] = set()
+        self._gone: dict[Run, PodView] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     now = staticmethod(time.time)
@@ -57,6 +60,9 @@ class Site:
             return None
         pods = self._pods.setdefault(run, {})
         if kind == "DELETED":
+            view = look(pod)
+            if view.index == 0 and run in self._jobs and record.began(view):
+                self._gone[run] = view
             pods.pop(pod["metadata"]["name"], None)
             if not pods:
                 del self._pods[run]
@@ -70,7 +76,12 @@ class Site:
         if run is not None:
             if kind == "DELETED":
                 self._jobs.pop(run, None)
+                self._gone.pop(run, None)
+                self._interrupted.discard(run)
             else:
+                before = self._jobs.get(run)
+                if before is not None and not _suspended(before) and _suspended(job):
+                    self._interrupted.add(run)
                 self._jobs[run] = job
         return run
 
@@ -108,7 +119,15 @@ class Site:
 
     def suspended(self, run: Run) -> bool:
         """Whether the run's Job is suspended."""
-        return bool((self._jobs.get(run) or {}).get("spec", {}).get("suspend"))
+        return _suspended(self._jobs.get(run) or {})
+
+    def interrupted(self, run: Run) -> bool:
+        """Whether the run's Job was suspended after it had been let go: its pods are made anew when it is resumed, or were already."""
+        return run in self._interrupted
+
+    def gone_leader(self, run: Run) -> PodView | None:
+        """The last of a leader that has begun the run and is gone, while the run's Job is there."""
+        return self._gone.get(run)
 
     def note_job(self, run: Run, job: Object) -> None:
         """A Job that was just made: the watch will tell of it."""
@@ -161,3 +180,7 @@ class Site:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _suspended(job: Object) -> bool:
+    return bool(job.get("spec", {}).get("suspend"))

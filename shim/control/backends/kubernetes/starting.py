@@ -45,6 +45,12 @@ class Starting:
         self._watched.elapsed("unplaced", False)
         return await self._look_placed(views)
 
+    async def shut(self) -> None:
+        """Removes the Secret: pods that are not there yet cannot begin without it."""
+        if not self._torn:
+            await self._watched.site.objects.tear(self._watched.run)
+            self._torn = True
+
     async def _look_unplaced(self, views: list[PodView]) -> float:
         watched = self._watched
         texts = [view.unschedulable for view in views if view.unschedulable]
@@ -87,8 +93,7 @@ class Starting:
             self._end_by_leader(states.NODE_FAIL, why)  # one that is not there may have been: only the leader knows
             return
         else:
-            await objects.tear(self._watched.run)  # pods that are not there yet cannot begin without it
-            self._torn = True
+            await self.shut()
             if len(self._watched.views()) == self._watched.nodes:
                 return  # they came meanwhile: some may have it
         await self._closing.close({"kind": "withdrawn", "reason": why})

@@ -37,6 +37,7 @@ class Ticket(Value):
     torn: bool = False
     adopted: str = ""
     stage: str = ""  # the archive that the leader must be given
+    once: tuple[str, ...] = ()  # files outside, one of which its leader has made
     outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
 
 
@@ -109,7 +110,11 @@ class TicketFolder:
             return ""
 
     def remove(self) -> None:
-        """Removes the folder."""
+        """Removes the folder, and what the run has left elsewhere."""
+        found = self.load()
+        for path in found.once if found is not None else ():
+            with contextlib.suppress(OSError):  # it did not begin, or the mark is in another place
+                os.unlink(path)
         shutil.rmtree(self.path, ignore_errors=True)
 
 

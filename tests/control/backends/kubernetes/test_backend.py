@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from typing import Any
 
 import pytest
 
 from shim.control.backends.base import BackendError, Order, Run
-from shim.control.backends.kubernetes import estate, shape, tickets
+from shim.control.backends.kubernetes import estate, names, shape, tickets
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
@@ -16,7 +18,7 @@ from shim.control.backends.kubernetes.settings import texts
 from shim.core.model.cluster import Cluster, Node, Partition
 from tests.contract.support import spec_of
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import SECRETS, FakeCluster, Killed
+from tests.control.backends.kubernetes.fakecluster import JOBS, SECRETS, FakeCluster, Killed
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
 from tests.control.backends.kubernetes.fakewatch import FakeReflector
 from tests.control.backends.kubernetes.stage import RUN, Told
@@ -105,6 +107,19 @@ def test_a_controller_that_is_killed_while_it_starts_a_run_is_followed_by_one_th
         await asyncio.sleep(1)
         assert told.kinds == ["started"]
         assert f"{SECRETS}/slurm-7" not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_where_a_mount_shows_it_a_mark_says_that_the_run_has_begun(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        await start(backend, shape)
+        spec = json.loads(base64.b64decode(cluster.objects[f"{SECRETS}/slurm-7"]["data"]["spec.json"]))
+        owner = cluster.objects[f"{JOBS}/slurm-7"]["metadata"]["labels"][names.OWNER]
+        work_dir = spec["job"]["request"]["work_dir"]
+        assert spec["once"] == [f"{tickets.TicketFolder(RUN).path}/begun", f"{work_dir}/.slurm-7.0-{owner[:8]}"]
         await backend.close()
 
     clock.run(inside())

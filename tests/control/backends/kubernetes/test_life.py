@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from typing import Any
 
@@ -148,6 +149,71 @@ def test_a_job_that_is_suspended_by_hand_is_lost_and_never_begins_anew() -> None
         await asyncio.sleep(10)
         assert stage.told.ends == [{"kind": "lost", "reason": "its Job was suspended"}]
         assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+NODE_FAIL = {"n": 2, "at": 6.0, "kind": "ended", "state": "NODE_FAIL", "status": 0}
+
+
+async def interrupted(stage: Stage, *ended: tuple[dict[str, Any], float | None]) -> None:
+    """Somebody suspends the Job and resumes it: pods go, the first leaving this record, and others take their place; nobody looks meanwhile."""
+    cluster = stage.cluster
+    job = cluster.objects[f"{JOBS}/slurm-7"]
+    for suspend in (True, False):
+        job["spec"]["suspend"] = suspend
+        cluster.changed(job, JOBS)
+    for path in cluster.pods():
+        pod = copy.deepcopy(cluster.objects[path])
+        for index, (last, began) in enumerate(ended):
+            if f"-{index}-" in path:
+                cluster.leave(index, exitCode=143, message=record(last, began))
+        cluster.vanish(path)
+        metadata = {**pod["metadata"], "name": f"{pod['metadata']['name']}-b", "uid": f"{pod['metadata']['uid']}-b"}
+        cluster.changed({**pod, "metadata": metadata, "spec": {}, "status": {"phase": "Pending"}})
+
+
+def test_a_job_that_had_begun_unheard_when_it_was_suspended_does_not_begin_anew() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        await interrupted(stage, (NODE_FAIL, 5.0))
+        stage.cluster.run("n1", "n2")
+        await asyncio.sleep(5)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        assert stage.cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_pods_of_a_suspended_job_that_are_made_anew_have_no_ticket() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        await interrupted(stage)
+        await asyncio.sleep(1)
+        assert f"{SECRETS}/slurm-7" not in stage.cluster.objects
+        stage.cluster.bind(0, "n1")
+        stage.cluster.bind(1, "n2")
+        stage.cluster.last = {"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+        await asyncio.sleep(10)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_vanishes_with_its_record_has_told_its_end() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        ended = {"n": 2, "at": 6.0, "kind": "ended", "state": "COMPLETED", "status": 0}
+        stage.cluster.leave(0, exitCode=0, message=record(ended, 5.0))
+        stage.cluster.vanish(stage.cluster.pods()[0])
+        await asyncio.sleep(1)
+        assert stage.told.kinds[-2:] == ["started", "ended"]
+        assert stage.told.ends == [ended]
         await stage.end()
 
     clock.run(inside())

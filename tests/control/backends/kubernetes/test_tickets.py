@@ -32,6 +32,16 @@ def test_a_ticket_is_made_once_and_kept_to_its_owner() -> None:
     assert {os.stat(os.path.join(folder.path, name)).st_mode & 0o777 for name in os.listdir(folder.path)} == {0o600}
 
 
+def test_the_mark_of_a_run_that_began_goes_with_its_ticket(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    mark.touch()
+    folder = TicketFolder(RUN)
+    folder.save(folder.make().replace(once=(str(tmp_path / "never made"), str(mark))))
+    folder.remove()
+    assert not mark.exists()
+    folder.remove()
+
+
 def test_one_that_was_half_made_is_made_anew() -> None:
     folder = TicketFolder(RUN)
     first = folder.make()
