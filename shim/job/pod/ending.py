@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Line = dict[str, Any]
 
+UNBEGUN = "the pod was ended before its agent began"  # what boot leaves, which imports nothing
 MOST = 4096  # bytes of a termination message; of more the last would be kept
 ARRIVAL = 3.0  # seconds from the start in which a first controller may come for output that is nowhere else
 _LOOK = 0.1  # seconds between looks whether it has come

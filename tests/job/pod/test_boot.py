@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shim.control.backends.kubernetes.bundle import Bundle, bundle, container_command
+from shim.job.pod.ending import UNBEGUN
 from tests.job.pod.pods import Pods
 from tests.support import wait_until
 
@@ -38,6 +39,7 @@ def test_a_pod_that_is_deleted_while_it_boots_ends_at_once(tmp_path: Path) -> No
         wait_until(lambda: hears_term(process.pid), "an interpreter that hears TERM")
         process.terminate()
         assert process.wait(30) == 143
+        assert (tmp_path / "termination-log").read_text().strip() == UNBEGUN
     finally:
         process.kill()
         process.wait()

@@ -8,6 +8,7 @@ from typing import Any
 
 from shim.control.backends.kubernetes.observed import Ended, PodView
 from shim.core.model import states
+from shim.job.pod.ending import UNBEGUN
 
 NO_PYTHON = 127
 
@@ -26,7 +27,7 @@ def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
         return [{"kind": "ended", "at": now, "state": states.OUT_OF_MEMORY, "status": 125, "reason": "OutOfMemory"}]
     if ended.reason == "DeadlineExceeded":
         return [{"kind": "ended", "at": now, "state": states.TIMEOUT, "status": 0, "reason": "TimeLimit"}]
-    if never_made(leader) or (not_startable(leader) and leader.leaving):
+    if never_began(leader) or (not_startable(leader) and leader.leaving):
         return [{"kind": "ended", "at": now, "state": states.NODE_FAIL, "status": 0, "reason": "None"}]
     if ended.code == NO_PYTHON or not_startable(leader):
         return [
@@ -47,9 +48,12 @@ def not_startable(pod: PodView) -> bool:
     return pod.ended is not None and pod.ended.reason in ("StartError", "ContainerCannotRun")
 
 
-def never_made(pod: PodView) -> bool:
-    """Whether the pod was taken down (deleted, evicted) before it had a container."""
-    return pod.ended is not None and pod.ended.reason == "ContainerStatusUnknown" and not pod.made
+def never_began(pod: PodView) -> bool:
+    """Whether the pod was taken down (deleted, evicted) before it had a container, or before there was an agent in it."""
+    if pod.ended is None:
+        return False
+    unmade = pod.ended.reason == "ContainerStatusUnknown" and not pod.made
+    return unmade or pod.ended.message.strip() == UNBEGUN
 
 
 def _record(message: str) -> Mapping[str, Any] | None:

@@ -8,6 +8,7 @@ import pytest
 
 from shim.control.backends.kubernetes import record
 from shim.control.backends.kubernetes.observed import Ended, PodView
+from shim.job.pod.ending import UNBEGUN
 
 NOW = 1_000.0
 
@@ -40,6 +41,7 @@ def test_a_run_that_never_started_has_no_start() -> None:
         (leader(128, "StartError", "no such file").replace(leaving=True), ["NODE_FAIL"]),
         (leader(137, "ContainerStatusUnknown"), ["NODE_FAIL"]),
         (leader(137, "ContainerStatusUnknown").replace(made=True), []),
+        (leader(143, message=f"{UNBEGUN}\n"), ["NODE_FAIL"]),
         (leader(137), []),
         (leader(143), []),
         (leader(0, "Completed", "[]"), []),
