@@ -207,6 +207,7 @@ def _cluster(
         def_mem_per_node=general.size("defmempernode", None),
         max_mem_per_cpu=general.size("maxmempercpu", None),
         max_mem_per_node=general.size("maxmempernode", None),
+        counts_memory="memory" in general.words.get("selecttypeparameters", "cr_core_memory").lower(),
         enforce_part_limits=general.flag("enforcepartlimits"),
         enforce_in_all=general.words.get("enforcepartlimits", "").upper() != "ANY",
         gres_types=tuple(kind for kind in known if kind),

@@ -14,7 +14,14 @@ from shim.core.kinds import kinds
 from shim.core.layout import features
 from shim.core.model.request import INFINITE
 from shim.core.shape_check import Shape, unsuitable
-from shim.core.standing import exceeds, pending_reason, standing_reason, unavailable_nodes
+from shim.core.standing import (
+    exceeds,
+    has_place,
+    limit_reason,
+    pending_reason,
+    standing_reason,
+    unavailable_nodes,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,6 +181,11 @@ class _Check:
         wanted = self.nodes(self.request.node_list)
         if not wanted.isdisjoint(self.nodes(self.request.exclude)):
             raise self.error(BAD_NODE_NAME)
+        most = self.request.max_nodes or self.request.min_nodes
+        if self.request.contiguous and wanted and most:
+            places = [place for place, node in enumerate(self.cluster.nodes) if node.name in wanted]
+            if places[-1] - places[0] >= most:
+                raise self.error(BAD_NODE_COUNT)
         elsewhere = wanted and not any(wanted.issubset(partition.nodes) for partition in partitions)
         if elsewhere and not self.request.hold:  # slurmctld looks for nodes when a job may start
             raise self.error(BAD_CONFIGURATION)
@@ -249,14 +261,22 @@ class _Check:
             raise self.error(BAD_LICENSE)
 
     def shapes(self, partitions: Sequence[Partition]) -> None:
-        """What no node of any of the partitions can give, nor all of them together."""
-        causes: list[Sequence[str]] = []
+        """What no node of any of the partitions can give, nor all of them together.
+
+        Above a limit of its only partition a job waits, whatever it wants; with several partitions that is no way out.
+        """
+        before: Sequence[str] = ()
         for partition in partitions:
-            found = unsuitable(Shape(self.request, self.cluster, partition))
-            if found is None:
+            limit = limit_reason(self.request, self.cluster, partition)
+            if limit is not None:
+                if len(partitions) == 1 or limit not in _LIMITS or self.cluster.enforce_part_limits:
+                    return
+                continue
+            lines = unsuitable(Shape(self.request, self.cluster, partition))
+            if not lines and has_place(self.request, self.cluster, partition):
                 return
-            causes.append(found)
-        raise self.error(BAD_CONFIGURATION, *causes[0])
+            before = before or lines
+        raise self.error(BAD_CONFIGURATION, *before)
 
     def limits(self, partitions: Sequence[Partition]) -> None:
         """EnforcePartLimits: what would wait for ever because of a limit is refused at once."""
@@ -280,6 +300,7 @@ class _Check:
         return _ENFORCED.get(reason or "", BAD_CONFIGURATION)
 
 
+_LIMITS = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "MaxMemPerLimit")  # of its size
 _ENFORCED = {
     "PartitionTimeLimit": BAD_TIME,
     "PartitionNodeLimit": BAD_NODE_COUNT,

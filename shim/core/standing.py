@@ -48,16 +48,50 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     state = partition.state.upper()
     if state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if state == "DOWN" else "PartitionInactive"
-    limit = request.time_min if request.time_min is not None else request.time_limit
-    if exceeds(limit, partition.max_time):
-        return "PartitionTimeLimit"
     wish = job_demand(request)
+    if partition.nodes and wish.cpus > _all_cpus(cluster, partition):
+        return "PartitionConfig"
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
     if wish.min_nodes > most or (wish.max_nodes is not None and wish.max_nodes < partition.min_nodes):
         return "PartitionNodeLimit"
+    limit = request.time_min if request.time_min is not None else request.time_limit
+    if exceeds(limit, partition.max_time):
+        return "PartitionTimeLimit"
     if _too_much_memory(request, cluster, partition):
         return "MaxMemPerLimit"
     return account_problem(request, cluster, partition)[0] or None
+
+
+def _all_cpus(cluster: Cluster, partition: Partition) -> int:
+    """How many CPUs the partition has."""
+    most = partition.max_cpus_per_node
+    return sum(
+        (kind.cpus if most is None else min(kind.cpus, most)) * len(names)
+        for kind, names in kinds(cluster).of(partition)
+    )
+
+
+def has_place(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
+    """Whether the job could start if the partition were idle and all of its nodes in service. Else Slurm refuses it."""
+    return placed(request, cluster, idle(_sample(request, cluster, partition)), partition) is not None
+
+
+def _sample(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
+    """Of each kind of nodes as many as the job could have, and those that it names: a partition may have thousands."""
+    wish = job_demand(request)
+    shape = Shape(request, cluster, partition)
+    if request.contiguous or "*" in f"{request.constraint} {request.prefer}":
+        return usable_nodes(request, cluster, partition)
+    gpus = sum(count for _, count in wish.job_gpus)
+    enough = wish.max_nodes or max(wish.min_nodes, wish.ntasks or 1, gpus)
+    excluded, required = frozenset(wish.excluded), frozenset(wish.required)
+    nodes = kinds(cluster).nodes
+    found = []
+    for kind, names in shape.kinds:
+        if shape.has_disk(kind) and shape.has_sockets(kind):
+            left = [name for name in names if name not in excluded] if excluded else names
+            found += [*left[:enough], *(name for name in left[enough:] if name in required)]
+    return [nodes[name] for name in found]
 
 
 def placed(

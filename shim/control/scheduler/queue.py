@@ -96,8 +96,14 @@ class Want:
 
     def standing(self, job: Job) -> str | None:
         """The reason for which the job cannot start however idle the cluster is; None if it can in some partition."""
-        reasons = ["PartitionTimeLimit" if too_long(job, one) else self._standing_in(one) for one in self.partitions]
+        reasons = [self._standing_of(job, one) for one in self.partitions]
         return None if None in reasons else (reasons or ["PartitionConfig"])[0]
+
+    def _standing_of(self, job: Job, partition: Partition) -> str | None:
+        if not too_long(job, partition):
+            return self._standing_in(partition)
+        size = limit_reason(self.request, self.cluster, partition)
+        return size if size in ("PartitionConfig", "PartitionNodeLimit") else "PartitionTimeLimit"
 
     def _standing_in(self, partition: Partition) -> str | None:
         if partition.name not in self._standing:

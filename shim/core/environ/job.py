@@ -138,7 +138,8 @@ def asked_variables(job: Job) -> dict[str, str]:
         or request.ntasks_per_gpu
         or (request.gpus and request.gpus_per_task)
     ):
-        ntasks = sum(share.tasks for share in job.shares)
+        # With --ntasks-per-node the nodes have room for more than -n.
+        ntasks = (request.ntasks_per_node and request.ntasks) or sum(share.tasks for share in job.shares)
         asked.extend((("SLURM_NTASKS", ntasks), ("SLURM_NPROCS", ntasks)))
     if request.distribution:
         kind, _, size = request.distribution.split(",")[0].partition("=")

@@ -26,7 +26,7 @@ class JobDemand(Value):
     cpus_per_task: int = 1
     tasks_per_node: int | None = None  # at most
     each_node: int | None = None  # exactly: --ntasks-per-node without -n gives every node so many
-    min_cpus: int = 1  # per node
+    min_cpus: int = 1  # per node: of --mincpus, -c and --ntasks-per-node the most
     cpus: int = 1  # of the job, as shown while pending
     node_gpus: Demand = ()  # per node
     node_gres: Demand = ()  # other resources per node: (name, count)
@@ -41,14 +41,21 @@ class JobDemand(Value):
     excluded: tuple[str, ...] = ()  # -x
     arbitrary: tuple[str, ...] = ()  # -m arbitrary: the node of each task
 
+    @property
+    def has_gres(self) -> bool:
+        """Whether GPUs or other such resources are asked for."""
+        return bool(self.node_gpus or self.node_gres or self.job_gpus or self.task_gpus)
+
 
 def job_demand(request: JobRequest) -> JobDemand:
     """The numbers behind ``request``."""
     named = hostlist.expand(request.node_list) if request.node_list else []
     arbitrary: tuple[str, ...] = ()
-    if (request.distribution or "").startswith("arbitrary") and named:
-        arbitrary = tuple(named[rank % len(named)] for rank in range(request.ntasks or len(named)))
-        named = list(arbitrary)
+    if (request.distribution or "").startswith("arbitrary"):
+        if request.ntasks == len(named) or (request.ntasks is None and request.kind == "run"):
+            arbitrary = tuple(named)  # a list of another length says nothing to the controller
+        else:
+            named = list(dict.fromkeys(named))[: request.ntasks]
     required = tuple(dict.fromkeys(named))
     node_gpus, node_gres = gpus.gres_demand(request.gres)
     if request.gpus_per_node:
@@ -83,6 +90,7 @@ def job_demand(request: JobRequest) -> JobDemand:
         job_gpus = (("", -(-ntasks // request.ntasks_per_gpu)),)
 
     cpus_per_task = request.cpus_per_task or 1
+    per_node = request.ntasks_per_node or 1
     return JobDemand(
         min_nodes=min_nodes,
         max_nodes=max_nodes,
@@ -91,8 +99,11 @@ def job_demand(request: JobRequest) -> JobDemand:
         cpus_per_task=cpus_per_task,
         tasks_per_node=request.ntasks_per_node or None,
         each_node=request.ntasks_per_node if request.ntasks is None else None,
-        min_cpus=max(request.min_cpus or 1, cpus_per_task),
-        cpus=_shown_cpus(request, min_nodes, max_nodes, ntasks, cpus_per_task, derived_from_gpus),
+        min_cpus=max(request.min_cpus or 1, cpus_per_task if request.overcommit else per_node * cpus_per_task),
+        cpus=max(
+            _shown_cpus(request, min_nodes, max_nodes, ntasks, cpus_per_task, derived_from_gpus),
+            len(required) if ntasks is None and fixed else 0,
+        ),
         node_gpus=node_gpus,
         node_gres=node_gres,
         job_gpus=job_gpus,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.layout import gpus
+from shim.core.layout.room import gpu_limit, limited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,11 +11,12 @@ if TYPE_CHECKING:
 
     from shim.core.layout.demand import JobDemand
     from shim.core.layout.gpus import Demand
+    from shim.core.layout.memory import MemoryRule
     from shim.core.layout.room import NodeFree
 
 
 def share_gpus(
-    wish: JobDemand, nodes: Sequence[NodeFree], tasks: Sequence[int], one_machine: bool
+    wish: JobDemand, rule: MemoryRule, nodes: Sequence[NodeFree], tasks: Sequence[int], one_machine: bool
 ) -> list[tuple[int, ...]] | None:
     """The GPU indexes on each node, or None when the nodes have too few.
 
@@ -30,7 +32,8 @@ def share_gpus(
         elif wish.node_gpus:
             demand = wish.node_gpus
         else:
-            demand = gpus.part(left, one.gpu_types, after=len(nodes) - position - 1)
+            usable = limited(left, one.gpu_types, gpu_limit(wish, rule, one))
+            demand = gpus.part(left, usable, after=len(nodes) - position - 1)
             left = gpus.less(left, demand)
         own = _pick(demand, one, used if one_machine else [])
         if own is None:

@@ -25,6 +25,11 @@ class MemoryRule(Value):
 
 
 def memory_rule(request: JobRequest, cluster: Cluster, partition: Partition | None = None) -> MemoryRule:
+    """What a job is charged: what it wants, on a cluster that counts memory."""
+    return wanted_memory(request, cluster, partition) if cluster.counts_memory else MemoryRule()
+
+
+def wanted_memory(request: JobRequest, cluster: Cluster, partition: Partition | None = None) -> MemoryRule:
     """What the request says, else the default of its partition or cluster, else nothing: memory is not charged."""
     if request.mem_per_node is not None:
         return MemoryRule(per_node=request.mem_per_node)

@@ -46,6 +46,8 @@ def needs(request: JobRequest, cluster: Cluster, partition: Partition | None = N
         partition = cluster.partition(first) if first else cluster.default_partition
     tasks = wish.ntasks if wish.ntasks is not None else wish.min_nodes
     largest = _largest_node(cluster, partition)
+    if wish.tasks_per_core:
+        largest = _cores(cluster, partition) * wish.tasks_per_core
     guess = _guess(wish, largest)
     nodes = max(wish.min_nodes, -(-(tasks * wish.cpus_per_task) // largest))
     if wish.tasks_per_node and nodes == 1:
@@ -77,6 +79,11 @@ def _guess(wish: JobDemand, largest: int) -> int:
         per_node = max(1, largest // wish.cpus_per_task)
         return max(wish.min_nodes, tasks // per_node) + (1 if tasks % per_node else 0)
     return max(wish.min_nodes, -(-tasks // largest))
+
+
+def _cores(cluster: Cluster, partition: Partition | None) -> int:
+    nodes = [kind for kind, _ in kinds(cluster).of(partition)] if partition is not None else cluster.nodes
+    return max((node.sockets * node.cores_per_socket for node in nodes), default=1)
 
 
 def _largest_node(cluster: Cluster, partition: Partition | None) -> int:

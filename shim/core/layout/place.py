@@ -1,7 +1,7 @@
 """Which nodes a job gets and what it holds of each: all or nothing.
 
-As select/cons_tres does by default: nodes in order of weight, CPUs packed on the first node with at least one task left for
-each of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result in the cluster's order.
+As select/cons_tres does by default: nodes in order of weight, CPUs packed on the first node with at least one left for each
+of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result in the cluster's order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from shim.core.layout.gpus import gpu_types
 from shim.core.layout.memory import memory_rule
 from shim.core.layout.needs import Needs, needs
 from shim.core.layout.room import NodeFree, room
-from shim.core.layout.tasks import task_counts
+from shim.core.layout.tasks import spread, task_counts
 from shim.core.model.job import NodeShare
 
 TYPE_CHECKING = False
@@ -68,19 +68,30 @@ class _Placing:
         self.least_loaded = partition is not None and partition.lln
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.rooms: dict[str, int] = {}
+        self.first = min((self.positions.get(name, 0) for name in self.wish.required), default=0)
+        if request.contiguous and self.wish.required:  # with all that lies between them
+            last = max(self.positions.get(name, 0) for name in self.wish.required)
+            between = tuple(node.name for node in cluster.nodes[self.first : last + 1])
+            least, most = max(self.wish.min_nodes, len(between)), self.wish.max_nodes
+            self.wish = self.wish.replace(required=between, min_nodes=least, max_nodes=most and max(most, least))
 
     def look_at(self, free: Sequence[NodeFree]) -> None:
-        """Notes how many tasks each node can take."""
+        """Notes how many CPUs of each node the tasks can have."""
         self.rooms = {one.node.name: room(self.wish, self.rule, one) for one in free}
 
     def position(self, one: NodeFree) -> int:
         return self.positions.get(one.node.name, len(self.positions))
 
+    def turn(self, one: NodeFree) -> tuple[int, bool, int]:
+        """Nodes of less weight first; those from the first one that is named on, then back from there."""
+        behind = self.position(one) - self.first
+        return one.node.weight, behind < 0, abs(behind)
+
     def choose(self, usable: Sequence[NodeFree], counts: Counts) -> Shares | None:
         """Fills from the nodes by weight, then from the roomiest first, which finds a place if there is one."""
-        if sum(self.rooms[one.node.name] for one in usable) < (self.wish.ntasks or 0):
+        if sum(self.rooms[one.node.name] for one in usable) < (self.wish.ntasks or 0) * self.wish.cpus_per_task:
             return None
-        by_weight = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
+        by_weight = sorted(usable, key=self.turn)
         if self.least_loaded:
             by_weight.sort(key=lambda one: one.cpus - one.node.cpus, reverse=True)
         roomy = sorted(by_weight, key=lambda one: -self.rooms[one.node.name])
@@ -134,7 +145,7 @@ class _Placing:
         tasks = self.tasks(nodes)
         if tasks is None:
             return None
-        own_gpus = share_gpus(self.wish, nodes, tasks, self.one_machine)
+        own_gpus = share_gpus(self.wish, self.rule, nodes, tasks, self.one_machine)
         if own_gpus is None:
             return None
         made = []
@@ -150,25 +161,23 @@ class _Placing:
         """Tasks to make room for on each node: as many as fit on the first, at least one on each of the others."""
         wish = self.wish
         rooms = [self.rooms[one.node.name] for one in nodes]
-        if wish.arbitrary:
-            wanted = [wish.arbitrary.count(one.node.name) for one in nodes]
-            return wanted if all(count <= here for count, here in zip(wanted, rooms)) else None
+        each = wish.cpus_per_task
+        fixed = [wish.arbitrary.count(one.node.name) for one in nodes] if wish.arbitrary else None
         if wish.each_node:
-            each = wish.each_node
-            return [each] * len(nodes) if all(here >= each for here in rooms) else None
-        left = max(wish.ntasks or 0, len(nodes))
-        if sum(rooms) < left:
+            fixed = [wish.each_node] * len(nodes)
+        if fixed is not None:
+            return fixed if all(count * each <= here for count, here in zip(fixed, rooms)) else None
+        ntasks = max(wish.ntasks or 0, len(nodes))
+        if sum(rooms) < ntasks * each:
             return None
-        if self.request.spread_job:
-            return list(task_counts(rooms, left))
-        counts = []
-        for index, here in enumerate(rooms):
-            counts.append(min(here, left - (len(rooms) - index - 1)))
-            left -= counts[-1]
-        return counts
+        if wish.overcommit:
+            return list(task_counts([1] * len(nodes), ntasks, wish.tasks_per_node))
+        if not self.request.spread_job and not wish.whole:
+            rooms = spread(rooms, ntasks * each, wish.min_cpus)
+        return list(task_counts([here // each for here in rooms], ntasks))
 
     def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:
-        cpus = 1 if self.wish.overcommit else tasks * self.wish.cpus_per_task
+        cpus = 1 if self.wish.overcommit else min(tasks * self.wish.cpus_per_task, self.rooms[one.node.name])
         cpus = max(cpus, self.wish.min_cpus, self.wish.cpus_per_gpu * len(own))
         if self.wish.whole:
             cpus = one.node.cpus
@@ -176,19 +185,16 @@ class _Placing:
         if cpus > one.cpus or memory > one.memory:
             return None
         types = gpu_types(one.node)
-        return NodeShare(
-            name=one.node.name, cpus=cpus, memory=memory, gpus=own, gpu_types=tuple(types[index] for index in own)
-        )
+        own_types = tuple(types[index] for index in own)
+        return NodeShare(name=one.node.name, cpus=cpus, memory=memory, tasks=tasks, gpus=own, gpu_types=own_types)
 
     def with_tasks(self, shares: Sequence[NodeShare]) -> Shares:
         """The shares with the tasks that SLURM_TASKS_PER_NODE shows: without -n, what the CPUs have room for."""
         wish = self.wish
-        rooms = [share.cpus // wish.cpus_per_task for share in shares]
-        if wish.arbitrary:
-            counts: Sequence[int] = [wish.arbitrary.count(share.name) for share in shares]
-        elif wish.each_node:
-            counts = [wish.each_node] * len(shares)
-        else:
-            ntasks = sum(rooms) if wish.ntasks is None else wish.ntasks
-            counts = task_counts(rooms, ntasks, wish.tasks_per_node)
-        return tuple(share.replace(tasks=count) for share, count in zip(shares, counts))
+        if wish.arbitrary or wish.each_node:
+            return tuple(shares)
+        if wish.tasks_per_node and wish.ntasks is not None:
+            return tuple(share.replace(tasks=wish.tasks_per_node) for share in shares)  # however few tasks there are
+        if wish.ntasks is not None:
+            return tuple(shares)
+        return tuple(share.replace(tasks=max(1, share.cpus // wish.cpus_per_task)) for share in shares)

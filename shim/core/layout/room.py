@@ -1,4 +1,4 @@
-"""What is free of one node, and how many tasks of a job fit there."""
+"""What is free of one node, and what of it the tasks of a job can have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from shim.core.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shim.core.layout.demand import JobDemand
     from shim.core.layout.memory import MemoryRule
 
@@ -29,15 +31,22 @@ class NodeFree(Value):
 
 
 def room(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> int:
-    """How many tasks ``one`` can take; 0 when it cannot be part of the job at all."""
+    """How many CPUs of ``one`` the job's tasks can have; 0 when the node cannot be part of the job at all.
+
+    Slurm counts CPUs, not tasks: of 8 CPUs all count for tasks of 3, see ``tasks.spread``. With GPUs it counts whole tasks.
+    With overcommit: as many as the tasks want.
+    """
     if not _fits_once(wish, rule, one):
         return 0
+    each = wish.cpus_per_task
     if wish.overcommit:
-        tasks = max(wish.ntasks or 1, 1)
+        cpus = max(wish.ntasks or 1, 1) * each
     else:
-        tasks = one.cpus // wish.cpus_per_task
-        if rule.per_cpu:
-            tasks = min(tasks, one.memory // (rule.per_cpu * wish.cpus_per_task))
+        cpus = min(one.cpus, one.memory // rule.per_cpu) if rule.per_cpu else one.cpus
+        if cpus < wish.min_cpus:
+            return 0
+        if wish.has_gres:
+            cpus -= cpus % each
     cores = one.node.sockets * one.node.cores_per_socket
     for cap in (
         wish.tasks_per_node,
@@ -45,22 +54,43 @@ def room(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> int:
         wish.tasks_per_core and wish.tasks_per_core * cores,
     ):
         if cap:
-            tasks = min(tasks, cap)
+            cpus = min(cpus, cap * each)
     if wish.task_gpus:
-        tasks = min(tasks, gpus.capacity(wish.task_gpus, one.gpu_types))
-    return tasks
+        own = gpus.total(wish.task_gpus)
+        tasks = min(gpus.capacity(wish.task_gpus, one.gpu_types), gpu_limit(wish, rule, one) // own)
+        cpus = min(cpus, tasks * each)
+    return cpus
+
+
+def gpu_limit(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> int:
+    """For how many GPUs the node has the CPUs (--cpus-per-gpu) and the memory (--mem-per-gpu)."""
+    limit = len(one.gpus)
+    if wish.cpus_per_gpu:
+        limit = min(limit, one.cpus // wish.cpus_per_gpu)
+    if rule.per_gpu:
+        limit = min(limit, one.memory // rule.per_gpu)
+    return limit
+
+
+def limited(demand: gpus.Demand, types: Sequence[str], limit: int) -> list[str]:
+    """Of free GPUs of these ``types`` at most ``limit``, those first whose type ``demand`` names."""
+    named = [kind for kind, _ in demand if kind]
+    return sorted(types, key=lambda kind: kind not in named)[:limit]
 
 
 def _fits_once(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> bool:
     """Whether the node has what every node of the job must have."""
     if one.cpus < wish.min_cpus or (wish.whole and one.cpus < one.node.cpus):
         return False
+    socket = one.node.cores_per_socket * one.node.threads_per_core
+    if one.node.cpus < (wish.tasks_per_node or 0) or socket < (wish.tasks_per_socket or 0):
+        return False  # also with overcommit
     if rule.per_node is not None and one.memory < (rule.per_node or one.node.memory):
         return False
-    if wish.node_gpus and (
-        gpus.capacity(wish.node_gpus, one.gpu_types) < 1 or one.cpus < wish.cpus_per_gpu * gpus.total(wish.node_gpus)
-    ):
-        return False
+    if wish.node_gpus:
+        own = gpus.total(wish.node_gpus)
+        if gpus.capacity(wish.node_gpus, one.gpu_types) < 1 or gpu_limit(wish, rule, one) < own:
+            return False
     for name, count in wish.node_gres:
         if sum(gres.count for gres in one.node.gres if gres.name == name) < count:
             return False

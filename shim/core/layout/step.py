@@ -82,6 +82,12 @@ class _Plan:
         asked = step.min_nodes
         if asked is not None and asked > have:
             raise StepError(f"error: Only allocated {have} nodes asked for {asked}")
+        if self.arbitrary and step.ntasks not in (None, len(self.arbitrary)):
+            if self.job.request.kind == "run":  # srun got this allocation for itself: the controller looks first
+                raise StepError(self.cannot + "Unspecified error")
+            raise StepError(
+                f"error: You asked for {step.ntasks} tasks but hostlist specified {len(self.arbitrary)} nodes"
+            )
         if self.arbitrary:
             return step.ntasks or len(self.arbitrary), len(self.required), len(self.required)
         least = asked if asked is not None else max(have - (step.relative or 0), 1)

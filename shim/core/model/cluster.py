@@ -67,7 +67,7 @@ class Partition(Value):
     root_only: bool = False
     disable_root_jobs: bool = False
     req_resv: bool = False
-    max_cpus_per_node: int | None = None  # of one job
+    max_cpus_per_node: int | None = None  # that all of its jobs together may use of a node
     lln: bool = False  # the least loaded nodes first
     settings: dict[str, str] = {}  # the backend's own words (node_selector, overlay …), as JSON text
 
@@ -93,6 +93,7 @@ class Cluster(Value):
     def_mem_per_node: int | None = None
     max_mem_per_cpu: int | None = None
     max_mem_per_node: int | None = None
+    counts_memory: bool = True  # False: as SelectTypeParameters without MEMORY, nobody is kept waiting for memory
     enforce_part_limits: bool = False
     enforce_in_all: bool = True  # of several partitions all must allow the job; False: any of them
     licenses: tuple[Gres, ...] = ()

@@ -93,7 +93,10 @@ def eligible_time(job: Job) -> float:
 
 
 # Reasons that come before a look at the nodes.
-_UNTRIED = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser")
+_UNTRIED = (
+    *("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser"),
+    *("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"),
+)
 
 
 def partition_of(job: Job, cluster: Cluster | None) -> Partition | None:
@@ -248,7 +251,8 @@ def nodes_counted(job: Job, view: View) -> int:
     request = job.request
     if job.state != states.PENDING or job.shares or job.reason not in _UNTRIED or view.cluster is None:
         return job.nodes
-    if not (request.cpus_per_task or request.ntasks_per_node or request.gpus or request.node_list):
+    shaping = (request.cpus_per_task, request.ntasks_per_node, request.ntasks_per_core, request.gpus, request.node_list)
+    if not any(shaping):
         return job.nodes
     from shim.core.layout.needs import needs
 

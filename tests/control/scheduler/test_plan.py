@@ -282,3 +282,21 @@ def test_a_long_queue_is_looked_through_to_its_end() -> None:
     assert set(found.reasons) == set(range(1, 300))
     assert [found.expected[key][0] for key in (1, 2, 3)] == [NOW + 600, NOW + 4200, NOW + 7800]
     assert len(shares_of(found)) == 1
+
+
+def test_the_jobs_of_a_partition_use_no_more_of_a_node_than_it_allows() -> None:
+    capped = CLUSTER.replace(
+        partitions=(
+            *CLUSTER.partitions,
+            Partition(name="few", nodes=("n1", "n2"), max_cpus_per_node=3),
+        )
+    )
+    jobs = [pending(key, partition="few", ntasks=2) for key in (1, 2, 3, 4)]
+    found = plan([*jobs, pending(5, ntasks=5, node_list="n1")], capped, [], NOW)
+    assert started(found) == {1: ["n1"], 2: ["n1", "n2"], 3: ["n2"], 5: ["n1"]}
+    assert found.reasons == {4: "Resources"}
+    assert found.expected[4] == (NOW + 600, ("n1",))
+    busy = running(9, NodeShare(name="n1", cpus=3), partition="few")
+    assert started(plan(jobs[:1], capped, [busy], NOW)) == {1: ["n2"]}
+    others = running(9, NodeShare(name="n1", cpus=3), partition="debug")
+    assert started(plan(jobs[:1], capped, [others], NOW)) == {1: ["n1"]}

@@ -63,6 +63,34 @@ MEASURED = [
     ({"gpus": "2", "cpus_per_gpu": 2}, [(4, 4, (0, 1))]),
     ({"gpus": "2", "cpus_per_gpu": 2, "ntasks": 3}, [(4, 3, (0, 1))]),
     ({"gres": "gpu:5"}, None),
+    ({"gres": "gpu:5,gpu:1"}, [(1, 1, (0,))]),
+    # CPUs are counted, not whole tasks: one node or the other has a task more than it has CPUs for.
+    ({"ntasks": 5, "cpus_per_task": 5}, [(8, 2, ()), (5, 1, ()), (5, 1, ()), (5, 1, ())]),
+    ({"ntasks": 5, "cpus_per_task": 7}, None),
+    ({"ntasks": 3, "cpus_per_task": 3}, [(6, 2, ()), (3, 1, ())]),
+    ({"ntasks": 4, "cpus_per_task": 3}, [(8, 3, ()), (3, 1, ())]),
+    ({"ntasks": 9, "cpus_per_task": 3}, [(8, 3, ()), (8, 3, ()), (6, 2, ()), (3, 1, ())]),
+    ({"ntasks": 10, "cpus_per_task": 3}, [(8, 3, ()), (8, 3, ()), (6, 2, ()), (6, 2, ())]),
+    ({"min_nodes": 4, "ntasks": 8, "cpus_per_task": 3}, [(8, 3, ()), (6, 2, ()), (6, 2, ()), (3, 1, ())]),
+    (
+        {"min_nodes": 2, "max_nodes": 4, "ntasks": 7, "cpus_per_task": 3},
+        [(8, 3, ()), (6, 2, ()), (3, 1, ()), (3, 1, ())],
+    ),
+    ({"min_nodes": 1, "ntasks": 2, "cpus_per_task": 5}, None),
+    ({"ntasks": 4, "cpus_per_task": 3, "exclusive": "node"}, [(8, 2, ALL), (8, 2, ALL)]),
+    # With GPUs whole tasks are counted.
+    ({"ntasks": 5, "cpus_per_task": 3, "gres": "gpu:1"}, [(6, 2, (0,)), (6, 2, (0,)), (3, 1, (0,))]),
+    ({"ntasks": 10, "cpus_per_task": 3, "gpus": "4"}, None),
+    ({"gpus": "3", "cpus_per_gpu": 4}, [(8, 8, (0, 1)), (4, 4, (0,))]),
+    ({"gpus": "3", "cpus_per_gpu": 4, "min_nodes": 1}, None),
+    ({"ntasks": 4, "gpus_per_task": "1", "cpus_per_gpu": 4}, [(8, 2, (0, 1)), (8, 2, (0, 1))]),
+    # --ntasks-per-node is room on each node, however few tasks there are.
+    ({"ntasks": 7, "ntasks_per_node": 2}, [(2, 2, ())] * 4),
+    ({"ntasks": 3, "ntasks_per_node": 4, "min_nodes": 2}, [(4, 4, ())] * 2),
+    ({"ntasks": 5, "ntasks_per_node": 4, "overcommit": True}, [(1, 4, ())] * 2),
+    ({"ntasks_per_socket": 5}, None),
+    ({"ntasks_per_socket": 3, "cpus_per_task": 2}, [(2, 1, ())]),
+    ({"min_cpus": 4, "ntasks": 10}, [(6, 6, ()), (4, 4, ())]),
     ({"gres": "shard:1"}, None),
 ]
 
@@ -79,6 +107,10 @@ def test_measured_places(options, expected):
         ({"node_list": "n3,n1", "ntasks": 2}, ["n1", "n3"]),
         ({"node_list": "n[1-2]"}, ["n1", "n2"]),
         ({"node_list": "n1,n3", "min_nodes": 3, "max_nodes": 3}, ["n1", "n2", "n3"]),
+        ({"node_list": "n3", "ntasks": 17}, ["n2", "n3", "n4"]),
+        ({"node_list": "n2", "ntasks": 9}, ["n2", "n3"]),
+        ({"node_list": "n4", **N2}, ["n3", "n4"]),
+        ({"node_list": "n1,n3", "contiguous": True}, ["n1", "n2", "n3"]),
         ({"node_list": "n1", "exclude": "n1"}, None),
         ({"exclude": "n1", **N2}, ["n2", "n3"]),
         ({"exclude": "n[1-4]"}, None),
@@ -108,10 +140,12 @@ def test_arbitrary_gives_each_node_its_tasks():
         "n1": (1, 1, ()),
         "n2": (2, 2, ()),
     }
+    # A list of another length than the number of tasks is only a list of nodes.
     assert placed({"distribution": "arbitrary", "node_list": "n2,n1", "ntasks": 5}) == {
-        "n1": (2, 2, ()),
-        "n2": (3, 3, ()),
+        "n1": (4, 4, ()),
+        "n2": (1, 1, ()),
     }
+    assert list(placed({"distribution": "arbitrary", "node_list": "n2,n1", "ntasks": 17})) == ["n1", "n2", "n3"]
 
 
 def test_light_nodes_are_taken_first():
@@ -147,6 +181,25 @@ def test_memory(options, on, expected):
     shares = place(JobRequest(**options), cluster(**on), idle())
     assert shares is not None
     assert shares[0].memory == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "uncounted"),
+    [
+        ({"ntasks": 8, "mem_per_cpu": 2001}, 2, 1),
+        ({"ntasks": 7, "mem_per_cpu": 2001, "min_nodes": 1}, 1, 1),
+        ({"ntasks": 8, "mem_per_cpu": 2001, "min_nodes": 1}, 0, 1),
+        ({"ntasks": 8, "mem_per_cpu": 4001}, 3, 1),
+        ({"cpus_per_task": 6, "mem_per_cpu": 3000}, 0, 1),
+        ({"gpus": "4", "mem_per_gpu": 5000}, 2, 1),
+        ({"gpus": "12", "mem_per_gpu": 5000}, 4, 3),
+        ({"gpus_per_task": "1", "ntasks": 4, "mem_per_gpu": 5000}, 2, 1),
+        ({"gres": "gpu:4", "mem_per_gpu": 5000}, 0, 1),
+    ],
+)
+def test_memory_needs_nodes_where_it_is_counted(options, nodes, uncounted):
+    assert len(placed(options) or ()) == nodes
+    assert len(placed(options, cluster(counts_memory=False)) or ()) == uncounted
 
 
 def test_memory_limits_the_tasks_of_a_node():

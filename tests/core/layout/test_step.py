@@ -336,3 +336,13 @@ def test_steps_never_hold_more_than_the_job_has(wanted):
             assert use.memory <= share.memory
             assert len(use.gpus) == len(set(use.gpus))
             assert set(use.gpus) <= set(share.gpus)
+
+
+def test_an_arbitrary_list_names_the_node_of_each_task():
+    wrong = {"distribution": "arbitrary", "node_list": "n2,n1", "ntasks": 3}
+    with pytest.raises(StepError) as refused:
+        lay_out(two_nodes(), wrong)
+    assert refused.value.lines == ("error: You asked for 3 tasks but hostlist specified 2 nodes",)
+    with pytest.raises(StepError) as refused:
+        lay_out(two_nodes(request=JobRequest(kind="run")), wrong)
+    assert refused.value.lines == (CANNOT + "Unspecified error",)

@@ -131,7 +131,7 @@ def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submi
     _check(requests, cluster, who.uid, now)
     jobs = pending_jobs(
         world,
-        [_within_limits(one, cluster).replace(array=None) for one in requests],
+        [_on_named_nodes(_within_limits(one, cluster), cluster).replace(array=None) for one in requests],
         cluster,
         who,
         first_id,
@@ -158,6 +158,14 @@ def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:
         return request
     too_long = request.time_limit == INFINITE or request.time_limit > max(limits)
     return request.replace(time_limit=max(limits)) if too_long else request
+
+
+def _on_named_nodes(request: JobRequest, cluster: Cluster) -> JobRequest:
+    """Slurm's trial looks at no other nodes than those that --nodelist names, though the job may get more than these."""
+    if not request.node_list:
+        return request
+    named = set(hostlist.expand(request.node_list))
+    return request.replace(exclude=hostlist.fold([node.name for node in cluster.nodes if node.name not in named]))
 
 
 def _answer(jobs: list[Job], requests: list[JobRequest], made: Plan, now: float) -> dict[str, Any]:
