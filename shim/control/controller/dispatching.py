@@ -14,10 +14,12 @@ from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running, waiting
 from shim.control.scheduler import plan
+from shim.core.check import partitions_of
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
+from shim.core.standing import limit_reason
 
 CROWDED = 0.01  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
@@ -110,11 +112,18 @@ class Dispatcher:
             job = change.get(job.key) or job
             if job.state != states.PENDING:
                 continue
-            if job.request.deadline and job.request.deadline <= now:
+            if job.request.deadline and (job.request.deadline <= now or self._too_late(job, cluster, now)):
                 for one in self._world.book.components(job):
                     change.put(waiting.missed(change.get(one.key) or one, now), now)
             elif job.reason == "BeginTime" and job.request.begin <= now:
                 change.put(waiting.looked_at(job, now), now)
+
+    def _too_late(self, job: Job, cluster: Cluster, now: float) -> bool:
+        """Whether the scheduler would start the job, but too late. One that a limit of its partitions keeps back just waits."""
+        if not waiting.eligible(job, now) or not waiting.starts_too_late(job, now):
+            return False
+        limited = [limit_reason(job.request, cluster, one) for one in partitions_of(job.request, cluster)]
+        return None in limited
 
     def _plan(self, change: Change, cluster: Cluster, now: float) -> list[Job]:
         jobs = [change.get(job.key) or job for job in self._world.book.active(cluster.name)]

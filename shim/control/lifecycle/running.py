@@ -25,6 +25,9 @@ def starting(job: Job, shares: Sequence[NodeShare], cluster: Cluster, partition:
     limit = job.time_limit
     if limit is None:
         limit = submission.default_limit(cluster.partition(partition))
+    if job.request.deadline:
+        left = (job.request.deadline - int(now)) // 60
+        limit = max(1, left if limit == INFINITE else min(limit, left))  # --time-min let it start
     granted = move(
         job,
         states.CONFIGURING,

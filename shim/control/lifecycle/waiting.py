@@ -5,6 +5,7 @@ from __future__ import annotations
 from shim.control.lifecycle.transitions import move
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.core.model.request import INFINITE
 
 REQUEUED_HELD = "job requeued in held state"
 NEVER = "DependencyNeverSatisfied"
@@ -84,11 +85,30 @@ def judged(job: Job, verdict: str, remaining: str, now: float) -> Job:
 
 
 def missed(job: Job, now: float) -> Job:
-    """A pending job whose ``--deadline`` has passed ends in DEADLINE."""
-    return move(job, states.DEADLINE, reason="DeadLine", start_time=now, end_time=now)
+    """A pending job whose ``--deadline`` has passed, or leaves it too little time, ends in DEADLINE, with exit code 0:1."""
+    return move(job, states.DEADLINE, reason="DeadLine", start_time=now, end_time=now, exit_status=1)
+
+
+def starts_too_late(job: Job, now: float) -> bool:
+    """Whether a job that starts now would not have the time that it wants until its ``--deadline``."""
+    return bool(job.request.deadline) and int(now) > _last_start(job)
+
+
+def _last_start(job: Job) -> int:
+    """The last second in which the job can start. Without any limit it wants a minute, if the user did not ask for that."""
+    request, limit = job.request, job.time_limit
+    if request.time_min is not None:
+        least = request.time_min
+    elif limit is not None and limit != INFINITE:
+        least = limit
+    else:
+        least = 1 if request.time_limit is None else 0
+    return request.deadline - 60 * least
 
 
 def wakes_at(job: Job, now: float) -> float | None:
-    """When time alone will next change this pending job: its begin time or its deadline; None if never."""
-    times = [float(when) for when in (job.request.begin, job.request.deadline) if when > now]
+    """When time alone will next change this pending job: its begin time, its deadline or the last start before that; None if
+    never."""
+    deadline = job.request.deadline
+    times = [float(when) for when in (job.request.begin, deadline, deadline and _last_start(job) + 1) if when > now]
     return min(times) if times else None

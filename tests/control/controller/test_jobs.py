@@ -120,6 +120,15 @@ async def test_a_begin_time_is_waited_for(box: Bench) -> None:
 
 
 @bench
+async def test_a_job_that_would_end_behind_its_deadline_is_cancelled(box: Bench) -> None:
+    too_late = await box.submit(deadline=int(NOW) + 60, time_limit=10)
+    limited = await box.submit(deadline=int(NOW) + 60, time_limit=10, ntasks=1000)
+    starts = await box.submit(deadline=int(NOW) + 90)
+    assert [box.job(one).state for one in (too_late, limited, starts)] == ["DEADLINE", "PENDING", "CONFIGURING"]
+    assert (box.job(too_late).reason, box.job(limited).reason) == ("DeadLine", "PartitionConfig")
+
+
+@bench
 async def test_a_deadline_that_is_missed(box: Bench) -> None:
     job_id = await box.submit(hold=True, deadline=int(NOW) + 50)
     await box.pass_time(50)

@@ -34,6 +34,14 @@ def test_a_job_without_a_limit_has_no_end() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "limit"),
+    [({}, 3), ({"time_limit": 2}, 2), ({"time_limit": 10, "time_min": 1}, 3), ({"time_limit": INFINITE}, 3)],
+)
+def test_a_job_with_a_deadline_ends_before_it(asked: dict[str, int], limit: int) -> None:
+    assert run(deadline=int(NOW) + 200, **asked).time_limit == limit
+
+
+@pytest.mark.parametrize(
     ("event", "state", "reason", "status"),
     [
         ({"state": "COMPLETED", "status": 0}, "COMPLETED", "None", 0),

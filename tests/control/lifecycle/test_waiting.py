@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from shim.control.lifecycle import waiting
+from shim.core.model.request import INFINITE
 from tests.control.lifecycle.samples import NOW, a_job
 
 
@@ -59,7 +64,25 @@ def test_a_dependency_that_never_comes_true() -> None:
 
 def test_a_missed_deadline_is_an_end() -> None:
     job = waiting.missed(a_job(deadline=int(NOW) + 5), NOW + 5)
-    assert (job.state, job.end_time) == ("DEADLINE", NOW + 5)
+    assert (job.state, job.end_time, job.exit_status) == ("DEADLINE", NOW + 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [
+        ({"time_limit": 2}, 120),
+        ({"time_limit": 10, "time_min": 1}, 60),
+        ({}, 60),
+        ({"partition": "gpu"}, 1800),
+        ({"time_limit": INFINITE}, 0),
+    ],
+)
+def test_a_deadline_wants_the_time_before_it(asked: dict[str, Any], seconds: int) -> None:
+    in_time = a_job(deadline=int(NOW) + seconds, **asked)
+    assert not waiting.starts_too_late(in_time, NOW + 0.9)
+    assert waiting.starts_too_late(in_time, NOW + 1)
+    assert waiting.wakes_at(in_time, NOW) == NOW + 1
+    assert not waiting.starts_too_late(a_job(**asked), NOW)
 
 
 def test_the_files_are_named_as_scontrol_shows_them() -> None:
