@@ -21,7 +21,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.core.standing import limit_reason
 
-CROWDED = 0.01  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
+CROWDED = 0.002  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
 NO_IDS = 10.0  # seconds until a cluster that gave no job ids is asked again
 FORECAST = 1.0  # seconds between passes that work out expected starts which change nothing else
