@@ -58,7 +58,7 @@ def secret(gang: Gang, uid: str, files: Mapping[str, bytes]) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": names.stem(gang.run),
+            "name": names.attempt(gang.run, gang.submission),
             "labels": names.labels(gang.run, gang.owner, gang.submission),
             "ownerReferences": [
                 {"apiVersion": "batch/v1", "kind": "Job", "name": names.stem(gang.run), "uid": uid, "controller": False}
@@ -110,7 +110,7 @@ def pod_group(gang: Gang, uid: str) -> dict[str, Any]:
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
         "metadata": {
-            "name": names.pod_group(gang.run, gang.submission),
+            "name": names.attempt(gang.run, gang.submission),
             "labels": names.labels(gang.run, gang.owner, gang.submission),
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": names.stem(gang.run), "uid": uid}],
         },

@@ -32,7 +32,7 @@ CONTAINER = "agent"
 
 
 def stem(run: Run) -> str:
-    """``slurm-7``, after a requeue ``slurm-7-r1``: the name of the Job and of its Secret."""
+    """``slurm-7``, after a requeue ``slurm-7-r1``: the name of the Job."""
     return f"slurm-{run.job_id}-r{run.restart}" if run.restart else f"slurm-{run.job_id}"
 
 
@@ -41,8 +41,11 @@ def kept(run: Run) -> str:
     return f"{stem(run)}-kept"
 
 
-def pod_group(run: Run, submission: str) -> str:
-    """One for each attempt to start the run: that of the attempt before may be there for minutes after its Job is gone."""
+def attempt(run: Run, submission: str) -> str:
+    """``slurm-7-1f3a09bc``: the Secret and the PodGroup of one attempt to start the run.
+
+    Those of the attempt before may be there for minutes after its Job is gone, and so may its pods: none must find a Secret of this one.
+    """
     return f"{stem(run)}-{submission[:8]}"
 
 
@@ -77,6 +80,11 @@ def selector(owner: str, cluster: str | None) -> str:
 def owner_of(found: Mapping[str, Any]) -> str:
     """The owner that an object names."""
     return str((found["metadata"].get("labels") or {}).get(OWNER) or "")
+
+
+def submission_of(found: Mapping[str, Any]) -> str:
+    """The attempt to start a run that an object is of."""
+    return str((found["metadata"].get("labels") or {}).get(SUBMISSION) or "")
 
 
 def run_of(metadata: Mapping[str, Any], cluster: str) -> Run | None:

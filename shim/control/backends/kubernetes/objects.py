@@ -97,7 +97,7 @@ class Objects:
             if error.missing:
                 raise BackendError(f"job {name} was deleted", reason="JobLaunchFailure") from error
             raise
-        if (found["metadata"].get("labels") or {}).get(names.SUBMISSION) != gang.submission:
+        if names.submission_of(found) != gang.submission:
             raise BackendError(f"there is another job {name} in namespace {self.namespace}", transient=True)
         return found
 
@@ -107,20 +107,15 @@ class Objects:
         except ApiError as error:
             if not error.conflict:
                 raise
-            name, wanted = manifest["metadata"]["name"], manifest["metadata"]["labels"]
-            found = (await self.access.get(f"{path}/{name}"))["metadata"]
-            labels = found.get("labels") or {}
-            if labels.get(names.SUBMISSION) == wanted[names.SUBMISSION]:
+            name, wanted = manifest["metadata"]["name"], manifest["metadata"]["labels"][names.SUBMISSION]
+            if names.submission_of(await self.access.get(f"{path}/{name}")) == wanted:
                 return
-            if all(labels.get(word) == wanted[word] for word in wanted if word != names.SUBMISSION):
-                # Its Job is gone, or this one could not be there; the garbage collector may come minutes later.
-                await self._delete(f"{path}/{name}", uid=found.get("uid"))
-            raise BackendError("an object of an earlier attempt is still there", transient=True) from error
+            raise BackendError(f"there is another {name} in namespace {self.namespace}", transient=True) from error
 
-    async def tear(self, run: Run) -> None:
-        """Removes the Secret: a pod made from now on can never begin."""
+    async def tear(self, run: Run, submission: str) -> None:
+        """Removes the Secret of this attempt: a pod made from now on can never begin."""
         await self.guard(run)
-        await self._delete(f"{self.secrets}/{names.stem(run)}")
+        await self._delete(f"{self.secrets}/{names.attempt(run, submission)}")
 
     async def remove(self, run: Run) -> None:
         """Removes the Job, and with it everything of the run."""
@@ -159,9 +154,9 @@ class Objects:
             return error.missing
         return True
 
-    async def _delete(self, path: str, uid: str | None = None) -> None:
+    async def _delete(self, path: str) -> None:
         try:
-            await self.access.delete(path, uid=uid)
+            await self.access.delete(path)
         except ApiError as error:
             if not error.missing:
                 raise

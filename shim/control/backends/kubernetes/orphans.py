@@ -67,7 +67,8 @@ class Orphans:
             return None  # its pods are going
         objects = self._site.objects
         kept = await objects.secret(names.kept(run))
-        ticket = await objects.secret(names.stem(run)) if kept is None else None
+        submission = names.submission_of(job)
+        ticket = await objects.secret(names.attempt(run, submission)) if kept is None else None
         folder = TicketFolder(run)
         known = folder.load() is not None
         record, outputs, key = _told(kept, ticket)
@@ -81,7 +82,7 @@ class Orphans:
             ways = self._outputs(run, made, outputs)
         if not known:
             if kept is not None:
-                await objects.tear(run)  # its machine may have been killed between the two
+                await objects.tear(run, submission)  # its machine may have been killed between the two
             self._keep(folder, job, made, ways, key, begun=ticket is None, owner=owner)
         script = ticket.get(SCRIPT) if ticket is not None else None
         return Orphan(run=run, job=_with_files(made, ways), script=script, known=known)
@@ -133,7 +134,7 @@ class Orphans:
             paths.ensure(os.path.dirname(here))
             Output.begin(here, False, 0o077)
         ticket = Ticket(
-            submission=str((job["metadata"].get("labels") or {}).get(names.SUBMISSION) or ""),
+            submission=names.submission_of(job),
             partition=made.partition,
             nodes=made.nodes,
             made=True,

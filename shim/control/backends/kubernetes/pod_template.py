@@ -28,7 +28,7 @@ def template(gang: Gang, settings: Settings, labels: Mapping[str, str]) -> dict[
 
 
 def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
-    volumes = Volumes(gang.run, code_name(gang.digest), settings, gang.memory)
+    volumes = Volumes(names.attempt(gang.run, gang.submission), code_name(gang.digest), settings, gang.memory)
     volumes.add_work(gang.work_dir if gang.staged else "")
     volumes.add_folders(gang.folders)
     if gang.passwd:
@@ -59,7 +59,7 @@ def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
     if settings.runtime_class:
         spec["runtimeClassName"] = settings.runtime_class
     if gang.pod_group:
-        spec["schedulingGroup"] = {"podGroupName": names.pod_group(gang.run, gang.submission)}
+        spec["schedulingGroup"] = {"podGroupName": names.attempt(gang.run, gang.submission)}
     return spec
 
 

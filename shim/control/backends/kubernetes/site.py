@@ -105,6 +105,12 @@ class Site:
         """The pods of a run."""
         return list(self._pods.get(run, {}).values())
 
+    def strays(self, run: Run) -> list[Object]:
+        """Pods that a Job has left which is there no more."""
+        job = self._jobs.get(run)
+        attempt = names.submission_of(job) if job is not None else None
+        return [pod for pod in self.pods_of(run) if names.submission_of(pod) != attempt]
+
     def runs(self) -> set[Run]:
         """The runs of which there is a Job or a pod."""
         return {*self._jobs, *self._pods}

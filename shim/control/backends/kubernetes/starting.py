@@ -48,7 +48,7 @@ class Starting:
     async def shut(self) -> None:
         """Removes the Secret: pods that are not there yet cannot begin without it."""
         if not self._torn:
-            await self._watched.site.objects.tear(self._watched.run)
+            await self._watched.site.objects.tear(self._watched.run, self._watched.submission)
             self._torn = True
 
     async def _look_unplaced(self, views: list[PodView]) -> float:
@@ -121,7 +121,7 @@ class Starting:
     async def _ticket_is_gone(self, text: str) -> bool:
         """Whether pods that have not mounted the Secret never will: it is not made a second time. ``text``: what the cluster warns of."""
         watched = self._watched
-        name = names.stem(watched.run)
+        name = names.attempt(watched.run, watched.submission)
         return (self._torn or name in text) and await watched.site.objects.secret(name) is None
 
     async def _take_away(self, late: PodView, views: list[PodView]) -> None:

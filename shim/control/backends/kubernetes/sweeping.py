@@ -16,6 +16,7 @@ from shim.control.backends.kubernetes.site import Site
 from shim.control.backends.kubernetes.tickets import TicketFolder
 
 PATIENCE = 10.0  # seconds that a start waits for what is left of the run to be removed
+_STRAY = 20.0  # seconds that pods have to go with their Job
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
 
 
@@ -54,6 +55,23 @@ class Sweeping:
             pause = min(2 * pause, _LONGEST_PAUSE)
         TicketFolder(run).remove()
         self.look()
+        self._site.soon(self._remove_strays(run))
+
+    async def _remove_strays(self, run: Run) -> None:
+        """Sees to what the garbage collector should have removed: for minutes after its API server was killed it does not come."""
+        while True:
+            await asyncio.sleep(_STRAY)
+            strays = self._site.strays(run)
+            if not strays:
+                return
+            for pod in strays:
+                metadata = pod["metadata"]
+                try:
+                    await self._site.objects.remove_pod(run, metadata["name"], uid=metadata["uid"])
+                except TakenOver:
+                    return
+                except ApiError as error:
+                    self._site.log("job %s: a pod cannot be removed yet: %s", run.job_id, error.message)
 
     def _has_objects(self, run: Run) -> bool:
         """Whether there may be objects of the run that are this home's: names alone would do for another machine's as well."""

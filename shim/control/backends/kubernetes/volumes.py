@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import names
+from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.errors import ShimError
 from shim.job.pod.places import ROOT, Places
@@ -19,7 +18,7 @@ _KINDS = ("pvc", "host_path", "nfs", "csi", "config_map", "secret", "empty_dir")
 class Volumes:
     """``volumes`` and ``mounts`` of the pod spec and its container."""
 
-    def __init__(self, run: Run, code: str, settings: Settings, memory: int) -> None:
+    def __init__(self, ticket: str, code: str, settings: Settings, memory: int) -> None:
         shm: dict[str, Any] = {"medium": "Memory"}
         size = settings.shm if settings.shm is not None else memory // 2
         if size:
@@ -27,7 +26,7 @@ class Volumes:
         self._settings = settings
         self.volumes: list[dict[str, Any]] = [
             {"name": "shim-agent", "configMap": {"name": code, "defaultMode": 0o444}},
-            {"name": "shim-ticket", "secret": {"secretName": names.stem(run), "defaultMode": 0o444}},
+            {"name": "shim-ticket", "secret": {"secretName": ticket, "defaultMode": 0o444}},
             {"name": "shim-run", "emptyDir": {}},
             {"name": "shim-shm", "emptyDir": shm},
         ]

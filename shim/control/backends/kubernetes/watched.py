@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Run
+from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.lease import TakenOver
 from shim.control.backends.kubernetes.observed import PodView, look
@@ -31,6 +32,7 @@ class Watched:
         self.settings = settings
         self.folder = folder
         self.seen = seen
+        self.submission = ticket.submission
         self.nodes = ticket.nodes
         self.pinned = ticket.pinned
         self.adopted = bool(ticket.adopted)
@@ -45,8 +47,9 @@ class Watched:
         self._loop = asyncio.get_running_loop()
 
     def views(self) -> list[PodView]:
-        """The run's pods as they are known."""
-        return [look(pod) for pod in self.site.pods_of(self.run)]
+        """The run's pods as they are known. Not those of an attempt before, which may be there still: they have no Secret."""
+        found = self.site.pods_of(self.run)
+        return [look(pod) for pod in found if names.submission_of(pod) == self.submission]
 
     @staticmethod
     def leader(views: list[PodView]) -> PodView | None:
@@ -121,7 +124,7 @@ class Watched:
         await self._keep()
         while True:
             try:
-                await self.site.objects.tear(self.run)
+                await self.site.objects.tear(self.run, ticket.submission)
                 break
             except TakenOver:
                 return  # another machine sees to it

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import re
 import socket
 from collections.abc import Callable
 from typing import Any, cast
@@ -21,6 +22,7 @@ Watcher = Callable[[str, Object], None]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
 SECRETS = "/api/v1/namespaces/default/secrets"
+_ATTEMPT = re.compile("-[0-9a-f]{8}$")
 TERM = 1.0  # seconds in which pods end that are deleted
 
 
@@ -189,6 +191,12 @@ class FakeCluster:
     def changed(self, found: Object, path: str = PODS) -> None:
         self._put("MODIFIED", f"{path}/{found['metadata']['name']}", found)
 
+    def ticket(self) -> Object | None:
+        """The Secret that the pods of a run begin with; of one run only."""
+        found = [one for path, one in self.objects.items() if path.startswith(SECRETS) and _ATTEMPT.search(path)]
+        assert len(found) <= 1
+        return found[0] if found else None
+
     def pods(self) -> list[str]:
         """The pods that are there."""
         return [path for path in self.objects if path.startswith(PODS)]
@@ -293,5 +301,6 @@ def selected(found: Object, selector: str) -> bool:
 
 
 def _short(path: str) -> str:
+    """``secrets/slurm-7``: which attempt it is of changes with every test."""
     kind, name = path.split("/")[-2:]
-    return f"{kind}/{name}"
+    return f"{kind}/{_ATTEMPT.sub('', name)}"

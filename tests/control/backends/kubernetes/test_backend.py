@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import json
 from typing import Any
 
@@ -18,7 +19,7 @@ from shim.control.backends.kubernetes.settings import texts
 from shim.core.model.cluster import Cluster, Node, Partition
 from tests.contract.support import spec_of
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import JOBS, SECRETS, FakeCluster, Killed
+from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster, Killed
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
 from tests.control.backends.kubernetes.fakewatch import FakeReflector
 from tests.control.backends.kubernetes.stage import RUN, Told
@@ -106,7 +107,7 @@ def test_a_controller_that_is_killed_while_it_starts_a_run_is_followed_by_one_th
         cluster.run("n1", "n2")
         await asyncio.sleep(1)
         assert told.kinds == ["started"]
-        assert f"{SECRETS}/slurm-7" not in cluster.objects
+        assert cluster.ticket() is None
         await backend.close()
 
     clock.run(inside())
@@ -116,7 +117,9 @@ def test_where_a_mount_shows_it_a_mark_says_that_the_run_has_begun(cluster: Fake
     async def inside() -> None:
         backend, _told, shape = await opened()
         await start(backend, shape)
-        spec = json.loads(base64.b64decode(cluster.objects[f"{SECRETS}/slurm-7"]["data"]["spec.json"]))
+        ticket = cluster.ticket()
+        assert ticket is not None
+        spec = json.loads(base64.b64decode(ticket["data"]["spec.json"]))
         owner = cluster.objects[f"{JOBS}/slurm-7"]["metadata"]["labels"][names.OWNER]
         work_dir = spec["job"]["request"]["work_dir"]
         assert spec["once"] == [f"{tickets.TicketFolder(RUN).path}/begun", f"{work_dir}/.slurm-7.0-{owner[:8]}"]
@@ -177,6 +180,42 @@ def test_a_requeued_job_waits_for_the_pods_of_the_run_before(cluster: FakeCluste
         await forgetting
         await start(backend, shape, restart=1)
         assert cluster.said[-3:] == ["POST jobs/slurm-7-r1", "POST secrets/slurm-7-r1", "PATCH jobs/slurm-7-r1"]
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_pod_that_an_attempt_before_has_left_counts_for_nothing_and_goes(cluster: FakeCluster) -> None:
+    """After an API server was killed the garbage collector lags, and the Job controller makes pods of Jobs that are gone."""
+
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await start(backend, shape)
+        stray = copy.deepcopy(cluster.pod(0))
+        stray["metadata"] |= {"name": "slurm-7-0-stray", "uid": "stray"}
+        stray["metadata"]["labels"][names.SUBMISSION] = "before"
+        stray["status"]["phase"] = "Failed"
+        cluster.changed(stray)
+        cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
+        cluster.leader.line("started")
+        cluster.bind(1, "n2")
+        cluster.state(1, "running")
+        (own,) = (cluster.objects[path] for path in cluster.pods() if "-0-" in path and "stray" not in path)
+        own["spec"]["nodeName"] = "n1"
+        own["status"]["containerStatuses"] = [{"name": names.CONTAINER, "ready": True, "state": {"running": {}}}]
+        cluster.changed(own)
+        await asyncio.sleep(5)
+        assert told.kinds == ["started"]
+        cluster.leader.line("ended", state="COMPLETED", status=0)
+        await asyncio.sleep(1)
+        assert [one["state"] for one in told.ends] == ["COMPLETED"]
+        owners = stray["metadata"].pop("ownerReferences")
+        assert owners
+        await backend.forget(RUN)
+        await asyncio.sleep(5)
+        assert [path.rpartition("/")[2] for path in cluster.pods()] == ["slurm-7-0-stray"]
+        await asyncio.sleep(30)
+        assert cluster.pods() == []
         await backend.close()
 
     clock.run(inside())

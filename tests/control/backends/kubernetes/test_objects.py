@@ -10,10 +10,10 @@ from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.objects import Objects, refusal
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import JOBS, SECRETS, FakeCluster, Killed
+from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster, Killed
 from tests.control.backends.kubernetes.stage import RUN, SETTINGS, gang
 
-JOB, SECRET = f"{JOBS}/slurm-7", f"{SECRETS}/slurm-7"
+JOB = f"{JOBS}/slurm-7"
 ALL = ["POST jobs/slurm-7", "POST secrets/slurm-7", "PATCH jobs/slurm-7"]
 
 
@@ -29,7 +29,9 @@ def test_the_secret_belongs_to_a_suspended_job_before_pods_may_be_made() -> None
         cluster = FakeCluster()
         await make(cluster)
         assert cluster.said == ALL
-        owner = cluster.objects[SECRET]["metadata"]["ownerReferences"][0]
+        secret = cluster.ticket()
+        assert secret is not None
+        owner = secret["metadata"]["ownerReferences"][0]
         assert owner["uid"] == cluster.objects[JOB]["metadata"]["uid"]
         assert len(cluster.pods()) == 2
 
@@ -59,11 +61,11 @@ def test_a_secret_that_was_torn_is_never_made_again() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
         await make(cluster)
-        await Objects(cluster.access, "default").tear(RUN)
+        await Objects(cluster.access, "default").tear(RUN, TicketFolder(RUN).make().submission)
         # Somebody suspends the Job by hand: it has had a start.
         cluster.objects[JOB]["spec"]["suspend"] = True
         await make(cluster)
-        assert SECRET not in cluster.objects
+        assert cluster.ticket() is None
         assert cluster.said == [*ALL, "DELETE secrets/slurm-7"]
 
     clock.run(inside())
@@ -82,54 +84,38 @@ def test_a_job_of_that_name_that_is_not_ours_is_left_alone() -> None:
     clock.run(inside())
 
 
-def test_a_secret_of_an_attempt_before_must_go_first() -> None:
+def test_what_an_attempt_before_has_left_is_not_waited_for_and_not_found() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
-        await make(cluster)
-        del cluster.objects[JOB]  # the garbage collector has not come yet
-        TicketFolder(RUN).remove()
-        with pytest.raises(BackendError, match="earlier attempt") as caught:
-            await make(cluster)
-        assert caught.value.transient
-        assert cluster.objects[JOB]["spec"]["suspend"] is True
-        assert cluster.said[-1] == "DELETE secrets/slurm-7"
-        await make(cluster)
-        assert cluster.objects[JOB]["spec"]["suspend"] is False
-        assert (
-            cluster.objects[SECRET]["metadata"]["ownerReferences"][0]["uid"] == cluster.objects[JOB]["metadata"]["uid"]
-        )
+        objects = Objects(cluster.access, "default")
+        folder = TicketFolder(RUN)
+        made = set()
+        for _ in range(2):
+            found = gang(folder.make().submission).replace(pod_group=True)
+            await objects.make(found, SETTINGS, {"key": b"k"}, folder)
+            spec = cluster.objects.pop(JOB)["spec"]["template"]["spec"]  # the garbage collector comes minutes later
+            group = spec["schedulingGroup"]["podGroupName"]
+            (ticket,) = (one["secret"]["secretName"] for one in spec["volumes"] if one["name"] == "shim-ticket")
+            assert {f"{objects.groups}/{group}", f"{objects.secrets}/{ticket}"} <= set(cluster.objects)
+            made |= {group, ticket}
+            folder.remove()
+        assert len(made) == 2
+
+    clock.run(inside())
 
 
 def test_a_secret_of_that_name_that_is_not_ours_is_left_alone() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
         await make(cluster)
-        cluster.objects[SECRET]["metadata"]["labels"][names.OWNER] = "another"
-        del cluster.objects[JOB]
-        TicketFolder(RUN).remove()
-        with pytest.raises(BackendError, match="earlier attempt"):
+        secret = cluster.ticket()
+        assert secret is not None
+        secret["metadata"]["labels"][names.SUBMISSION] = "another"
+        cluster.objects[JOB]["spec"]["suspend"] = True
+        del cluster.objects[JOB]["status"]
+        with pytest.raises(BackendError, match="there is another slurm-7-"):
             await make(cluster)
-        assert "DELETE secrets/slurm-7" not in cluster.said
-
-    clock.run(inside())
-
-
-def test_the_group_of_an_attempt_before_is_not_waited_for() -> None:
-    async def inside() -> None:
-        cluster = FakeCluster()
-        objects = Objects(cluster.access, "default")
-        folder = TicketFolder(RUN)
-        for _ in range(2):
-            found = gang(folder.make().submission).replace(pod_group=True)
-            await objects.make(found, SETTINGS, {"key": b"k"}, folder)
-            job = cluster.objects.pop(JOB)  # the garbage collector has its time with groups: they are protected
-            cluster.objects.pop(SECRET)
-            spec = job["spec"]["template"]["spec"]
-            assert f"{objects.groups}/{spec['schedulingGroup']['podGroupName']}" in cluster.objects
-            folder.remove()
-        assert sum(path.startswith(objects.groups) for path in cluster.objects) == 2
-
-    clock.run(inside())
+        assert cluster.ticket() is secret
 
     clock.run(inside())
 

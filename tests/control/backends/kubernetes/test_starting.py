@@ -14,7 +14,7 @@ from shim.control.backends.kubernetes.settings import Settings
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import FakeCluster
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
-from tests.control.backends.kubernetes.stage import SETTINGS, Stage
+from tests.control.backends.kubernetes.stage import RUN, SETTINGS, Stage
 
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 
@@ -141,7 +141,7 @@ def pods_come_late(stage: Stage, places: Sequence[str]) -> None:
     delete = cluster.delete
 
     async def racing(path: str, **conditions: Any) -> dict[str, Any]:
-        if path.endswith("secrets/slurm-7"):
+        if "/secrets/" in path:
             for pod in pods:
                 cluster.changed(pod)
             for index, node in enumerate(places):
@@ -191,11 +191,12 @@ def test_a_worker_without_the_secret_has_its_leader_end() -> None:
         leader = stage.lead()
         stage.cluster.run("n1", "n2")
         stage.cluster.state(1, "waiting", reason="ContainerCreating")
-        missing = 'MountVolume.SetUp failed for volume "shim-ticket" : secret "slurm-7" not found'
+        name = names.attempt(RUN, stage.ticket.submission)
+        missing = f'MountVolume.SetUp failed for volume "shim-ticket" : secret "{name}" not found'
         stage.cluster.events = [{"reason": "FailedMount", "message": missing, "lastTimestamp": "1"}]
         await asyncio.sleep(10)
         assert orders(leader) == []  # the kubelet was told so by a server that lags: the Secret is there
-        stage.cluster.vanish(f"{stage.site.objects.secrets}/slurm-7")
+        stage.cluster.vanish(f"{stage.site.objects.secrets}/{name}")
         await asyncio.sleep(4)
         assert orders(leader) == [("end", "NODE_FAIL")]
         leader.line("ended", state="NODE_FAIL", status=0)

@@ -14,7 +14,6 @@ from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.core.model import states
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import SECRETS
 from tests.control.backends.kubernetes.stage import RUN
 from tests.control.backends.kubernetes.test_adopting import JOB, Homes, ended, homes
 
@@ -221,12 +220,12 @@ def test_the_secret_of_a_run_that_began_is_removed_when_that_can_be_done(homes: 
         homes.cluster.refusals["DELETE secrets/slurm-7"] = DOWN
         home = await homes.begun()
         await asyncio.sleep(60)
-        assert f"{SECRETS}/slurm-7" in homes.cluster.objects
+        assert homes.cluster.ticket() is not None
         await home.close()
         home = await homes.open("a", [(RUN, 1)])
         homes.cluster.refusals.clear()
         await asyncio.sleep(60)
-        assert f"{SECRETS}/slurm-7" not in homes.cluster.objects
+        assert homes.cluster.ticket() is None
         await home.close()
 
     clock.run(inside())
@@ -239,7 +238,7 @@ def test_who_takes_a_run_over_that_began_sees_that_nothing_of_it_begins_again(ho
         homes.cluster.refusals.clear()
         second = await homes.taken()
         await second.orphans()
-        assert f"{SECRETS}/slurm-7" not in homes.cluster.objects
+        assert homes.cluster.ticket() is None
         await second.close()
 
     clock.run(inside())
