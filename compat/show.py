@@ -155,7 +155,7 @@ class Show:
         ]
 
     def left(self) -> list[str]:
-        """Objects of jobs that are still there when their controllers had time to remove them."""
+        """Objects and files of jobs that are still there when their controllers had time to remove them."""
         objects: list[str] = []
 
         def none() -> bool:
@@ -164,7 +164,7 @@ class Show:
             return not objects
 
         until(none, GARBAGE)
-        return objects
+        return [*objects, *(path.name for path in self.shared.glob(".slurm-*"))]
 
 
 def until(condition: Callable[[], bool], limit: float = PATIENCE) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shim.control import site
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import staging, trying, volumes
+from shim.control.backends.kubernetes import names, staging, trying, volumes
 from shim.control.backends.kubernetes.bundle import Bundle
 from shim.control.backends.kubernetes.gang import gang_of
 from shim.control.backends.kubernetes.gangs import Gang
@@ -70,8 +70,7 @@ def made(
 
 def _marks(run: Run, owner: str, work_dir: str, settings: Settings) -> tuple[str, ...]:
     """Where the run's first leader can leave a mark that every other one would find: out of sight if that is mounted."""
-    name = f".slurm-{run.job_id}.{run.restart}-{owner[:8]}"
-    found = (os.path.join(TicketFolder(run).path, "begun"), os.path.join(work_dir, name))
+    found = (os.path.join(TicketFolder(run).path, "begun"), names.mark(run, owner, work_dir))
     return tuple(path for path in found if volumes.mounted(path, settings))
 
 

@@ -49,6 +49,11 @@ def attempt(run: Run, submission: str) -> str:
     return f"{stem(run)}-{submission[:8]}"
 
 
+def mark(run: Run, owner: str, work_dir: str) -> str:
+    """The file in the working directory that says that the run has begun, where it is mounted and the state folder is not."""
+    return os.path.join(work_dir, f".slurm-{run.job_id}.{run.restart}-{owner[:8]}")
+
+
 def lease(owner: str) -> str:
     """The Lease of an owner: who holds it acts for the owner's jobs."""
     return f"slurm-owner-{owner}"

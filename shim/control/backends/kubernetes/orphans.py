@@ -130,6 +130,7 @@ class Orphans:
         begun: bool,
         owner: str,
     ) -> None:
+        mark = names.mark(folder.run, owner, made.request.work_dir)
         for _stream, _path, here in ways:
             paths.ensure(os.path.dirname(here))
             Output.begin(here, False, 0o077)
@@ -140,6 +141,7 @@ class Orphans:
             made=True,
             torn=begun,
             adopted=owner,
+            once=(mark,) if volumes.mounted(mark, settings_of(self._cluster, made.partition)) else (),
             outputs=tuple((stream, here, 0) for stream, _path, here in ways),
         )
         folder.take(ticket, key)
