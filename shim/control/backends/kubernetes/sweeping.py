@@ -43,9 +43,13 @@ class Sweeping:
 
     async def _remove(self, run: Run) -> None:
         pause = _FIRST_PAUSE
+        ticket = tickets.load(run)
         while self._has_objects(run):
             try:
                 await self._site.objects.remove(run)
+                if ticket is not None and not ticket.torn:
+                    # Script, environment and key are not left to a garbage collector that may lag for minutes.
+                    await self._site.objects.tear(run, ticket.submission)
                 break
             except TakenOver:
                 break  # another machine acts for it

@@ -221,6 +221,24 @@ def test_a_pod_that_an_attempt_before_has_left_counts_for_nothing_and_goes(clust
     clock.run(inside())
 
 
+def test_the_secret_of_a_run_that_never_began_is_not_left_to_the_garbage_collector(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await start(backend, shape)
+        secret = cluster.ticket()
+        assert secret is not None
+        secret["metadata"]["ownerReferences"] = []  # it does not come
+        await backend.order(RUN, Order(number=1, kind="end", state="CANCELLED"))
+        await asyncio.sleep(5)
+        await backend.forget(RUN)
+        await asyncio.sleep(5)
+        assert [one["state"] for one in told.ends] == ["CANCELLED"]
+        assert cluster.ticket() is None
+        await backend.close()
+
+    clock.run(inside())
+
+
 def test_nothing_is_left_of_a_run_that_is_forgotten(cluster: FakeCluster) -> None:
     async def inside() -> None:
         backend, told, shape = await opened()
