@@ -29,7 +29,7 @@ _FAILED = {"srun": "Unable to allocate resources", "salloc": "Job submit/allocat
 
 
 class Interrupted(Exception):
-    """A signal ended the wait; the allocation is closed."""
+    """A signal ended the wait; the allocation is closed. ``job_id``: None before the controller has told it."""
 
     def __init__(self, job_id: Optional[int]) -> None:
         super().__init__(job_id)
@@ -135,7 +135,8 @@ class Waiter:
             say(self._program, *lines)
 
     def _too_late(self) -> None:
-        self._error = ShimError("error: Unable to allocate resources: Requested nodes are busy")
+        why = "Connection timed out" if self._program == "salloc" else "Requested nodes are busy"
+        self._error = ShimError(f"error: Unable to allocate resources: {why}")
 
     def _interrupted(self) -> None:
         self._error = Interrupted(self._allocation.job_id)

@@ -73,7 +73,8 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
         allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
         granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
     except Interrupted as interrupted:
-        _say(f"Job allocation {interrupted.job_id} has been revoked.", "Job aborted due to signal")
+        if interrupted.job_id is not None:
+            _say(f"Job allocation {interrupted.job_id} has been revoked.", "Job aborted due to signal")
         return 1
     job_id = int(granted["job"]["job_id"])
     if not quiet:

@@ -206,7 +206,10 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
     try:
         granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
     except Interrupted as interrupted:
-        _say(f"Job allocation {interrupted.job_id} has been revoked", f"Force Terminated JobId={interrupted.job_id}")
+        if interrupted.job_id is not None:
+            _say(
+                f"Job allocation {interrupted.job_id} has been revoked", f"Force Terminated JobId={interrupted.job_id}"
+            )
         return 1
     job_id = int(granted["job"]["job_id"])
     for place, part in enumerate(asked):

@@ -176,6 +176,11 @@ def test_immediate_has_a_limit(capfd: pytest.CaptureFixture[str]) -> None:
     waiter = Waiter("srun", allocation, False, 2, clock=lambda: float(next(seconds)))  # type: ignore[arg-type]
     with pytest.raises(ShimError, match="Unable to allocate resources: Requested nodes are busy"):
         waiter.wait()
+    allocation.end()
+    allocation = FakeAllocation(SUBMITTED, QUEUED)
+    waiter = Waiter("salloc", allocation, False, 2, clock=lambda: float(next(seconds)))  # type: ignore[arg-type]
+    with pytest.raises(ShimError, match="Unable to allocate resources: Connection timed out"):
+        waiter.wait()
     assert allocation.closed
     allocation.end()
 
@@ -208,6 +213,13 @@ def test_what_is_said_about_a_signal(
         "salloc": ["salloc: Job allocation 9 has been revoked.", "salloc: Job aborted due to signal"],
     }
     assert lines_of(capfd) == expected[program]
+
+    def before_any_answer(_self: Waiter) -> Event:
+        raise Interrupted(None)
+
+    monkeypatch.setattr(allocating.Waiter, "wait", before_any_answer)
+    assert funnel.run(program, ["true"], main) == 1
+    assert lines_of(capfd) == []
 
 
 # salloc's command

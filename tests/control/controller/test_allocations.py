@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shim.core.errors import ShimError
-from tests.control.controller.fakes import Bench, Client, bench, submission
+from tests.control.controller.fakes import NOW, Bench, Client, bench, submission
 
 ALL_NODES = {"kind": "alloc", "min_nodes": 4, "max_nodes": 4, "exclusive": "node"}
 
@@ -73,6 +73,14 @@ async def test_the_job_ends_with_its_client(box: Bench) -> None:
 
 
 @bench
+async def test_nothing_is_left_of_a_client_that_was_gone_before_its_answer(box: Bench) -> None:
+    client = Client()
+    client.leave()
+    assert await allocate(box, client) == {}
+    assert [job.state for job in box.controller.book.active()] == []
+
+
+@bench
 async def test_an_allocation_that_is_kept(box: Bench) -> None:
     client = Client()
     allocate(box, client, keep=True)
@@ -111,6 +119,14 @@ async def test_immediate_or_not_at_all(box: Bench) -> None:
     allocate(box, Client(), **ALL_NODES)
     await box.settle()
     client = Client()
-    with pytest.raises(ShimError, match="Immediate execution impossible, insufficient priority"):
+    with pytest.raises(ShimError, match="Unable to allocate resources: Requested nodes are busy"):
         await allocate(box, client, immediate=0, **ALL_NODES)
     assert box.job(client.events[0]["job_id"]).state == "CANCELLED"
+    await box.submit(**ALL_NODES)
+    for fields, text in (
+        (ALL_NODES, "Unable to allocate resources: Immediate execution impossible, insufficient priority"),
+        ({"ntasks": 1000}, "Job submit/allocate failed: Requested partition configuration not available now"),
+        ({"begin": int(NOW) + 60}, "Job submit/allocate failed: Job dependency problem"),
+    ):
+        with pytest.raises(ShimError, match=text):
+            await allocate(box, Client(), immediate=0, **fields)

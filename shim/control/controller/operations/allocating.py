@@ -13,7 +13,7 @@ from shim.control.controller import spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations.admitting import admitted
-from shim.control.controller.operations.choosing import cluster_for
+from shim.control.controller.operations.choosing import cluster_for, refusal
 from shim.control.controller.operations.submitting import submitter
 from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of
@@ -24,8 +24,10 @@ from shim.core.environ.job import allocation_environment
 from shim.core.errors import RequestError, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.core.policy import NOT_NOW
 
 RETRY = 1.0  # seconds until an end that could not be written is tried again
+_BUSY = "Requested nodes are busy"
 GRACE = 30.0  # seconds a client has to attach to a controller that was started anew
 
 
@@ -150,11 +152,16 @@ class Allocations:
     def _impatient(self, job: Job) -> RequestError:
         self._end(job, Order(number=0, kind="release"))
         self._released.add(job.key)
+        begin = "error: Unable to allocate resources: "
         if job.request.immediate:
-            return RequestError("error: Unable to allocate resources: Requested nodes are busy")
-        return RequestError(
-            "error: Unable to allocate resources: Immediate execution impossible, insufficient priority"
-        )
+            return RequestError(begin + ("Connection timed out" if job.request.kind == "alloc" else _BUSY))
+        if job.reason in ("BeginTime", "Dependency", "DependencyNeverSatisfied"):
+            return refusal(job.request, "Job dependency problem")
+        if job.reason.startswith("Partition"):
+            return refusal(job.request, NOT_NOW)
+        if job.reason == "Priority":
+            return RequestError(begin + "Immediate execution impossible, insufficient priority")
+        return RequestError(begin + _BUSY)
 
     def _left(self, key: int, keep: bool) -> None:
         """A client is gone: the job ends with its last one, unless it was asked to stay."""
