@@ -45,7 +45,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
     from shim.control import client
 
     settings = components[0]
-    if "get-user-env" in settings and os.getuid():
+    if settings.get("get-user-env", "(null)") != "(null)" and os.getuid():
         raise ShimError("error: SlurmdUser must be root to use --get-user-env")
     mask = os.umask(0)
     os.umask(mask)

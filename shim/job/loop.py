@@ -22,6 +22,7 @@ _READ = select.EPOLLIN | select.EPOLLRDHUP
 _READY = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 _NOTHING: list[tuple[int, int]] = []
+_DAY = 86400.0
 _MOST_UNSEEN = (
     8  # turns in succession that only do what is due at once: a look at the descriptors costs as much as most of them
 )
@@ -223,7 +224,7 @@ class Loop:
         if self._timers:
             left = max(0.0, self._timers[0].when - self.now())
             limit = left if limit is None else min(limit, left)
-        return limit
+        return limit if limit is None else min(limit, _DAY)  # epoll takes no more than 24 of them
 
     def _serve(self, fd: int, events: int) -> None:
         # Looked up anew for each: an earlier callback of this turn may have ended the watching.

@@ -113,7 +113,8 @@ class _Plan:
     def tasks_per_node(self) -> int | None:
         """--ntasks-per-node as a limit; dropped with srun's warning when it does not agree with tasks and nodes."""
         per_node = self.step.ntasks_per_node
-        if not per_node or self.ntasks <= per_node or per_node * self.least == self.ntasks:
+        named = self.step.min_nodes is not None  # also by SLURM_JOB_NUM_NODES
+        if not per_node or not named or self.ntasks <= per_node or self.ntasks // max(self.least, 1) == per_node:
             return per_node or None
         self.warnings.append(
             f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "

@@ -35,6 +35,7 @@ Ways of --mem-bind, as a list:
     mask_mem:0x1,0x2,...   a mask of domains for each task
     prefer, sort, nosort, verbose, quiet, help
 """
+_HEX = "0123456789abcdef"
 _NO_CPU_BINDING = "cluster configuration lacks support for cpu binding"
 _BAD_CPU_BIND = "fatal: Failed to parse --cpu-bind= values."
 _BAD_CPU_FREQ = "error: Invalid --cpu-freq argument"
@@ -97,7 +98,7 @@ def _cut(text: str) -> List[str]:
     """The parts of a list in which a comma before a number belongs to that part's own list of numbers."""
     parts: List[str] = []
     for word in text.split(","):
-        if parts and (word[:1].isdigit() or not word.strip("0123456789abcdef")):
+        if parts and (word[:1].isdigit() or not word.strip(_HEX)):
             parts[-1] += "," + word
         else:
             parts.append(word)
@@ -143,21 +144,32 @@ def _cpu_bind(option: Option, text: Optional[str]) -> str:
     others = ("quiet", "q", "verbose", "v")
     if word.lower() == "help":
         raise Shown("CPU bind options not supported with current configuration\n", code=1)
+    listing = ""
     for part in word.lower().split(","):
-        if part.startswith(("map_cpu:", "mask_cpu:", "map_ldom:", "mask_ldom:")):
-            kind, _, first = part.partition(":")
-            number, rest = leading_int(first)
+        if listing and (part[:1].isdigit() or (part and not part.strip(_HEX))):
+            _check_number(listing, part)
+            continue
+        listing, colon, first = part.partition(":")
+        if colon and listing in ("map_cpu", "mask_cpu", "map_ldom", "mask_ldom"):
             if not first:
-                raise _bad_cpu_bind(f'missing list for "--cpu-bind={kind}:<list>"')
-            if number is None or (kind.startswith("map") and rest[:1] not in ("", "*")):
-                offending = first[:1] if number is None else rest[:1]
-                raise _bad_cpu_bind(f"Failed to validate number: {first}, the offending character is {offending}")
-            return word
+                raise _bad_cpu_bind(f'missing list for "--cpu-bind={listing}:<list>"')
+            _check_number(listing, first)
+            continue
+        listing = ""
         if part in ("map_cpu", "mask_cpu", "map_ldom", "mask_ldom"):
             raise _bad_cpu_bind(f'missing list for "--cpu-bind={part}:<list>"')
         if part not in ways and part + "s" not in ways and part not in others:
             raise _bad_cpu_bind(f'unrecognized --cpu-bind argument "{part}"')
     return word
+
+
+def _check_number(kind: str, text: str) -> None:
+    """A CPU of a map, or the mask of a task; ``*3`` behind it repeats it."""
+    number = text[2:] if kind.startswith("mask") and text.startswith("0x") else text
+    digits = _HEX if kind.startswith("mask") else "0123456789"
+    offending = number.partition("*")[0].lstrip(digits)[:1]
+    if offending:
+        raise _bad_cpu_bind(f"Failed to validate number: {number}, the offending character is {offending}")
 
 
 def _bad_cpu_bind(why: str) -> ShimError:

@@ -107,15 +107,16 @@ def keep_verbosity(settings: Settings, before: Optional[Settings]) -> None:
 
 
 def het_groups(text: str) -> List[int]:
-    """The component numbers that ``--het-group`` names: ``0,2`` or ``0-2``. ShimError with srun's text."""
+    """The component numbers that ``--het-group`` names: ``0,2``, ``0-2``, ``1-`` for one. ShimError with srun's text."""
     found: List[int] = []
     for part in text.strip("[]").split(","):
-        first, dash, last = part.partition("-")
-        if not _is_number(first) or (dash and not _is_number(last)):
+        first, _, last = part.partition("-")
+        last = last or first
+        if not _is_number(first) or not _is_number(last):
             raise ShimError(
                 f"error: _parse_single_range: Invalid range: `{part}'", f"error: Invalid --het-group value: {text}"
             )
-        found.extend(range(int(first), int(last if dash else first) + 1))
+        found.extend(range(int(first), int(last) + 1))
     return sorted(set(found))
 
 

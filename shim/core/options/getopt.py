@@ -108,7 +108,8 @@ def _shorts(word: str, argv: Sequence[str], at: int, options: Table, found: List
         letter = word[index]
         option = options.by_letter.get(letter)
         if option is None:
-            raise _Refused(f"invalid option -- '{letter}'")
+            byte = letter.encode("utf-8", "surrogateescape")[:1]  # getopt knows bytes only
+            raise _Refused(f"invalid option -- '{byte.decode('utf-8', 'surrogateescape')}'")
         if option.arity == FLAG:
             found.append((option, None))
             continue

@@ -154,6 +154,8 @@ def job_request(
     """
     kind = _KINDS[settings.command]
     if (settings.get("distribution") or "").startswith("arbitrary") and not settings.get("nodelist"):
+        if kind == "run" and settings.get("ntasks") is None:
+            raise RequestError("error: invalid number of tasks (-n 0)")
         raise RequestError(
             "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
         )

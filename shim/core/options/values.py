@@ -105,11 +105,13 @@ def _natural(option: Option, text: Optional[str], context: Context) -> int:
     return number
 
 
-def _seconds(option: Option, text: Optional[str], context: Context) -> int:
-    number = _whole_int(text) if text else 0
-    if number is None or not 0 <= number <= _INT_MAX:
+def _seconds(option: Option, text: Optional[str], context: Context) -> Optional[int]:
+    """--immediate: the seconds; 0 (at once) for ``1`` and for no value; None for ``0``, with which nothing is asked."""
+    number = _whole_int(text) if text else 1
+    if number is None or number < 0:
         raise ShimError(f'error: Invalid numeric value "{text}" for {option.long}.')
-    return number
+    number &= 0xFFFFFFFF
+    return 0 if number == 1 else number or None
 
 
 def _ports(option: Option, text: Optional[str], context: Context) -> int:
@@ -235,9 +237,12 @@ def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
     if not text:
         return 15
     try:
-        return parse_signal(text)
+        number = parse_signal(text)
     except ValueError:
         raise bad(option) from None
+    if not number:
+        raise bad(option)
+    return number
 
 
 def _nodes(option: Option, text: Optional[str], context: Context) -> Tuple[int, int]:

@@ -19,6 +19,9 @@ _HINT_DROPPED = (
     "(other then --cpu-bind=verbose). Ignoring --hint."
 )
 
+# Of messages of tasks' daemons, by name and number; what is none of these is more than there is.
+_LEVELS = ("quiet", "fatal", "error", "info", "verbose", "0", "1", "2", "3", "4")
+
 
 def verify(settings: Settings) -> List[str]:
     """Refuses combinations as Slurm does; settles ``nodes``, ``ntasks`` and memory. Returns warnings for stderr."""
@@ -49,10 +52,14 @@ def _verify(settings: Settings, notes: List[str]) -> None:
         raise ShimError("fatal: -S/--core-spec and --thred-spec options are mutually exclusive")  # Slurm's spelling
     for name in ("core-spec", "thread-spec"):
         if name in settings:
-            option = "-S" if name == "core-spec" else "--thread-spec"
+            # Slurm keeps both in one number, whose highest bit of 16 says that threads are meant.
+            option = "-S" if name == "core-spec" and not settings.get(name) & 0x8000 else "--thread-spec"
             notes.append(
                 f"error: Ignoring {option} since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
             )
+    level = settings.get("slurmd-debug", "0").lower()
+    if level not in _LEVELS:
+        notes.append("Using srun's max debug increment of 4")
     if "nodefile" in settings:
         _nodefile(settings)
     threads = "threads-per-core" in settings.sources  # not by way of -B
@@ -236,9 +243,9 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
         notes.append(f"Warning: can't run {tasks} processes on {nodes[0]} nodes, setting nnodes to {tasks}")
         nodes = settings.values["nodes"] = (tasks, tasks)
     per_node = settings.get("ntasks-per-node")
-    if settings.command != "srun" or not per_node or nodes[0] != nodes[1]:
+    if settings.command != "srun" or not per_node or not nodes[0]:
         return
-    if tasks > per_node and per_node * nodes[0] != tasks:  # also when SLURM_NTASKS_PER_NODE says it, measured
+    if tasks > per_node and tasks // nodes[0] != per_node:  # also when SLURM_NTASKS_PER_NODE says it, measured
         notes.append(
             f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
             f"{tasks} with the number of requested nodes {nodes[0]}. Ignoring --ntasks-per-node."
@@ -249,8 +256,10 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
 def _fewer_names(settings: Settings, tasks: int, notes: List[str]) -> None:
     """More nodes named than there are tasks: the first ones are taken."""
     listed = _listed(settings.get("nodelist"))
-    if tasks >= listed or (settings.get("distribution") or "").startswith("arbitrary"):
+    if tasks >= listed:
         return
+    if settings.command == "srun" and (settings.get("distribution") or "").startswith("arbitrary"):
+        return  # a name for each task: the step says what is wrong
     notes.append(f"Warning: can't run {tasks} processes on {listed} nodes, setting nnodes to {tasks}")
     settings.values["nodelist"] = _first_names(settings.get("nodelist"), tasks)
     settings.values["nodes"] = (tasks, tasks)

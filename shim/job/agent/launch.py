@@ -78,6 +78,8 @@ def _become(task: TaskStart) -> None:
     if not task.argv:
         _fail("No executable program specified for this task", _ENOENT)
     command = find_command(task.argv[0], environment.get("PATH", ""), work_dir)
+    if not command:
+        _fail(f"execve(): : {os.strerror(_ENOENT)}", _ENOENT)
     try:
         os.execve(command, [command, *task.argv[1:]], environment)
     except OSError as error:

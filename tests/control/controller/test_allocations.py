@@ -77,7 +77,7 @@ async def test_nothing_is_left_of_a_client_that_was_gone_before_its_answer(box: 
     client = Client()
     client.leave()
     assert await allocate(box, client) == {}
-    assert [job.state for job in box.controller.book.active()] == []
+    assert [job.state for job in box.controller.world.book.active()] == []
 
 
 @bench

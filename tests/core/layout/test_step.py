@@ -130,7 +130,7 @@ def test_fewer_tasks_than_nodes_is_said_when_nodes_were_asked_for(options, nodes
 
 @pytest.mark.parametrize(
     ("per_node", "ntasks", "honoured"),
-    [(3, 4, False), (3, 2, True), (3, 3, True), (3, 6, True), (1, 6, False), (1, 2, True)],
+    [(3, 4, False), (3, 2, True), (3, 3, True), (3, 6, True), (1, 6, False), (1, 2, True), (2, 5, True), (1, 3, True)],
 )
 def test_tasks_per_node_that_does_not_agree_is_ignored(per_node, ntasks, honoured):
     layout = lay_out(two_nodes(3, 3), {"ntasks_per_node": per_node, "ntasks": ntasks})
@@ -139,6 +139,8 @@ def test_tasks_per_node_that_does_not_agree_is_ignored(per_node, ntasks, honoure
         "with the number of requested nodes 2. Ignoring --ntasks-per-node."
     )
     assert layout.warnings == (() if honoured else (expected,))
+    alone = lay_out(two_nodes(3, 3), {"ntasks_per_node": per_node, "ntasks": ntasks, "min_nodes": None})
+    assert alone.warnings == ()  # srun's own allocation was made with it
 
 
 def test_hosts_are_the_names_inside_the_job():

@@ -230,6 +230,10 @@ def test_srun_refuses(line: str, why: str) -> None:
     assert why in refused.value.lines
 
 
+def test_a_range_of_components_may_have_no_end() -> None:
+    assert (het_groups("0-"), het_groups("1-,3-4")) == ([0], [1, 3, 4])
+
+
 @given(st.text(alphabet="0123456789,-[]x", max_size=12))
 def test_any_het_group_is_read_or_refused(text: str) -> None:
     try:

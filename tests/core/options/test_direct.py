@@ -78,6 +78,12 @@ def test_warnings_of_steps() -> None:
     ]
     made, notes = step("-n2 x", SLURM_JOB_NUM_NODES="2", SLURM_NTASKS_PER_NODE="4")
     assert (made.ntasks_per_node, notes) == (4, [])
+    made, notes = step("-N2 -n5 --ntasks-per-node=2 x")
+    assert (made.ntasks_per_node, notes) == (2, [])  # there is no place for a fifth task: the controller says so
+    assert step("-N1-2 -n6 --ntasks-per-node=4 x")[0].ntasks_per_node is None
+    assert step("-n1 --slurmd-debug=debug x")[1] == step("--slurmd-debug=5 x")[1]
+    assert step("-n1 --slurmd-debug=foo x")[1] == ["Using srun's max debug increment of 4"]
+    assert step("-n1 --slurmd-debug=verbose x")[1] == []
     made, notes = step("-n4 x", SLURM_JOB_NUM_NODES="2", SLURM_NTASKS_PER_NODE="3")
     assert made.ntasks_per_node is None
     assert len(notes) == 1
@@ -123,6 +129,24 @@ def test_names_beyond_the_number_of_nodes_are_dropped() -> None:
                 'error: missing list for "--cpu-bind=mask_cpu:<list>"',
                 "fatal: Failed to parse --cpu-bind= values.",
             ),
+        ),
+        *(
+            (
+                f"--cpu-bind={word} true",
+                1,
+                (
+                    "cluster configuration lacks support for cpu binding",
+                    f"error: {why}",
+                    "fatal: Failed to parse --cpu-bind= values.",
+                ),
+            )
+            for word, why in (
+                ("mask_cpu:0x1,0xz", "Failed to validate number: z, the offending character is z"),
+                ("mask_cpu:0x1,1g", "Failed to validate number: 1g, the offending character is g"),
+                ("mask_cpu:0x1*2,zz", 'unrecognized --cpu-bind argument "zz"'),
+                ("map_cpu:0,0xg", "Failed to validate number: 0xg, the offending character is x"),
+                ("map_cpu:0,x", 'unrecognized --cpu-bind argument "x"'),
+            )
         ),
         ("--jobid=0 true", 1, ('error: Invalid numeric value "0" for --jobid.',)),
         ("--jobid= true", 1, ('error: Invalid numeric value "" for --jobid.',)),

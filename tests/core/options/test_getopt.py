@@ -61,6 +61,7 @@ def test_reads(argv: list[str], options: list[tuple[str, str | None]], words: li
         (["--TIME=3"], "unrecognized option '--TIME=3'"),
         (["-Z"], "invalid option -- 'Z'"),
         (["-HZ"], "invalid option -- 'Z'"),
+        (["-é"], "invalid option -- '\udcc3'"),
         (["-n"], "option requires an argument -- 'n'"),
         (["--mem"], "option '--mem' requires an argument"),
         (["--job-na"], "option '--job-name' requires an argument"),

@@ -118,6 +118,10 @@ def value(name: str, text: str | None):
         ("kill-command", "USR1", 10),
         ("immediate", None, 0),
         ("immediate", "3", 3),
+        ("immediate", "1", 0),
+        ("immediate", "0", None),
+        ("immediate", "4294967296", None),
+        ("immediate", "99999999999", 1215752191),
         ("mpi", "openmpi", "none"),
         ("mpi", "pmix_v4", "pmix_v4"),
         ("signal", "B:USR1@90", "B:USR1@90"),
@@ -279,3 +283,9 @@ def test_the_names_that_gres_help_lists() -> None:
     with pytest.raises(scan.Shown) as shown:
         values.value_of(option, "help", context)
     assert shown.value.text == "Valid gres options are:\ngpu[[:type]:count]\nnvme[[:type]:count]\n"
+
+
+def test_a_signal_that_is_none_is_no_kill_command() -> None:
+    with pytest.raises(ShimError, match="Invalid --kill-command specification"):
+        value("kill-command", "0")
+    assert value("kill-command", "-1") == -1

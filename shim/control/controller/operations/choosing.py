@@ -161,7 +161,10 @@ def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:
 
 
 def _on_named_nodes(request: JobRequest, cluster: Cluster) -> JobRequest:
-    """Slurm's trial looks at no other nodes than those that --nodelist names, though the job may get more than these."""
+    """Slurm's trial looks at no other nodes than those that --nodelist names, though the job may get more than these. It knows
+    nothing of --use-min-nodes either.
+    """
+    request = request.replace(use_min_nodes=False)
     if not request.node_list:
         return request
     named = set(hostlist.expand(request.node_list))
