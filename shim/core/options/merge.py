@@ -10,7 +10,7 @@ from shim.core.options.getopt import parse
 from shim.core.options.option import IGNORED
 from shim.core.options.scan import Shown
 from shim.core.options.table_submit import options_of
-from shim.core.options.values import switch_count, switch_wait, value_of
+from shim.core.options.values import value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,12 +128,14 @@ class Settings:
         for variable in ("REQ_SWITCH", "WAIT4SWITCH"):
             if prefix + variable in environ:
                 self.values[variable] = True
-        text = environ.get(prefix + "WAIT4SWITCH")
-        if text is not None:
-            self.values["switch-wait"] = switch_wait(text)
-        count = environ.get(prefix + "REQ_SWITCH")
-        if count is not None:
-            self.values["switches"] = (switch_count(count), None)
+        wait, count = environ.get(prefix + "WAIT4SWITCH"), environ.get(prefix + "REQ_SWITCH")
+        if wait is not None or count is not None:
+            from shim.core.options.amounts import switch_count, switch_wait
+
+            if wait is not None:
+                self.values["switch-wait"] = switch_wait(wait)
+            if count is not None:
+                self.values["switches"] = (switch_count(count), None)
         if "switches" in self.values:
             self.values["switches"] = (self.values["switches"][0], self.get("switch-wait"))
 

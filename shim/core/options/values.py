@@ -7,60 +7,24 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geom
 from __future__ import annotations
 
 from shim.core.digits import SPACE, int32, leading_int
-from shim.core.errors import ShimError, UsageError, plain
-from shim.core.options.option import IGNORED, Option
-from shim.core.options.scan import Shown, bad
+from shim.core.errors import UsageError, plain
+from shim.core.options.option import IGNORED
+from shim.core.options.scan import Context, Shown, bad, count, natural, whole_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+    from typing import Any, Callable, Dict, Optional, Tuple
 
-    from shim.core.options.grammar import Grammar
+    from shim.core.options.option import Option
 
-_INT_MAX = 2**31 - 1
+__all__ = ["Context", "is_set", "value_of"]
+
 _NICE_MAX = 2147483645
-NODES_INFINITE = 0
-# What Slurm says of a number that is below one only after it is cut to 32 bits.
-_COUNTED = {"ntasks": "invalid number of tasks (-n {})", "cpus-per-task": "invalid number of cpus per task (-c {})"}
-INVALID = -2  # the time of --switches that is none
-
-
-class Context:
-    """What reading needs from outside: the time, who asks, files (``read(path)``: text, or OSError), the site's options, what
-    its cluster has to ask for by --gres, and whom to tell (``say``, a line of stderr) what is wrong and yet no error.
-    """
-
-    __slots__ = ("grammar", "gres_names", "now", "read", "say", "uid")
-
-    def __init__(
-        self,
-        now: float,
-        uid: int,
-        read: Callable[[str], str],
-        grammar: Optional[Grammar] = None,
-        gres_names: Optional[Callable[[], Sequence[str]]] = None,
-        say: Optional[Callable[[str], None]] = None,
-    ) -> None:
-        self.now = now
-        self.uid = uid
-        self.read = read
-        self.grammar = grammar
-        self.gres_names = gres_names
-        self.say = say
 
 
 def value_of(option: Option, text: Optional[str], context: Context) -> Any:
     """The value of ``option`` given as ``text`` (None: no value given). Raises ShimError with Slurm's text and code."""
     return _READERS[option.kind](option, text, context)
-
-
-def _numeric(option: Option, text: str) -> ShimError:
-    return ShimError(f'error: Invalid numeric value "{text}" for --{option.field}.')
-
-
-def _whole_int(text: str) -> Optional[int]:
-    number, rest = leading_int(text)
-    return number if not rest else None
 
 
 def _flag(option: Option, text: Optional[str], context: Context) -> bool:
@@ -69,7 +33,7 @@ def _flag(option: Option, text: Optional[str], context: Context) -> bool:
 
 def is_set(text: Optional[str]) -> bool:
     """Whether a variable with this value sets a flag: when empty, ``yes``, or a number that is not 0; None: not there."""
-    return text is not None and (not text or text.lower() == "yes" or bool(_whole_int(text)))
+    return text is not None and (not text or text.lower() == "yes" or bool(whole_int(text)))
 
 
 def _level(option: Option, text: Optional[str], context: Context) -> int:
@@ -85,70 +49,11 @@ def _all(option: Option, text: Optional[str], context: Context) -> str:
     return text or "ALL"
 
 
-def _count(option: Option, text: Optional[str], context: Context) -> int:
-    number = _whole_int(text or "")
-    if number is not None and number >= 2**63 - 1:
-        raise ShimError(f"error: Numeric argument ({2**63 - 1}) to big for --{option.field}.")
-    number = None if number is None or number <= 0 else int32(number)
-    if number is not None and number <= 0 and option.field in _COUNTED:
-        raise ShimError(f"error: {_COUNTED[option.field].format(number)}")
-    if number is None or number <= 0:
-        raise _numeric(option, text or "")
-    return number
-
-
-def _natural(option: Option, text: Optional[str], context: Context) -> int:
-    number = _whole_int(text) if text else 0
-    number = None if number is None or number < 0 else int32(number)
-    if number is None or number < 0:
-        raise _numeric(option, text or "")
-    return number
-
-
-def _seconds(option: Option, text: Optional[str], context: Context) -> Optional[int]:
-    """--immediate: the seconds; 0 (at once) for ``1`` and for no value; None for ``0``, with which nothing is asked."""
-    number = _whole_int(text) if text else 1
-    if number is None or number < 0:
-        raise ShimError(f'error: Invalid numeric value "{text}" for {option.long}.')
-    number &= 0xFFFFFFFF
-    return 0 if number == 1 else number or None
-
-
-def _ports(option: Option, text: Optional[str], context: Context) -> int:
-    """How many ports to reserve; without a value Slurm takes one a task, if it has any."""
-    number = _whole_int(text) if text else 0
-    if number is None or not 0 <= number <= _INT_MAX:
-        raise ShimError(f'error: Invalid numeric value "{text}" for --resv-port.')  # Slurm's spelling
-    return number
-
-
-def _switch(option: Option, text: Optional[str], context: Context) -> int:
-    """A number that switches something on; without a value 1."""
-    return 1 if not text else _natural(option, text, context)
-
-
-def _binary(option: Option, text: Optional[str], context: Context) -> int:
-    number = _natural(option, text, context)
-    if number > 1:
-        raise bad(option)
-    return number
-
-
 def _minutes(option: Option, text: Optional[str], context: Context) -> int:
     from shim.core.times import parse_minutes
 
     try:
         return parse_minutes(text or "")
-    except ValueError:
-        raise bad(option) from None
-
-
-def _boot_delay(option: Option, text: Optional[str], context: Context) -> int:
-    """Seconds, in the 32 bits without a sign that Slurm keeps."""
-    from shim.core.times import parse_seconds_any
-
-    try:
-        return parse_seconds_any(text or "") % (1 << 32)
     except ValueError:
         raise bad(option) from None
 
@@ -177,40 +82,6 @@ def _when(option: Option, text: Optional[str], context: Context) -> int:
     return epoch
 
 
-def _signal(option: Option, text: Optional[str], context: Context) -> str:
-    from shim.core.signals import parse_signal_request
-
-    try:
-        parse_signal_request(text or "")
-    except ValueError:
-        raise bad(option) from None
-    return text or ""
-
-
-def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
-    """The signal of srun and salloc, which have no batch shell (``B:``)."""
-    from shim.core.signals import scope_of
-
-    if "B" in scope_of(text or "")[0]:
-        raise bad(option)
-    return _signal(option, text, context)
-
-
-def _signals(option: Option, text: Optional[str], context: Context) -> Tuple[int, ...]:
-    """A list of signals that can be ignored."""
-    from shim.core.signals import parse_signal
-
-    try:
-        numbers = tuple(parse_signal(word) for word in (text or "").split(","))
-    except ValueError:
-        raise bad(option) from None
-    if any(
-        number not in range(1, 65) or number in (9, 19, 32, 33) for number in numbers
-    ):  # KILL, STOP, the C library's own
-        raise bad(option)
-    return numbers
-
-
 def _set(option: Option, text: Optional[str], context: Context) -> bool:
     """A flag that any value sets."""
     return True
@@ -221,28 +92,6 @@ def _compress(option: Option, text: Optional[str], context: Context) -> str:
     if text and text.lower() not in ("lz4", "none") and context.say is not None:
         context.say(f"error: Compression type '{text}' unknown, disabling compression support.")
     return text.lower() if text and text.lower() == "lz4" else "none" if text else "lz4"
-
-
-def _threads(option: Option, text: Optional[str], context: Context) -> int:
-    number = _count(option, text, context)
-    if number > 60 and context.say is not None:
-        context.say(f"error: Thread value --threads={number} exceeds recommended limit of 60")
-    return number
-
-
-def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
-    """salloc --kill-command: a signal, TERM when none is named."""
-    from shim.core.signals import parse_signal
-
-    if not text:
-        return 15
-    try:
-        number = parse_signal(text)
-    except ValueError:
-        raise bad(option) from None
-    if not number:
-        raise bad(option)
-    return number
 
 
 def _nodes(option: Option, text: Optional[str], context: Context) -> Tuple[int, int]:
@@ -279,50 +128,6 @@ def _node_error(text: str) -> UsageError:
     return UsageError(f'error: "{text}" is not a valid node count')
 
 
-def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Optional[int], ...]:
-    """``-B sockets[:cores[:threads]]``: of each the least of a number or range, None for ``*`` and what is not said."""
-    numbers: List[Optional[int]] = []
-    for part, place in zip((text or "").split(":"), ("first", "second", "third")):
-        number, rest = _kilo(part)
-        if rest.startswith("-"):
-            rest = _kilo(rest[1:])[1] if leading_int(rest[1:])[0] is not None else rest
-        if part[:1] not in ("*", "") and (number is None or number < 0 or rest):
-            raise ShimError(f'error: Invalid numeric value "{part}" for {place} arg of -B.')
-        if number is not None and number > _INT_MAX:
-            raise ShimError(f"error: Numeric argument ({number}) to big for {place} arg of -B.")
-        numbers.append(number)
-    return tuple(numbers) + (None,) * (3 - len(numbers))
-
-
-def _kilo(text: str) -> Tuple[Optional[int], str]:
-    """``leading_int`` of a number that may be said in thousands: ``1k`` is 1024."""
-    number, rest = leading_int(text)
-    if number is not None and rest[:1] in ("k", "K"):
-        return number * 1024, rest[1:]
-    return number, rest
-
-
-def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[int, Optional[int]]:
-    count, at, time = (text or "").partition("@")
-    return _count(option, count, context), switch_wait(time) if at else None
-
-
-def switch_count(text: str) -> int:
-    """What the variable for --switches says; ShimError as for the option."""
-    return _count(Option("switches"), text, Context(0, 0, str))
-
-
-def switch_wait(text: str) -> int:
-    """Minutes of the wait of ``--switches``; 0 is no time here and no limit is -1, as is what ``INVALID`` says for no time at all."""
-    from shim.core.times import parse_seconds_any
-
-    try:
-        seconds = parse_seconds_any(text)
-    except ValueError:
-        return INVALID
-    return seconds if seconds < 0 else -(-seconds // 60)
-
-
 def _nice(option: Option, text: Optional[str], context: Context) -> int:
     if not text:
         return 100
@@ -330,17 +135,6 @@ def _nice(option: Option, text: Optional[str], context: Context) -> int:
     if abs(number) > _NICE_MAX:
         raise UsageError(f"error: Invalid --nice value, out of range (+/- {_NICE_MAX})")
     return number
-
-
-def _priority(option: Option, text: Optional[str], context: Context) -> str:
-    word = text or ""
-    if word.upper() != "TOP":
-        number = leading_int(word)[0] or 0
-        if number < 0:
-            raise UsageError("error: Priority must be >= 0")
-        if number >= 0xFFFFFFFE:
-            raise UsageError("error: Priority must be < 4294967294")
-    return word
 
 
 def _no_kill(option: Option, text: Optional[str], context: Context) -> bool:
@@ -379,24 +173,6 @@ def _gres(option: Option, text: Optional[str], context: Context) -> str:
     return text or ""
 
 
-def read_nodefile(path: str, context: Context) -> str:
-    """The node names of a file as one list, in order; ``#`` begins a comment. UsageError if it cannot be read."""
-    try:
-        content = context.read(path)
-    except IsADirectoryError:
-        content = ""
-    except OSError as error:
-        raise UsageError(
-            f"error: slurm_allocate_resources error opening file {path}, {error.strerror or 'Invalid argument'}"
-        ) from None
-    except ValueError:
-        raise UsageError(f"error: slurm_allocate_resources error opening file {path}, Invalid argument") from None
-    names = [word for line in content.split("\n") for word in line.partition("#")[0].split()]
-    if not names:
-        raise UsageError("error: Hostlist is empty!")
-    return ",".join(names)
-
-
 _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "flag": _flag,
     "level": _level,
@@ -405,28 +181,15 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "text": _text,
     "all": _all,
     "path": _text,
-    "count": _count,
-    "natural": _natural,
-    "threads": _threads,
-    "seconds": _seconds,
-    "switch": _switch,
-    "ports": _ports,
-    "binary": _binary,
+    "count": count,
+    "natural": natural,
     "minutes": _minutes,
-    "boot-delay": _boot_delay,
     "memory": _memory,
     "when": _when,
-    "signal": _signal,
-    "step-signal": _step_signal,
     "set": _set,
-    "signals": _signals,
     "compress": _compress,
-    "signal-name": _signal_name,
     "nodes": _nodes,
-    "geometry": _geometry,
-    "switches": _switches,
     "nice": _nice,
-    "priority": _priority,
     "no-kill": _no_kill,
     "user-env": _user_env,
     "root": _root,
@@ -436,8 +199,20 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
 }
 
 
+def _of_amounts(option: Option, text: Optional[str], context: Context) -> Any:
+    """Readers that most scripts do not need are in modules of their own."""
+    from shim.core.options import amounts
+
+    return amounts.READERS[option.kind](option, text, context)
+
+
+def _of_signals(option: Option, text: Optional[str], context: Context) -> Any:
+    from shim.core.options import signalling
+
+    return signalling.READERS[option.kind](option, text, context)
+
+
 def _of_words(option: Option, text: Optional[str], context: Context) -> Any:
-    """Readers of words are modules of their own: most scripts need few of them."""
     from shim.core.options import words
 
     if option.kind == "power" and context.say is not None:
@@ -452,25 +227,13 @@ def _of_binding(option: Option, text: Optional[str], context: Context) -> Any:
     return binding.READERS[option.kind](option, text)
 
 
-_READERS.update(
-    dict.fromkeys(("accel-bind", "acctg-freq", "cpu-bind", "cpu-freq", "gpu-bind", "gpu-freq", "mem-bind"), _of_binding)
-)
-_READERS.update(
-    dict.fromkeys(
-        (
-            *(
-                "distribution",
-                "exclusive",
-                "gres-flags",
-                "gres-flags-new",
-                "mail",
-                "mpi",
-                "open-mode",
-                "power",
-                "profile",
-            ),
-            *("requeue", "tres-per-task", "yes-no"),
-        ),
+for _reader, _kinds in (
+    (_of_amounts, "seconds ports switch binary threads boot-delay geometry switches priority"),
+    (_of_signals, "signal step-signal signals signal-name"),
+    (_of_binding, "accel-bind acctg-freq cpu-bind cpu-freq gpu-bind gpu-freq mem-bind"),
+    (
         _of_words,
-    )
-)
+        "distribution exclusive gres-flags gres-flags-new mail mpi open-mode power profile requeue tres-per-task yes-no",
+    ),
+):
+    _READERS.update(dict.fromkeys(_kinds.split(), _reader))

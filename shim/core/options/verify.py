@@ -102,7 +102,7 @@ def _tasks_of_gpus(settings: Settings) -> None:
 
 def _nodefile(settings: Settings) -> None:
     """The nodes of --nodefile become those of --nodelist."""
-    from shim.core.options.values import read_nodefile
+    from shim.core.options.nodefile import read_nodefile
 
     wrong = "error: Invalid --nodefile node file"
     path = settings.get("nodefile")
@@ -116,7 +116,7 @@ def _nodefile(settings: Settings) -> None:
 
 def _hostfile(settings: Settings, path: str) -> None:
     """SLURM_HOSTFILE: its lines are the nodes of the tasks, one each, of as many of them as are asked for."""
-    from shim.core.options.values import read_nodefile
+    from shim.core.options.nodefile import read_nodefile
 
     wrong = "error: Failure getting NodeNames from hostfile"
     try:
@@ -135,7 +135,7 @@ def _hostfile(settings: Settings, path: str) -> None:
 
 def _of_file(path: str, settings: Settings) -> str:
     """The nodes that a file names; ShimError if it cannot be read."""
-    from shim.core.options.values import read_nodefile
+    from shim.core.options.nodefile import read_nodefile
 
     try:
         return read_nodefile(path, settings.context)
