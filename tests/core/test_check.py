@@ -12,6 +12,7 @@ from shim.core.check import pending_reason, refusals, unavailable_nodes
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.request import INFINITE, JobRequest
+from shim.core.standing import has_place, idle, placed, usable_nodes
 
 NOW = 1_800_000_000
 USER = 1001
@@ -367,3 +368,35 @@ def test_any_request_is_accepted_or_refused_in_words(fields: dict[str, Any]) -> 
     if refused(**fields) is None:
         reason = pending_reason(JobRequest(**fields), CLUSTER)
         assert reason is None or reason.isprintable()
+
+
+MANY = CLUSTER.replace(
+    nodes=tuple(node(number).replace(features=("slow" if number > 6 else "fast", "cpu")) for number in range(1, 10)),
+    partitions=(Partition(name="debug", nodes=tuple(f"n{number}" for number in range(1, 10)), default=True),),
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "min_nodes": st.integers(1, 4),
+            "ntasks": st.integers(1, 80),
+            "cpus_per_task": st.integers(1, 9),
+            "ntasks_per_node": st.integers(1, 9),
+            "mem_per_cpu": st.sampled_from([1000, 3000, 17000]),
+            "gpus": st.sampled_from(["1", "5", "37"]),
+            "gres": st.sampled_from(["gpu:2", "gpu:a100:4"]),
+            "exclusive": st.sampled_from([None, "node"]),
+            "node_list": st.sampled_from(["n9", "n[2,8]"]),
+            "exclude": st.sampled_from(["n[1-8]", "n[1-2]"]),
+            "constraint": st.sampled_from(["fast", "slow", "[fast|slow]", "fast*2&slow*1"]),
+            "contiguous": st.booleans(),
+        },
+    )
+)
+def test_a_few_nodes_of_each_kind_tell_whether_there_is_a_place(fields: dict[str, Any]) -> None:
+    request = JobRequest(**fields)
+    partition = MANY.partitions[0]
+    everywhere = placed(request, MANY, idle(usable_nodes(request, MANY, partition)), partition)
+    assert has_place(request, MANY, partition) == (everywhere is not None)
