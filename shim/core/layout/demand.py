@@ -80,7 +80,7 @@ def job_demand(request: JobRequest) -> JobDemand:
     if min_nodes is None:
         min_nodes = max(1, len(required))
         max_nodes = len(required) if required and request.ntasks is None else None
-        if request.spread_job:
+        if request.spread_job and not job_gpus:
             max_nodes = max(request.max_nodes or request.ntasks or 1, len(required))
     ntasks = _ntasks(request, min_nodes, job_gpus, node_gpus, task_gpus)
     if arbitrary and request.ntasks is None:

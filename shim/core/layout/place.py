@@ -177,8 +177,10 @@ class _Placing:
         return list(task_counts([here // each for here in rooms], ntasks))
 
     def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:
-        cpus = 1 if self.wish.overcommit else min(tasks * self.wish.cpus_per_task, self.rooms[one.node.name])
+        cpus = min(tasks * self.wish.cpus_per_task, self.rooms[one.node.name])
         cpus = max(cpus, self.wish.min_cpus, self.wish.cpus_per_gpu * len(own))
+        if self.wish.overcommit:
+            cpus = self.wish.cpus_per_task
         if self.wish.whole:
             cpus = one.node.cpus
         memory = self.rule.of(one.node.memory, cpus, len(own))

@@ -50,8 +50,8 @@ def room(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> int:
     cores = one.node.sockets * one.node.cores_per_socket
     for cap in (
         wish.tasks_per_node,
-        wish.tasks_per_socket and wish.tasks_per_socket * one.node.sockets,
-        wish.tasks_per_core and wish.tasks_per_core * cores,
+        not wish.overcommit and wish.tasks_per_socket and wish.tasks_per_socket * one.node.sockets,
+        not wish.overcommit and wish.tasks_per_core and wish.tasks_per_core * cores,
     ):
         if cap:
             cpus = min(cpus, cap * each)
@@ -82,6 +82,8 @@ def _fits_once(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> bool:
     """Whether the node has what every node of the job must have."""
     if one.cpus < wish.min_cpus or (wish.whole and one.cpus < one.node.cpus):
         return False
+    if wish.whole and one.cpus < wish.cpus_per_gpu * len(one.gpus):
+        return False  # with all of its GPUs
     socket = one.node.cores_per_socket * one.node.threads_per_core
     if one.node.cpus < (wish.tasks_per_node or 0) or socket < (wish.tasks_per_socket or 0):
         return False  # also with overcommit

@@ -145,7 +145,8 @@ def _of_sockets_and_tasks(request: JobRequest, per_job: int, per_node: int, per_
         return f"{begin}. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
     if per_job and per_task and per_job % per_task:
         return f"{begin}, --gpus not multiple of --gpus-per-task"
-    if per_job and per_task and request.ntasks and per_job // per_task != request.ntasks:
+    whole = request.ntasks or (request.ntasks_per_node or 0) * (request.min_nodes or 1)
+    if per_job and per_task and whole and per_job // per_task != whole:
         return f"{begin}. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks."
     if per_job and per_job < max(request.min_nodes or 1, _listed(request)):
         return f"{begin}, --gpus < -N"

@@ -39,6 +39,7 @@ MEASURED = [
     ({"min_cpus": 4}, [(4, 4, ())]),
     ({**N2, "ntasks": 3, "min_cpus": 4}, [(4, 2, ()), (4, 1, ())]),
     ({"ntasks": 5, "spread_job": True}, [(2, 2, ()), (1, 1, ()), (1, 1, ()), (1, 1, ())]),
+    ({"spread_job": True}, [(1, 1, ())]),
     ({"exclusive": "node"}, [(8, 8, ALL)]),
     ({**N2, "ntasks": 3, "exclusive": "node"}, [(8, 2, ALL), (8, 1, ALL)]),
     ({**N2, "ntasks": 2, "cpus_per_task": 3, "exclusive": "node"}, [(8, 1, ALL), (8, 1, ALL)]),
@@ -89,6 +90,12 @@ MEASURED = [
     ({"ntasks": 3, "ntasks_per_node": 4, "min_nodes": 2}, [(4, 4, ())] * 2),
     ({"ntasks": 5, "ntasks_per_node": 4, "overcommit": True}, [(1, 4, ())] * 2),
     ({"ntasks_per_socket": 5}, None),
+    ({"ntasks": 33, "ntasks_per_socket": 4, "overcommit": True}, [(1, 33, ())]),
+    ({"min_cpus": 5, "overcommit": True}, [(1, 1, ())]),
+    ({"min_cpus": 5, "cpus_per_task": 2, "ntasks": 3, "overcommit": True}, [(2, 3, ())]),
+    ({"gres": "gpu:3", "cpus_per_gpu": 2, "overcommit": True}, [(1, 1, (0, 1, 2))]),
+    ({"exclusive": "node", "cpus_per_gpu": 2}, [(8, 8, ALL)]),
+    ({"exclusive": "node", "cpus_per_gpu": 3}, None),
     ({"ntasks_per_socket": 3, "cpus_per_task": 2}, [(2, 1, ())]),
     ({"min_cpus": 4, "ntasks": 10}, [(6, 6, ()), (4, 4, ())]),
     ({"gres": "shard:1"}, None),
@@ -146,6 +153,10 @@ def test_arbitrary_gives_each_node_its_tasks():
         "n2": (1, 1, ()),
     }
     assert list(placed({"distribution": "arbitrary", "node_list": "n2,n1", "ntasks": 17})) == ["n1", "n2", "n3"]
+
+
+def test_a_spread_job_has_nodes_for_its_gpus():
+    assert placed({"spread_job": True, "gpus": "8"}) is not None
 
 
 def test_light_nodes_are_taken_first():
