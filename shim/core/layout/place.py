@@ -69,7 +69,8 @@ class _Placing:
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.rooms: dict[str, int] = {}
         self.first = min((self.positions.get(name, 0) for name in self.wish.required), default=0)
-        if request.contiguous and self.wish.required:  # with all that lies between them
+        if request.contiguous and self.wish.required and self.positions.keys() >= set(self.wish.required):
+            # With all that lies between them.
             last = max(self.positions.get(name, 0) for name in self.wish.required)
             between = tuple(node.name for node in cluster.nodes[self.first : last + 1])
             least, most = max(self.wish.min_nodes, len(between)), self.wish.max_nodes
