@@ -315,7 +315,7 @@ class KubernetesBackend:
 
     async def orphans(self) -> list[Orphan]:
         """See ``Adopts``."""
-        return await self._orphans.found(self._lives)
+        return await self._orphans.found(lambda run: run in self._lives or self._sweeping.sees_to(run))
 
     async def adopt(self, run: Run) -> None:
         """See ``Adopts``."""

@@ -6,7 +6,7 @@ import calendar
 import json
 import os
 import time
-from collections.abc import Container
+from collections.abc import Callable
 from typing import Any
 
 from shim.control import paths
@@ -49,26 +49,28 @@ class Orphans:
         self._estates = estates
         self._cluster = cluster
 
-    async def found(self, followed: Container[Run]) -> list[Orphan]:
-        """See ``base.Adopts``."""
+    async def found(self, seen_to: Callable[[Run], bool]) -> list[Orphan]:
+        """See ``base.Adopts``. ``seen_to(run)``: whether it is followed here, or over and what is left of it being removed."""
         found = []
         try:
             for owner in await self._estates.held():
                 for run in sorted(self._site.runs_of(owner), key=lambda one: (one.job_id, one.restart)):
-                    if run not in followed:
-                        found.append(await self._orphan(run, owner))
+                    if not seen_to(run):
+                        found.append(await self._orphan(run, owner, seen_to))
         except (ApiError, OSError) as error:
             raise BackendError(str(error), transient=True) from error
         return [one for one in found if one is not None]
 
-    async def _orphan(self, run: Run, owner: str) -> Orphan | None:
+    async def _orphan(self, run: Run, owner: str, seen_to: Callable[[Run], bool]) -> Orphan | None:
         job = self._site.job(run)
-        if job is None:
-            return None  # its pods are going
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            return None  # it is going, or its pods are
         objects = self._site.objects
         kept = await objects.secret(names.kept(run))
         submission = names.submission_of(job)
         ticket = await objects.secret(names.attempt(run, submission)) if kept is None else None
+        if seen_to(run):
+            return None  # by now: a ticket made for it again would stay, and with it the estate
         folder = TicketFolder(run)
         known = folder.load() is not None
         record, outputs, key = _told(kept, ticket)

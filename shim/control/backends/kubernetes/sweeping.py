@@ -27,13 +27,20 @@ class Sweeping:
         self._site = site
         self._estates = estates
         self._runs: dict[Run, asyncio.Task[None]] = {}
+        self._swept: set[Run] = set()  # ever, and still seen
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
 
     def sweep(self, run: Run) -> None:
         """Removes what there is of a run, in the background."""
+        self._swept.intersection_update(self._site.runs())
+        self._swept.add(run)
         task = self._runs[run] = self._site.soon(self._remove(run))
         task.add_done_callback(lambda done: self._runs.pop(run, None) if self._runs.get(run) is done else None)
+
+    def sees_to(self, run: Run) -> bool:
+        """Whether what is seen of a run is what this controller has removed, or is removing."""
+        return run in self._swept
 
     async def swept(self, run: Run) -> None:
         """Returns when nothing of the run is being removed. Raises BackendError when that takes long."""

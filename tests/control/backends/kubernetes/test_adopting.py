@@ -150,6 +150,52 @@ def test_a_job_that_ended_meanwhile_is_found_with_its_end(homes: Homes) -> None:
     clock.run(inside())
 
 
+async def _over(homes: Homes) -> KubernetesBackend:
+    """A home that has carried on with a job to its end, which is committed."""
+    await (await homes.begun()).close()
+    ended(homes)
+    backend = await homes.taken()
+    assert len(await backend.orphans()) == 1
+    await backend.adopt(RUN)
+    await asyncio.sleep(1)
+    assert homes.told.kinds[-1] == "ended"
+    return backend
+
+
+def test_a_run_that_is_over_and_seen_for_a_while_yet_is_no_orphan_again(homes: Homes) -> None:
+    async def inside() -> None:
+        backend = await _over(homes)
+        homes.cluster.watchers.clear()  # they lag
+        await backend.forget(RUN)
+        await asyncio.sleep(5)
+        assert await backend.orphans() == []
+        assert tickets.known("k8s") == []
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_run_that_ends_while_orphans_are_looked_for_is_none(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def inside() -> None:
+        backend = await _over(homes)
+        life = backend._lives.pop(RUN)  # as it is before a new controller follows it
+        ask = backend._site.objects.secret
+
+        async def meanwhile(name: str) -> dict[str, bytes] | None:
+            found = await ask(name)
+            backend._lives.setdefault(RUN, life)
+            await backend.forget(RUN)
+            await asyncio.sleep(5)
+            return found
+
+        monkeypatch.setattr(backend._site.objects, "secret", meanwhile)
+        assert await backend.orphans() == []
+        assert tickets.known("k8s") == []
+        await backend.close()
+
+    clock.run(inside())
+
+
 def test_a_machine_that_gives_signs_of_life_keeps_its_jobs(homes: Homes) -> None:
     async def inside() -> None:
         first = await homes.begun()
