@@ -45,6 +45,7 @@ def main() -> int:
     try:
         code = _work(sock)
     except Exception:
+        # The last line of defence: it is in the log, and who waits for an answer sees the connection end.
         import traceback
 
         traceback.print_exc()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -229,6 +230,23 @@ def test_a_folder_in_which_a_job_left_something_is_not_used_again(tmp_path: Path
         run = await scene.start('#!/bin/sh\ntest ! -e "$(dirname "$0")/more"\n', 2)
         pids.append(await scene.done(run))
         assert len(set(pids)) == 1
+        assert scene.asked == ["1.0"]
+
+    with_scene(body)
+
+
+def test_a_leader_is_kept_though_its_run_s_folder_cannot_be_put_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_run: Run) -> str:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    async def body(scene: Scene) -> None:
+        run = await scene.start("#!/bin/sh\ntrue\n", 1)
+        await scene.observer.line(run, "ended")
+        with monkeypatch.context() as patched:
+            patched.setattr(runs, "put_away", refused)
+            with pytest.raises(OSError, match="Read-only"):
+                await scene.backend.forget(run)
+        await scene.done(await scene.start("#!/bin/sh\ntrue\n", 2))
         assert scene.asked == ["1.0"]
 
     with_scene(body)

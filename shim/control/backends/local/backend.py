@@ -138,12 +138,15 @@ class LocalBackend:
     async def forget(self, run: Run) -> None:
         watch = self._watches.pop(run, None)
         line = await watch.forget() if watch is not None else None
-        gone = runs.put_away(run)
-        if watch is not None and line is not None and not line.closed:
-            line.folder = gone
-            self._idle.add(watch.place, line)
-        elif gone:
-            self._dispose(gone)
+        gone = ""
+        try:
+            gone = runs.put_away(run)
+        finally:  # whatever the disk says: a leader that nobody has would wait for ever
+            if watch is not None and line is not None and not line.closed:
+                line.folder = gone
+                self._idle.add(watch.place, line)
+            elif gone:
+                self._dispose(gone)
 
     def _dispose(self, folder: str) -> None:
         """Removes what was put away."""
