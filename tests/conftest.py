@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.parallel import ByFile
 
     return ByFile(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """A test that failed with bytes that are no text says so to pytest-xdist too."""
+    from tests.parallel import sendable
+
+    return sendable((yield))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdist.remote import Producer
@@ -29,3 +30,14 @@ def together(path: str) -> str:
     """What the tests of this file share with those of others of the same answer: a real cluster; else the file's name."""
     text = (ROOT / path).read_text()
     return next((name for name in ("slurm", "kubernetes") if f"mark.{name}" in text), path)
+
+
+def sendable(report: Any) -> Any:
+    """The report with every text in it valid: execnet refuses one that is not, and the whole run breaks off."""
+    if isinstance(report, str):
+        return report.encode(errors="backslashreplace").decode()
+    if isinstance(report, dict):
+        return {sendable(key): sendable(value) for key, value in report.items()}
+    if isinstance(report, (list, tuple)):
+        return type(report)(map(sendable, report))
+    return report

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -32,8 +34,7 @@ class Result:
 class World:
     """The machine that a command under test sees."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
+    def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.errors: list[str | None] = []  # of the next call's targets, in their order; missing ones succeed
         self.script: str | None = None
@@ -57,10 +58,21 @@ class World:
 
     def run(self, program: str, *argv: str) -> Result:
         """Runs the program in this process."""
-        self._capsys.readouterr()
-        code = funnel.run(program, list(argv))
-        out, err = self._capsys.readouterr()
-        return Result(code, out, err)
+        out, err = _stream(), _stream()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = funnel.run(program, list(argv))
+        return Result(code, _written(out), _written(err))
+
+
+def _stream() -> io.TextIOWrapper:
+    """A standard stream as ``shim.main`` opens it: bytes that are no text go out as they came in."""
+    return io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline="", write_through=True)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.buffer.read().decode(errors="backslashreplace")
 
 
 @pytest.fixture
@@ -74,9 +86,9 @@ def greenwich() -> Iterator[None]:
 
 
 @pytest.fixture
-def world(greenwich: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+def world(greenwich: None, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world without jobs."""
-    found = World(capsys)
+    found = World()
     known = reference.cluster()
     monkeypatch.setattr(time, "time", lambda: reference.NOW)
     monkeypatch.setattr(site, "clusters", lambda: (known,))

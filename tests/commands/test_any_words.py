@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.commands.conftest import World
@@ -25,6 +25,8 @@ words = st.lists(st.sampled_from(f"{_OPTIONS} {_VALUES} {_VERBS}".split()) | st.
 @pytest.mark.parametrize("program", ["squeue", "sinfo", "scontrol", "scancel", "sacct"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(argv=words)
+@example(argv=["-é"])
+@example(argv=["-j", "\udcff"])
 def test_no_words_break_a_command(busy: World, program: str, argv: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", io.StringIO(""))
