@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shim.control import client
-from shim.control.backends.slurm import passing
+from shim.control.backends.slurm.call import made
 from shim.control.backends.slurm.questions import Question, answered
 from shim.core.errors import ShimError
 from shim.core.model.request import JobRequest
@@ -59,7 +59,7 @@ def _submitted(job_id: int, place: Place, request: JobRequest, ticket: dict[str,
         script = os.path.join(folder, "slurm_script")
         with open(script, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(ticket["script"])
-        call = passing.made("sbatch", Route(place, ["--parsable", *options, script, *request.arguments]))
+        call = made("sbatch", Route(place, ["--parsable", *options, script, *request.arguments]))
         directory = request.extra.get("submit_dir") or request.work_dir
         environment = {**ticket["environment"]}
         for name in ("SLURM_CONF", "SHIM_PASSED"):

@@ -7,7 +7,6 @@ import sys
 from shim.commands import funnel, reading
 from shim.control import site
 from shim.core.errors import ShimError
-from shim.core.options.again import again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ class Asked:
         dated: bool = False,
     ) -> None:
         from shim.control.backends.slurm.questions import Question
+        from shim.core.options.again import again
 
         options, words = again(program, argv, ("clusters", "iterate", "noheader", "allclusters"))
         self.program = program

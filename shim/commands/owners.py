@@ -70,17 +70,17 @@ def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
 
 def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
     """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
-    from shim.control.backends.slurm import passing
+    from shim.control.backends.slurm.call import follow
 
     sys.stdout.flush()
-    passing.follow(program, _route(program, place, argv))
+    follow(program, _route(program, place, argv))
 
 
 def run(program: str, place: Place, argv: Sequence[str]) -> int:
     """Runs the real command with our terminal and streams, however long it takes; its exit code."""
-    from shim.control.backends.slurm import passing
+    from shim.control.backends.slurm.call import made
 
-    call = passing.made(program, _route(program, place, argv))
+    call = made(program, _route(program, place, argv))
     sys.stdout.flush()
     pid = os.posix_spawn(call.path, call.argv, call.environment)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

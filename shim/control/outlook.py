@@ -5,12 +5,13 @@ Real Slurms are not meant: commands ask those themselves. Nobody is asked where 
 
 from __future__ import annotations
 
-from shim.control import channel, paths, site
-from shim.control.protocol import PROTOCOL
+from shim.control import site
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from shim.control.channel import Channel
 
 _MARGIN = 5.0  # seconds longer than its cluster that the controller may take to answer
 
@@ -23,14 +24,23 @@ class Outlook:
         if names:
             places = [place for place in places if place.name in names]
         self.names = [place.name for place in places]
-        self._channel = channel.connect(paths.socket_path()) if places else None
+        self._channel = _begun(self.names) if places else None
         self._patience = max([place.timeout for place in places], default=0.0) + _MARGIN
-        if self._channel is not None:
-            try:
-                self._channel.send({"protocol": PROTOCOL, "op": "listen", "clusters": self.names})
-            except channel.ChannelClosed:
-                self._channel = None  # it is just ending
 
     def known(self) -> bool:
         """Whether the index tells by now which of these clusters do not answer; false if the controller does not find out."""
         return self._channel is None or self._channel.wait(self._patience)
+
+
+def _begun(names: list[str]) -> Channel | None:
+    """A connection to the controller that has been asked about these clusters; None where no controller runs."""
+    from shim.control import channel, paths
+    from shim.control.protocol import PROTOCOL
+
+    connected = channel.connect(paths.socket_path())
+    try:
+        if connected is not None:
+            connected.send({"protocol": PROTOCOL, "op": "listen", "clusters": names})
+    except channel.ChannelClosed:
+        return None  # it is just ending
+    return connected

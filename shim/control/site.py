@@ -10,7 +10,6 @@ import marshal
 import os
 
 from shim.control import paths, sources
-from shim.control.backends.slurm import programs
 from shim.core.errors import ShimError
 from shim.core.routing import Place
 
@@ -136,6 +135,7 @@ def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
 def _resolve() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
     """The further files that the clusters depend on, the answers to short questions, and the clusters."""
     from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
+    from shim.control.backends.slurm import programs
 
     settings = config.load()
     mode = "none"

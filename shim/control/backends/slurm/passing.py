@@ -10,17 +10,12 @@ from __future__ import annotations
 import os
 
 from shim.control import site
-from shim.control.backends.slurm import guard, programs
-from shim.control.backends.slurm.call import Call, become
 from shim.core import routing
 from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
-
-    from shim.core.routing import Route
 
 
 def attempt(program: str, argv: Sequence[str]) -> None:
@@ -44,6 +39,8 @@ def attempt(program: str, argv: Sequence[str]) -> None:
         from shim.control import asking
 
         asking.refuse_foreign(dependency, route.place.name)
+    from shim.control.backends.slurm.call import become, made
+
     try:
         call = made(program, route)
     except ShimError:
@@ -59,36 +56,3 @@ def attempt(program: str, argv: Sequence[str]) -> None:
 
         watching.salloc(route, argv)
     become(call)
-
-
-def follow(program: str, route: Route) -> NoReturn:
-    """Makes this process the real command that answers this route. ShimError if there is none."""
-    become(made(program, route))
-
-
-def made(program: str, route: Route) -> Call:
-    """The call of the real program that answers this route. ShimError if there is none."""
-    before = guard.tried(os.environ)
-    path, kind = programs.find(program, route.place.folder, os.environ.get("PATH", ""), before)
-    environment = _environment()
-    for name in route.dropped:
-        del environment[name]
-    if route.place.conf and not route.in_job:
-        environment["SLURM_CONF"] = route.place.conf
-    if kind == programs.SCRIPT:
-        environment[guard.VARIABLE] = guard.value(environment, [*before, path])
-    return Call(path, [program, *route.argv], environment)
-
-
-def _environment() -> dict[str, str]:
-    """The caller's environment: without the LC_CTYPE that Python sets for itself in the C locale, and without our guard."""
-    environment = dict(os.environ)
-    environment.pop(guard.VARIABLE, None)
-    if environment.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
-        try:
-            with open("/proc/self/environ", "rb") as file:
-                if not any(entry.startswith(b"LC_CTYPE=") for entry in file.read().split(b"\0")):
-                    del environment["LC_CTYPE"]
-        except OSError:
-            pass  # then it stays, and says what most machines say anyway
-    return environment

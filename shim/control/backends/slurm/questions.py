@@ -10,8 +10,7 @@ import os
 from select import POLLERR, POLLHUP, POLLIN, poll
 from time import monotonic
 
-from shim.control.backends.slurm import passing
-from shim.control.backends.slurm.call import Call
+from shim.control.backends.slurm.call import Call, made
 from shim.core.errors import ShimError
 from shim.core.routing import Route
 
@@ -49,7 +48,7 @@ class Question:
         self._pid = 0
         self._open: dict[int, str] = {}
         try:
-            call = passing.made(program, Route(place, argv, _said(os.environ)))
+            call = made(program, Route(place, argv, _said(os.environ)))
             call.environment.update(environment or {})
             self._start(call)
         except ShimError as error:
