@@ -1,4 +1,4 @@
-"""A leader's door: who connects must show that it knows the run's key before anybody listens to it."""
+"""Where a leader listens: who connects must show that it knows the run's key before anybody listens to it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shim.job.loop import Loop
 
 
-class Door:
+class ListeningSocket:
     """A socket that a leader listens on, and the file that leads to it, which goes from one run's folder to the next one's."""
 
     def __init__(self, server: _socket.socket, path: str) -> None:
@@ -31,13 +31,13 @@ class Door:
 
 
 class KeptLine:
-    """Who holds it has the ``link``; what has come by it is in ``said``. ``ended``: the controller has closed it. ``door``: still open."""
+    """Who holds it has the ``link``; what has come by it is in ``said``. ``ended``: the controller has closed it. ``listening``: still open."""
 
     def __init__(self, link: SessionLink, loop: Loop) -> None:
         self.link = link
         self.said: list[dict[str, Any]] = []
         self.ended = False
-        self.door: Door | None = None
+        self.listening: ListeningSocket | None = None
         self._loop = loop
         link.on_message = self._heard
         link.on_close = self._closed
@@ -54,19 +54,19 @@ class KeptLine:
         wanted = self.said.pop(0)
         return wanted["run_dir"], wanted["index"]
 
-    def door_at(self, path: str) -> Door | None:
-        """The door, if it is the one at ``path``; it is closed if it is not. It is the caller's then."""
-        door, self.door = self.door, None
-        if door is not None and not door.at(path):
-            door.server.close()
+    def listening_at(self, path: str) -> ListeningSocket | None:
+        """The socket, if it is the one at ``path``; it is closed if it is not. It is the caller's then."""
+        kept, self.listening = self.listening, None
+        if kept is not None and not kept.at(path):
+            kept.server.close()
             return None
-        return door
+        return kept
 
     def close(self) -> None:
         """Nobody needs it."""
         self.link.close()
-        if self.door is not None:
-            self.door.server.close()
+        if self.listening is not None:
+            self.listening.server.close()
 
     def _heard(self, message: dict[str, Any]) -> None:
         self.said.append(message)

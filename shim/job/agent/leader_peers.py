@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.job.address import SOCKET, listen, write_address
-from shim.job.agent.kept_line import Door, KeptLine
+from shim.job.agent.kept_line import KeptLine, ListeningSocket
 from shim.job.agent.leader_orders import obey
 from shim.job.link import SessionLink
 from shim.job.listener import Listener
@@ -46,7 +46,7 @@ class Peers:
         self._leader = leader
         self._loop = loop
         self._listener: Listener | None = None
-        self._door: Door | None = None  # what the listener has, where the next run could have it too
+        self._listening: ListeningSocket | None = None  # what the listener has, where the next run could have it too
         self._links: set[Link] = set()
         self._line: SessionLink | None = None  # the controller's that asked for this run
         self.kept: KeptLine | None = None  # the same, when it is for the next run
@@ -57,8 +57,8 @@ class Peers:
         """
         word, _, port = where.partition(":")
         if word == "unix":
-            self._door = _door(os.path.join(run_dir, SOCKET), line)
-            server = self._door.server
+            self._listening = _listening_at(os.path.join(run_dir, SOCKET), line)
+            server = self._listening.server
         else:
             server, address = listen({"tcp": ["::", int(port)]})
             write_address(run_dir, address)
@@ -77,7 +77,7 @@ class Peers:
             self._listener.close()
         elif self._listener is not None and self.kept is not None:
             self._listener.leave()
-            self.kept.door = self._door
+            self.kept.listening = self._listening
             self._links.discard(self.kept.link)
         for link in self._links:
             link.finish()
@@ -166,9 +166,9 @@ class Peers:
         link.send({"do": "done"})
 
 
-def _door(path: str, line: int | KeptLine | None) -> Door:
-    kept = line.door_at(path) if isinstance(line, KeptLine) else None
-    return kept or Door(listen({"unix": path})[0], path)
+def _listening_at(path: str, line: int | KeptLine | None) -> ListeningSocket:
+    kept = line.listening_at(path) if isinstance(line, KeptLine) else None
+    return kept or ListeningSocket(listen({"unix": path})[0], path)
 
 
 def _repeat(said: list[Message], link: Link) -> None:
