@@ -70,19 +70,19 @@ def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
 
 def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
     """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
-    from shim.control.backends.slurm.call import follow
+    from shim.control.backends.slurm import call
 
     sys.stdout.flush()
-    follow(program, _route(program, place, argv))
+    call.follow(program, _route(program, place, argv))
 
 
 def run(program: str, place: Place, argv: Sequence[str]) -> int:
     """Runs the real command with our terminal and streams, however long it takes; its exit code."""
-    from shim.control.backends.slurm.call import made
+    from shim.control.backends.slurm import call
 
-    call = made(program, _route(program, place, argv))
+    made = call.made(program, _route(program, place, argv))
     sys.stdout.flush()
-    pid = os.posix_spawn(call.path, call.argv, call.environment)
+    pid = os.posix_spawn(made.path, made.argv, made.environment)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return code if code >= 0 else 128 - code
 
