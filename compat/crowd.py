@@ -9,6 +9,8 @@ from pathlib import Path
 
 from compat.show import NODES, PATIENCE, Show, expect, jobs_of
 
+AT_ONCE = 12  # jobs that start at the same time where hundreds are to run
+
 
 def gangs(rounds: int, restricted: bool) -> bool:
     """Two jobs, two homes, three nodes: never two halves. By the cluster's PodGroup."""
@@ -69,20 +71,21 @@ def homes(count: int, restricted: bool) -> bool:
 
 def many(count: int, restricted: bool) -> bool:
     """So many jobs that run at once: the controller's memory, its connections and watches, and squeue beside an empty Python."""
-    script = "#!/bin/sh\necho s $SLURM_JOB_ID >> marks\nuntil [ -e go ]; do sleep 20; done\n"
+    script = "#!/bin/sh\necho s $SLURM_JOB_ID >> marks\nuntil [ -e go ]; do sleep 60; done\n"
     more = 'nodes = 3\nnode_names = "node[1-3]"\ncpus = 400\nmemory = 400000\n'
     begun, limit = time.monotonic(), max(PATIENCE, 3.0 * count)
     with Show(restricted=restricted, spread=False, more=more) as show:
         before = watches(show)
         alone = squeue(show)
+
+        def starting() -> int:
+            return show.run("squeue", "-h", "-t", "PD,CF", "-o", "%i").count("\n")
+
         for _ in range(count):
             show.submit(script, "--no-requeue")
-        submitted = time.monotonic() - begun
-
-        def running() -> int:
-            return show.run("squeue", "-h", "-t", "R", "-o", "%i").count("\n")
-
-        expect(lambda: running() == count, f"{count} jobs that run", limit)
+            # Kubelets that start very many pods at once on two cores do nothing else: probes and leases run out.
+            expect(lambda: starting() < AT_ONCE, f"fewer than {AT_ONCE} jobs that are not running yet", PATIENCE)
+        expect(lambda: not starting(), f"{count} jobs that run", PATIENCE)
         started = time.monotonic() - begun
         costs = memory(show)
         text = f"{watches(show) - before} watches, squeue {squeue(show):.1f} ms (without jobs {alone:.1f})"
@@ -92,7 +95,7 @@ def many(count: int, restricted: bool) -> bool:
         left = show.left()
     once = sum(times == 1 for times in marks.values())
     print(
-        f"many: {count} submitted in {submitted:.0f} s, all run after {started:.0f} s; controller {costs}, {text}; {once} ran once,"
+        f"many: {count} submitted, all run after {started:.0f} s; controller {costs}, {text}; {once} ran once,"
         f" all {time.monotonic() - begun:.0f} s, left {left}"
     )
     return ended and once == count and not left

@@ -1,6 +1,6 @@
 """The line to a run's leader: its journal comes in, orders go out, the output of a job that was copied into its pods comes back.
 
-One stream through the API server each; at most ``STREAMS`` at a time. Who has nothing to do lets others have theirs.
+One stream through the API server each, in turns where they are many: who has nothing to do lets others have theirs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.turns import BEGINNING, BUSY, IDLE, Turns
 from shim.control.backends.leader_link import LeaderLink, LinkError, take
 from shim.job.pod.staging import Sender
 
@@ -19,29 +20,11 @@ if TYPE_CHECKING:
     import socket
 
 _STREAMS = {1: "stdout", 2: "stderr"}
-STREAMS = 20  # at a time, beside the two watches: the API server is everybody's
 TURN = 10.0  # seconds after which a stream is given to a run that waits for one
+_GREETING = 1.0  # seconds in which a leader that has something to tell begins to
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _LAST_WORDS = 10.0  # seconds in which the rest of the output must come after the end
 _UNWRITTEN = 60.0  # seconds after the end that output which cannot be written here is tried again
-
-
-class Turns:
-    """The streams that may be open at a time."""
-
-    def __init__(self, most: int = STREAMS) -> None:
-        self._free = asyncio.Semaphore(most)
-        self.waiting = 0
-
-    async def __aenter__(self) -> None:
-        self.waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self.waiting -= 1
-
-    async def __aexit__(self, *_error: object) -> None:
-        self._free.release()
 
 
 class Follower:
@@ -78,7 +61,27 @@ class Follower:
         self._problem = ""
         self._end: dict[str, Any] | None = None
         self._ended_at: float | None = None
+        self._begun = seen > 0
+        self._connected_at = 0.0
+        self._heard = False
+        self._leaving = False
+        self._patience: asyncio.Timeout | None = None
+        self._ordered = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._work())
+
+    @property
+    def rank(self) -> int:
+        """How much this run needs a stream, for ``Turns``."""
+        if self._orders or self._push is not None or self._end is not None:
+            return BUSY
+        heard = self._heard or self._link is None or _now() >= self._connected_at + _GREETING
+        return IDLE if self._begun and heard else BEGINNING
+
+    def leave(self) -> None:
+        """Somebody else needs the stream: it is given away when nothing is under way here."""
+        self._leaving = True
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(0)
 
     @property
     def outputs_left(self) -> list[Output]:
@@ -90,6 +93,9 @@ class Follower:
         self._orders[order.number] = order
         if self._link is not None:
             self._send_order(self._link, order)
+        else:
+            self._ordered.set()
+            self._turns.look()
 
     async def forget(self) -> None:
         """The end is committed."""
@@ -109,21 +115,30 @@ class Follower:
     async def _work(self) -> None:
         pause = _FIRST_PAUSE
         while not self.over:
-            async with self._turns:
-                seen = self.seen
-                try:
-                    await self._follow()
-                except (LinkError, OSError, ValueError):
-                    pass  # its pod says whether it is worth trying again
+            await self._turns.take(self)
+            self._leaving = False
+            self._ordered.clear()
+            seen = self.seen
+            try:
+                await self._follow()
+            except (LinkError, OSError, ValueError):
+                pass  # its pod says whether it is worth trying again
+            finally:
+                self._turns.release(self)
             if self.over:
                 return
             pause = _FIRST_PAUSE if self.seen != seen else min(2 * pause, _LONGEST_PAUSE)
-            await asyncio.sleep(pause)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._ordered.wait()
+            except TimeoutError:
+                pass
 
     async def _follow(self) -> None:
         line: socket.socket = await self._dial()
         link = await take(line, self._key())
         self._link, self.connected = link, True
+        self._connected_at, self._heard = _now(), False
         self._end = None  # told again, after the output that the last connection did not bring
         link.on_data = lambda _step, _rank, stream, data: self._data(link, _STREAMS[stream], data)
         try:
@@ -142,22 +157,34 @@ class Follower:
             await link.close()
 
     async def _listen(self, link: LeaderLink) -> None:
+        over = self._connected_at + TURN
         while not self.over:
-            limit = _LAST_WORDS if self._end is not None else TURN
+            if self._turns.waiting:
+                self._turns.look()
+                if self.rank != BUSY and (self._leaving or _now() >= over):
+                    return
             try:
-                async with asyncio.timeout(limit):
+                async with asyncio.timeout(self._limit(over)) as self._patience:
                     message = await link.receive()
             except TimeoutError:
                 if self._end is not None:
                     self._finish()  # the end counts, though a part of the output has not come
-                elif self._turns.waiting and not self._orders:
-                    return
                 continue
+            finally:
+                self._patience = None
             self._take(message)
+
+    def _limit(self, over: float) -> float:
+        """The seconds for which nothing but a message is of interest."""
+        if self._end is not None:
+            return _LAST_WORDS
+        heard = self._connected_at + _GREETING
+        return next((at - _now() for at in (heard, over) if at > _now()), TURN)
 
     def _take(self, message: dict[str, Any]) -> None:
         do = message.get("do")
         if do == "journal":
+            self._heard = True
             self._line(message["line"])
         elif do == "done":
             self._orders.pop(message["number"], None)
@@ -183,14 +210,14 @@ class Follower:
             self._end = line  # whoever waits for the job's end finds its output complete
             return
         self.seen = line["n"]
+        self._begun = self._begun or line["kind"] == "started"
         self.over = line["kind"] == "ended"
         self._tell(line)
 
     def _given_up(self) -> bool:
         """Whether the end was heard so long ago that output which could not be written since then never will be."""
-        now = asyncio.get_running_loop().time()
-        self._ended_at = now if self._ended_at is None else self._ended_at
-        return now - self._ended_at > _UNWRITTEN
+        self._ended_at = _now() if self._ended_at is None else self._ended_at
+        return _now() - self._ended_at > _UNWRITTEN
 
     def _finish(self) -> None:
         assert self._end is not None
@@ -218,3 +245,7 @@ class Follower:
     @staticmethod
     def _send_order(link: LeaderLink, order: Order) -> None:
         link.send({"do": "order", "order": order.to_dict()})
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

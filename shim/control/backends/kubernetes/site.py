@@ -13,9 +13,9 @@ from shim.control.backends.kubernetes import names, record
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import relay_command
 from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.following import Turns
 from shim.control.backends.kubernetes.objects import Objects
 from shim.control.backends.kubernetes.observed import PodView, look
+from shim.control.backends.kubernetes.turns import Turns
 
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]

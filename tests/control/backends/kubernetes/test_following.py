@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from shim.control.backends.base import Order
-from shim.control.backends.kubernetes.following import Follower, Turns
+from shim.control.backends.kubernetes.following import Follower
 from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.turns import Turns
 from shim.job import wire
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
@@ -130,10 +131,63 @@ def test_a_stream_is_not_given_away_while_an_order_is_under_way() -> None:
         await asyncio.sleep(60)
         assert (one.follower.connected, other.dialled) == (True, 0)
         one.leader.say({"do": "done", "number": 1})
-        await asyncio.sleep(11)
+        await asyncio.sleep(5)
         assert other.follower.connected
         await one.end()
         await other.end()
+
+    clock.run(inside())
+
+
+async def _of_many(count: int) -> list[Line]:
+    """Runs that have begun, and have nothing to do, with two streams."""
+    turns = Turns(2)
+    lines = []
+    for _ in range(count):
+        lines.append(Line(turns))
+        lines[-1].leader.line("started")
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(2)
+    return lines
+
+
+def test_beginnings_do_not_wait_for_runs_with_nothing_to_do() -> None:
+    async def inside() -> None:
+        lines = await _of_many(30)
+        assert [line.told for line in lines] == [[1]] * 30
+        for line in lines:
+            await line.end()
+
+    clock.run(inside())
+
+
+def test_an_order_does_not_wait_for_runs_with_nothing_to_do() -> None:
+    async def inside() -> None:
+        lines = await _of_many(20)
+        idle = [line for line in lines if not line.follower.connected]
+        for line in idle[-3:]:
+            line.follower.order(Order(number=1, kind="signal", signal=10))
+        await asyncio.sleep(0.5)
+        assert [len(line.leader.asked("order")) for line in idle[-3:]] == [1, 1, 0]  # there are two streams
+        for line in idle[-3:]:
+            line.leader.say({"do": "done", "number": 1})
+        await asyncio.sleep(2)
+        assert [len(line.leader.asked("order")) for line in idle[-3:]] == [1, 1, 1]
+        for line in lines:
+            await line.end()
+
+    clock.run(inside())
+
+
+def test_every_run_is_listened_to_in_its_turn() -> None:
+    async def inside() -> None:
+        lines = await _of_many(12)
+        for line in lines:
+            line.leader.line("step")
+        await asyncio.sleep(80)
+        assert [line.told for line in lines] == [[1, 2]] * 12
+        for line in lines:
+            await line.end()
 
     clock.run(inside())
 
