@@ -5,6 +5,8 @@ A submission needs its id at once and inside a transaction; the backend is asked
 
 from __future__ import annotations
 
+import asyncio
+
 from shim.control.backends.base import BackendError, NumbersJobs
 from shim.control.index.errors import IdsUsedUp
 from shim.control.index.store import Store
@@ -23,16 +25,21 @@ class IdStock:
         self._backend = backend
         self._name = f"ids {cluster.name}"
         self._ranges = _parsed(store.meta(self._name) or "")
+        self._asking = asyncio.Lock()
 
     def __len__(self) -> int:
         return sum(map(len, self._ranges))
 
     async def ensure(self, count: int = 1) -> None:
         """At least ``count`` ids are there afterwards. Raises ShimError when the cluster gives none."""
+        if len(self) >= count:
+            return  # whoever asks just now asks for more
         try:
-            while len(self) < count:
-                last = self._store.last_job_id(self._cluster.name)
-                self._ranges.append(await self._backend.reserve(max(self._cluster.first_job_id, last + 1)))
+            async with self._asking:
+                while len(self) < count:
+                    last = self._store.last_job_id(self._cluster.name)
+                    found = await self._backend.reserve(max(self._cluster.first_job_id, last + 1))
+                    self._ranges.append(found)  # of now: ids were taken meanwhile
         except BackendError as error:
             raise ShimError(f"error: cluster {self._cluster.name}: {error}") from error
 

@@ -1,7 +1,8 @@
 """A working directory as it is at submission, packed for the pods.
 
 ``.shimignore``, else ``.gitignore``, says what stays out: one pattern a line, as git reads them in one folder (``*``, ``?``,
-``[…]``, ``name/``, ``/name``, ``dir/**``, ``!name``). ``.git`` and files of earlier output (``slurm-*.out``) stay out always.
+``[…]``, ``name/``, ``/name``, ``dir/**``, ``!name``). ``.git`` and files of earlier output (``slurm-*.out``) stay out always, and so do
+state folders of ours, with the keys of runs and what was packed before: who submits from the home has them below it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shim.control import paths
 from shim.control.backends.base import BackendError
 
 MIB = 1024 * 1024
@@ -78,6 +80,7 @@ def _pattern(line: str) -> _Pattern:
 def entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """What is copied: relative paths and what they are, folders before what is in them."""
     ignore = Ignore(folder)
+    states = os.path.relpath(os.path.dirname(os.path.realpath(paths.state_dir())), os.path.realpath(folder))
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -85,13 +88,18 @@ def entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
             for entry in sorted(found, key=lambda one: one.name):
                 path = os.path.join(below, entry.name)
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if ignore.out(path, is_folder):
+                if ignore.out(path, is_folder) or ((below or ".") == states and _is_state(entry)):
                     continue
                 status = entry.stat(follow_symlinks=False)
                 if is_folder:
                     waiting.append(path)
                 if is_folder or stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                     yield path, status
+
+
+def _is_state(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a host's state folder: homes are shared by hosts."""
+    return os.path.exists(os.path.join(entry.path, os.path.basename(paths.index_path())))
 
 
 def pack(folder: str, target: str, limit: int) -> list[str]:

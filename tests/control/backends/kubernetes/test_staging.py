@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shim.control import paths
 from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import staging
 
@@ -36,6 +37,16 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "work"
     made.mkdir()
     return made
+
+
+@pytest.mark.parametrize("place", [".", ".local/state/shim", "a/.."])
+def test_state_folders_stay_out(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    make(folder, "train.py", "a/b", ".local/state/other/c", f"{place}/elsewhere/index.db", f"{place}/notes/d")
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.setenv("SHIM_STATE_DIR", str(tmp_path / "link" / place))
+    make(Path(paths.state_dir()), "index.db", "pods/k8s/7.0/key", "spool/1/stage.tar.gz")
+    notes = os.path.normpath(f"{place}/notes/d")
+    assert copied(folder, tmp_path) == {"train.py", "a/b", ".local/state/other/c", notes}
 
 
 def test_everything_but_git_and_earlier_output_is_copied(folder: Path, tmp_path: Path) -> None:
