@@ -82,8 +82,33 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
     if settings.get("no-shell"):
         allocation.close()
         return 0
+    problem = _too_few_names(granted["job"])
+    if problem:
+        _say(problem)
+        if not quiet:
+            _say(f"Relinquishing job allocation {job_id}", f"Job allocation {job_id} has been revoked.")
+        release(job_id, 1 << 8)
+        allocation.close()
+        return 1
     kill = settings.get("kill-command") if "kill-command" in settings else None
     return _Child(allocation, job_id, quiet, kill).run(words, _environment(granted))
+
+
+def _too_few_names(job: Dict[str, Any]) -> str:
+    """What Slurm has against an allocation with -m arbitrary that has more tasks than nodes are named; "" for another."""
+    request = job.get("request") or {}
+    if not (request.get("distribution") or "").startswith("arbitrary") or not request.get("node_list"):
+        return ""
+    from shim.core import hostlist
+
+    names = len(set(hostlist.expand(request["node_list"])))
+    tasks = sum(share.get("tasks", 1) for share in job["shares"])
+    if tasks <= names:
+        return ""
+    return (
+        f"error: Asked for {tasks} tasks have {names} in the nodelist.  "
+        f"Check your nodelist, or set the -n option to be {names}"
+    )
 
 
 def _environment(granted: Dict[str, Any]) -> Dict[str, str]:

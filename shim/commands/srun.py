@@ -246,6 +246,7 @@ def _tested(argv: Sequence[str], components: Sequence[Component], directory: str
     """--test-only: each component as if it were a job of its own, as srun has it."""
     from shim.commands import trial
     from shim.commands.allocating import fields_of
+    from shim.control import site
     from shim.core.tres import INVALID_GRES
 
     settings = components[0].settings
@@ -262,7 +263,8 @@ def _tested(argv: Sequence[str], components: Sequence[Component], directory: str
             last = error.lines[-1]
             if last.startswith(failed):
                 why, lines = last[len(failed) :], error.lines[:-1]
-            elif last == f"error: {INVALID_GRES}":  # what srun itself refuses leaves it without an error to tell
+            elif last == f"error: {INVALID_GRES}" or site.UNREACHABLE in last:
+                # What srun itself refuses leaves it without an error to tell.
                 why, lines = "No error", error.lines
             else:
                 raise

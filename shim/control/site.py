@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
     from shim.core.options.grammar import Grammar
 
+UNREACHABLE = "can't be reached now"  # said of a name that is no cluster
 _VERSION = 7  # of the kept form
 
 
@@ -108,7 +109,7 @@ def unknown(name: str, default: Cluster) -> ShimError:
         f"error: No cluster '{name}' known by database."
         if default.accounting
         else "error: Problem talking to database",
-        f"error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
+        f"error: '{name}' {UNREACHABLE}, or it is an invalid entry for --cluster.  "
         "Use 'sacctmgr list clusters' to see available clusters.",
     )
 

@@ -271,6 +271,22 @@ def test_a_command_that_is_not_there(controller: Controller, capfd: pytest.Captu
     ]
 
 
+@pytest.mark.parametrize(("tasks", "code"), [((1, 1), 0), ((2, 1), 1)])
+def test_more_tasks_than_names_of_an_arbitrary_list(
+    tasks: tuple[int, ...], code: int, controller: Controller, capfd: pytest.CaptureFixture[str]
+) -> None:
+    request = {"distribution": "arbitrary", "node_list": "n2,n1,n2"}
+    job = {"job_id": 9, "request": request, "shares": [{"tasks": number} for number in tasks]}
+    controller.answer(SUBMITTED, {**GRANTED, "job": job})
+    assert run_salloc("true") == code
+    problem = (
+        "salloc: error: Asked for 3 tasks have 2 in the nodelist.  Check your nodelist, or set the -n option to be 2"
+    )
+    end = [problem, "salloc: Relinquishing job allocation 9", "salloc: Job allocation 9 has been revoked."]
+    assert lines_of(capfd) == ["salloc: Granted job allocation 9", *(end if code else end[1:2])]
+    assert [name for name, _ in controller.calls] == ["release"]
+
+
 def test_a_folder_that_is_not_there(controller: Controller, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_salloc("--chdir=/nosuch", "pwd") == 1
     assert lines_of(capfd) == ["salloc: error: chdir(/nosuch): No such file or directory"]

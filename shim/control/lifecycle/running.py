@@ -8,6 +8,7 @@ from typing import Any
 
 from shim.control.lifecycle import files, submission, waiting
 from shim.control.lifecycle.transitions import move
+from shim.core.layout.demand import job_demand
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
@@ -36,7 +37,8 @@ def starting(job: Job, shares: Sequence[NodeShare], cluster: Cluster, partition:
         partition=partition,
         nodes=len(shares),
         cpus=sum(share.cpus for share in shares),
-        tasks=sum(share.tasks for share in shares),
+        # Room for more tasks than one a node is no wish for them (--exclusive, --mincpus, --cpus-per-gpu).
+        tasks=len(shares) if job_demand(job.request).ntasks is None else sum(share.tasks for share in shares),
         time_limit=limit,
         last_sched=now,
         journal=0,

@@ -95,14 +95,22 @@ class Pass:
         want = self.want(job)
         if self.licenses_missing([job]):
             return want.standing(job) or "Licenses"
-        found = self.fit(job, want, self.now)
+        short = self.shortened(job, want)
+        found = self.fit(short, want, self.now)
         if found is not None and self.waiting:
             self.reserve_all()
-            found = self.fit(job, want, self.now)
+            found = self.fit(short, want, self.now)
         if found is None:
             return want.standing(job) or self.wait(job, want)
-        self.start(job, task, *found)
+        self.start(short, task, *found)
         return None
+
+    def shortened(self, job: Job, want: Want) -> Job:
+        """A job with --time-min that would start before others of its partition: it gets no more than that, as in Slurm."""
+        least = job.request.time_min
+        if not least or self.contended.isdisjoint(partition.name for partition in want.partitions):
+            return job
+        return job if job.time_limit is not None and 0 <= job.time_limit <= least else job.replace(time_limit=least)
 
     def want(self, job: Job) -> Want:
         """What jobs of this shape want."""

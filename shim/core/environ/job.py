@@ -10,6 +10,7 @@ from shim.core import counts, hostlist
 from shim.core.arrays import ArraySpec, written_step
 from shim.core.environ.gpu import gpu_variables
 from shim.core.environ.skypilot import skypilot_environment
+from shim.core.layout.demand import job_demand
 from shim.core.layout.memory import memory_rule
 
 TYPE_CHECKING = False
@@ -41,6 +42,8 @@ def batch_environment(job: Job, cluster: Cluster, node_index: int = 0) -> dict[s
     share = job.shares[node_index]
     name = host(share)
     variables = allocation_environment(job, cluster)
+    if "SLURM_ARBITRARY_NODELIST" in variables and sum(each.tasks for each in job.shares) > 1:
+        del variables["SLURM_TASKS_PER_NODE"]  # Slurm has no layout for it here: a list of nodes is none of tasks
     variables.update(memory_variables(job, cluster))
     variables.update(identity_variables(job, cluster))
     variables.update(
@@ -74,6 +77,8 @@ def allocation_environment(job: Job, cluster: Cluster) -> dict[str, str]:
     variables["SLURM_NNODES"] = str(len(job.shares))
     variables.update(asked_variables(job))
     variables.update(asked_gpu_variables(job))
+    if (job.request.distribution or "").startswith("arbitrary") and job.request.node_list:
+        variables["SLURM_ARBITRARY_NODELIST"] = hostlist.fold_sorted(job_demand(job.request).required)
     return variables
 
 
@@ -138,8 +143,8 @@ def asked_variables(job: Job) -> dict[str, str]:
         or request.ntasks_per_gpu
         or (request.gpus and request.gpus_per_task)
     ):
-        # With --ntasks-per-node the nodes have room for more than -n.
-        ntasks = (request.ntasks_per_node and request.ntasks) or sum(share.tasks for share in job.shares)
+        # With --ntasks-per-node and --ntasks-per-gpu the nodes have room for more than -n.
+        ntasks = request.ntasks or sum(share.tasks for share in job.shares)
         asked.extend((("SLURM_NTASKS", ntasks), ("SLURM_NPROCS", ntasks)))
     if request.distribution:
         kind, _, size = request.distribution.split(",")[0].partition("=")

@@ -25,7 +25,8 @@ class JobDemand(Value):
     ntasks: int | None = None  # None: one per node, and SLURM_NTASKS is not set
     cpus_per_task: int = 1
     tasks_per_node: int | None = None  # at most
-    each_node: int | None = None  # exactly: --ntasks-per-node without -n gives every node so many
+    each_node: int | None = None  # exactly: --ntasks-per-node without -n and --ntasks-per-gpu give every node so many
+    one_node: int = 1  # CPUs that the largest node must have for all tasks: --ntasks-per-gpu without a number of nodes
     min_cpus: int = 1  # per node: of --mincpus, -c and --ntasks-per-node the most
     cpus: int = 1  # of the job, as shown while pending
     node_gpus: Demand = ()  # per node
@@ -39,7 +40,6 @@ class JobDemand(Value):
     whole: bool = False  # --exclusive: every CPU and GPU of the nodes
     required: tuple[str, ...] = ()  # -w
     excluded: tuple[str, ...] = ()  # -x
-    arbitrary: tuple[str, ...] = ()  # -m arbitrary: the node of each task
 
     @property
     def has_gres(self) -> bool:
@@ -50,13 +50,11 @@ class JobDemand(Value):
 def job_demand(request: JobRequest) -> JobDemand:
     """The numbers behind ``request``."""
     named = hostlist.expand(request.node_list) if request.node_list else []
-    arbitrary: tuple[str, ...] = ()
-    if (request.distribution or "").startswith("arbitrary"):
-        if request.ntasks == len(named) or (request.ntasks is None and request.kind == "run"):
-            arbitrary = tuple(named)  # a list of another length says nothing to the controller
-        else:
-            named = list(dict.fromkeys(named))[: request.ntasks]
     required = tuple(dict.fromkeys(named))
+    arbitrary = bool(required) and (request.distribution or "").startswith("arbitrary")
+    if arbitrary:
+        # Which task runs where is the step's business; the job gets these nodes, and CPUs on them as any other job.
+        required = required[: request.ntasks]
     node_gpus, node_gres = gpus.gres_demand(request.gres)
     if request.gpus_per_node:
         node_gpus = gpus.gpu_demand(request.gpus_per_node)
@@ -79,20 +77,28 @@ def job_demand(request: JobRequest) -> JobDemand:
         max_nodes = max_nodes or None  # ``-N 2-0`` is at least two
     if min_nodes is None:
         min_nodes = max(1, len(required))
-        max_nodes = len(required) if required and request.ntasks is None else None
+        max_nodes = len(required) if required and request.ntasks is None and not job_gpus else None
         if request.spread_job and not job_gpus:
             max_nodes = max(request.max_nodes or request.ntasks or 1, len(required))
     ntasks = _ntasks(request, min_nodes, job_gpus, node_gpus, task_gpus)
-    if arbitrary and request.ntasks is None:
-        ntasks = len(arbitrary)
+    if arbitrary and request.ntasks is None and request.kind == "run":
+        ntasks = len(named)
     if ntasks is not None and fixed and not derived_from_gpus and not required and ntasks < min_nodes:
         min_nodes = ntasks  # "can't run 2 processes on 4 nodes, setting nnodes to 2"
         max_nodes = ntasks if max_nodes is not None else None
     if request.ntasks_per_gpu and not job_gpus and not node_gpus and ntasks:
         job_gpus = (("", -(-ntasks // request.ntasks_per_gpu)),)
 
-    cpus_per_task = request.cpus_per_task or 1
+    cpus_per_task = request.task_cpus
     per_node = request.ntasks_per_node or 1
+    each_node = request.ntasks_per_node if request.ntasks is None else None
+    one_node = 1
+    if request.ntasks_per_gpu and ntasks:
+        each = gpus.total(node_gpus) * request.ntasks_per_gpu or ntasks // min_nodes
+        if min_nodes > 1 or node_gpus:
+            each_node, max_nodes = each, min_nodes if min_nodes > 1 else max_nodes
+        else:
+            one_node = each * cpus_per_task
     return JobDemand(
         min_nodes=min_nodes,
         max_nodes=max_nodes,
@@ -100,10 +106,13 @@ def job_demand(request: JobRequest) -> JobDemand:
         ntasks=ntasks,
         cpus_per_task=cpus_per_task,
         tasks_per_node=request.ntasks_per_node or None,
-        each_node=request.ntasks_per_node if request.ntasks is None else None,
+        each_node=each_node,
+        one_node=one_node,
         min_cpus=max(request.min_cpus or 1, cpus_per_task if request.overcommit else per_node * cpus_per_task),
         cpus=max(
-            _shown_cpus(request, min_nodes, max_nodes, ntasks, cpus_per_task, derived_from_gpus),
+            _shown_cpus(
+                request, min_nodes, max_nodes, ntasks, request.cpus_per_task or cpus_per_task, derived_from_gpus
+            ),
             len(required) if ntasks is None and fixed else 0,
         ),
         node_gpus=node_gpus,
@@ -117,7 +126,6 @@ def job_demand(request: JobRequest) -> JobDemand:
         whole=request.exclusive == "node",
         required=required,
         excluded=tuple(hostlist.expand(request.exclude)) if request.exclude else (),
-        arbitrary=arbitrary,
     )
 
 

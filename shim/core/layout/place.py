@@ -1,7 +1,7 @@
 """Which nodes a job gets and what it holds of each: all or nothing.
 
-As select/cons_tres does by default: nodes in order of weight, CPUs packed on the first node with at least one left for each
-of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result in the cluster's order.
+As select/cons_tres does by default: nodes in sets of neighbours (``order``), CPUs packed on the first node with at least one
+left for each of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result in the cluster's order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from shim.core.layout.gpu_share import share_gpus
 from shim.core.layout.gpus import gpu_types
 from shim.core.layout.memory import memory_rule
 from shim.core.layout.needs import Needs, needs
+from shim.core.layout.order import by_sets
 from shim.core.layout.room import NodeFree, room
 from shim.core.layout.tasks import spread, task_counts
 from shim.core.model.job import NodeShare
@@ -83,20 +84,24 @@ class _Placing:
     def position(self, one: NodeFree) -> int:
         return self.positions.get(one.node.name, len(self.positions))
 
-    def turn(self, one: NodeFree) -> tuple[int, bool, int]:
-        """Nodes of less weight first; those from the first one that is named on, then back from there."""
-        behind = self.position(one) - self.first
-        return one.node.weight, behind < 0, abs(behind)
+    def in_turn(self, usable: Sequence[NodeFree]) -> list[NodeFree]:
+        """The nodes in the order in which they are taken."""
+        wish = self.wish
+        if self.request.spread_job and not wish.job_gpus:
+            return sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
+        if self.least_loaded:
+            ordered = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
+            return sorted(ordered, key=lambda one: one.node.cpus - one.cpus)
+        most = wish.min_nodes if self.request.use_min_nodes else max(wish.min_nodes, wish.max_nodes or 0)
+        return by_sets(usable, self.rooms, self.position, wish, most)
 
     def choose(self, usable: Sequence[NodeFree], counts: Counts) -> Shares | None:
-        """Fills from the nodes by weight, then from the roomiest first, which finds a place if there is one."""
+        """Fills from the nodes in turn, then from the roomiest first, which finds a place if there is one."""
         if sum(self.rooms[one.node.name] for one in usable) < (self.wish.ntasks or 0) * self.wish.cpus_per_task:
             return None
-        by_weight = sorted(usable, key=self.turn)
-        if self.least_loaded:
-            by_weight.sort(key=lambda one: one.cpus - one.node.cpus, reverse=True)
-        roomy = sorted(by_weight, key=lambda one: -self.rooms[one.node.name])
-        for order in (by_weight, roomy):
+        in_turn = self.in_turn(usable)
+        roomy = sorted(in_turn, key=lambda one: -self.rooms[one.node.name])
+        for order in (in_turn, roomy):
             for candidates in self.neighbours(order) if self.request.contiguous else [order]:
                 shares = self.fill(candidates, counts)
                 if shares is not None:
@@ -104,8 +109,9 @@ class _Placing:
         return None
 
     def neighbours(self, usable: Sequence[NodeFree]) -> list[list[NodeFree]]:
-        """For --contiguous: from every node on, the unbroken run of nodes that follow it."""
+        """For --contiguous: from every node on, in the order given, the unbroken run of nodes that follow it."""
         ordered = sorted(usable, key=self.position)
+        turns = {one.node.name: turn for turn, one in enumerate(usable)}
         runs: list[list[NodeFree]] = []
         for start, first in enumerate(ordered):
             run = [first]
@@ -114,6 +120,7 @@ class _Placing:
                     break
                 run.append(one)
             runs.append(run)
+        runs.sort(key=lambda run: turns[run[0].node.name])
         return runs
 
     def fill(self, order: Sequence[NodeFree], counts: Counts) -> Shares | None:
@@ -131,10 +138,12 @@ class _Placing:
         pool = [*picked, *(one for one in order if one not in picked)]
         least = max(wish.min_nodes, len(picked))
         most = len(pool) if wish.max_nodes is None else min(wish.max_nodes, len(pool))
-        if wish.ntasks is not None and not wish.arbitrary and not wish.each_node:
-            most = min(most, max(wish.ntasks, len(picked)))
+        if wish.ntasks is not None and not wish.each_node:
+            most = min(most, max(wish.ntasks, least))
         numbers = range(least, most + 1)
-        many_first = self.request.spread_job or (wish.max_nodes is not None and not self.request.use_min_nodes)
+        many_first = (self.request.spread_job and not wish.job_gpus) or (
+            wish.max_nodes is not None and not self.request.use_min_nodes
+        )
         for number in reversed(numbers) if many_first else numbers:
             shares = self.shares(pool[:number])
             if shares is not None:
@@ -146,6 +155,8 @@ class _Placing:
         tasks = self.tasks(nodes)
         if tasks is None:
             return None
+        pairs = sorted(zip(nodes, tasks), key=lambda pair: self.position(pair[0]))
+        nodes, tasks = [one for one, _ in pairs], [count for _, count in pairs]
         own_gpus = share_gpus(self.wish, self.rule, nodes, tasks, self.one_machine)
         if own_gpus is None:
             return None
@@ -155,7 +166,6 @@ class _Placing:
             if share is None:
                 return None
             made.append(share)
-        made.sort(key=lambda share: self.positions.get(share.name, 0))
         return self.with_tasks(made)
 
     def tasks(self, nodes: Sequence[NodeFree]) -> list[int] | None:
@@ -163,17 +173,16 @@ class _Placing:
         wish = self.wish
         rooms = [self.rooms[one.node.name] for one in nodes]
         each = wish.cpus_per_task
-        fixed = [wish.arbitrary.count(one.node.name) for one in nodes] if wish.arbitrary else None
         if wish.each_node:
-            fixed = [wish.each_node] * len(nodes)
-        if fixed is not None:
-            return fixed if all(count * each <= here for count, here in zip(fixed, rooms)) else None
+            enough = wish.each_node * len(nodes) >= max(wish.ntasks or 0, self.request.ntasks or 0)
+            fits = all(wish.each_node * each <= here for here in rooms)
+            return [wish.each_node] * len(nodes) if enough and fits else None
         ntasks = max(wish.ntasks or 0, len(nodes))
         if sum(rooms) < ntasks * each:
             return None
         if wish.overcommit:
             return list(task_counts([1] * len(nodes), ntasks, wish.tasks_per_node))
-        if not self.request.spread_job and not wish.whole:
+        if not wish.whole:
             rooms = spread(rooms, ntasks * each, wish.min_cpus)
         return list(task_counts([here // each for here in rooms], ntasks))
 
@@ -194,7 +203,7 @@ class _Placing:
     def with_tasks(self, shares: Sequence[NodeShare]) -> Shares:
         """The shares with the tasks that SLURM_TASKS_PER_NODE shows: without -n, what the CPUs have room for."""
         wish = self.wish
-        if wish.arbitrary or wish.each_node:
+        if wish.each_node:
             return tuple(shares)
         if wish.tasks_per_node and wish.ntasks is not None:
             return tuple(share.replace(tasks=wish.tasks_per_node) for share in shares)  # however few tasks there are

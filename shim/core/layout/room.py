@@ -82,6 +82,8 @@ def _fits_once(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> bool:
     """Whether the node has what every node of the job must have."""
     if one.cpus < wish.min_cpus or (wish.whole and one.cpus < one.node.cpus):
         return False
+    if one.node.cpus < wish.one_node:
+        return False
     if wish.whole and one.cpus < wish.cpus_per_gpu * len(one.gpus):
         return False  # with all of its GPUs
     socket = one.node.cores_per_socket * one.node.threads_per_core

@@ -108,6 +108,18 @@ class JobRequest(Value):
     extra: dict[str, str] = {}  # options that are only recorded (profile, power, network …): name -> text
     _nested = {"signal": SignalRequest}
 
+    @property
+    def task_cpus(self) -> int:
+        """CPUs of a task: as asked for, in the 16 bits that Slurm keeps of them; or those of its GPUs (--cpus-per-gpu)."""
+        if self.cpus_per_task:
+            kept = self.cpus_per_task & 0xFFFF
+            return 1 if kept in (0, 0xFFFE) else kept
+        if self.cpus_per_gpu and self.gpus_per_task:
+            from shim.core.tres import gpu_count
+
+            return self.cpus_per_gpu * gpu_count(self.gpus_per_task) or 1
+        return 1
+
 
 class StepRequest(Value):
     """What ``srun`` asks of an allocation. ``None``: not said; the rules of ``core.layout`` fill it in."""

@@ -67,7 +67,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "sockets-per-node": "checked against the nodes; cores are not bound",
         "spread-job": "recorded; tasks are placed as without it",
         "threads-per-core": "checked against the nodes; threads are not bound",
-        "time-min": "checked against --time; the job gets --time",
+        "time-min": "a job that starts before others of its partition gets so much time, any other --time",
         "tres-bind": "recorded; which GPUs a task sees follows from --gpus-per-task alone",
         "use-min-nodes": "recorded; the smallest count that fits is what is taken anyway",
         "wckey": "recorded and shown",

@@ -78,14 +78,19 @@ def _verify(settings: Settings, notes: List[str]) -> None:
         settings.values["hint"] = checked_hint(settings.get("hint"))
     if "mincpus" in settings:
         settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
+    submission = settings.command != "srun"
+    if submission:
+        _hostfile(settings)
     _nodes(settings, notes)
     _tasks(settings, notes)
     _plane(settings)
     begin, deadline = settings.get("begin"), settings.get("deadline")
     if begin and deadline and deadline < begin:
         raise ShimError("error: Incompatible begin and deadline time specification")
-    if settings.hostfile is not None and "nodelist" not in settings:
-        _hostfile(settings, settings.hostfile)
+    if submission:
+        _names_as_tasks(settings)
+    else:
+        _hostfile(settings)
 
 
 def _tasks_of_gpus(settings: Settings) -> None:
@@ -114,8 +119,20 @@ def _nodefile(settings: Settings) -> None:
         raise UsageError(*error.lines, wrong) from None
 
 
-def _hostfile(settings: Settings, path: str) -> None:
+def _names_as_tasks(settings: Settings) -> None:
+    """-m arbitrary: where nothing else says how many tasks there are, one for each node that is named."""
+    if not (settings.get("distribution") or "").startswith("arbitrary") or "ntasks-per-node" in settings:
+        return
+    listed = _listed(settings.get("nodelist"))
+    if listed:
+        settings.values.setdefault("ntasks", listed)
+
+
+def _hostfile(settings: Settings) -> None:
     """SLURM_HOSTFILE: its lines are the nodes of the tasks, one each, of as many of them as are asked for."""
+    path = settings.hostfile
+    if path is None or "nodelist" in settings:
+        return
     from shim.core.options.nodefile import read_nodefile
 
     wrong = "error: Failure getting NodeNames from hostfile"
@@ -124,10 +141,14 @@ def _hostfile(settings: Settings, path: str) -> None:
     except ShimError as error:
         raise ShimError(*error.lines, wrong) from None
     nodes = settings.get("nodes")
-    tasks = settings.get("ntasks", nodes[0] if nodes else len(names))
+    submission = settings.command != "srun"
+    tasks = settings.get("ntasks", nodes[submission] if nodes else len(names))
     if tasks > len(names):
         raise ShimError("error: Too few NodeNames in Slurm Hostfile", wrong)
     del names[tasks:]
+    if submission:
+        settings.values.update(nodelist=",".join(names), distribution="arbitrary")
+        return
     if nodes and ("ntasks" not in settings or nodes[1] == 0 or nodes[1] >= len(set(names))):
         settings.drop("nodes")
     settings.values.update(nodelist=",".join(names), ntasks=tasks, distribution="arbitrary")

@@ -126,7 +126,7 @@ def min_cpus_per_node(job: Job) -> int:
     """The fewest CPUs that any node of the job must have."""
     request = job.request
     here = 1 if request.overcommit or request.ntasks == 1 else request.ntasks_per_node or 1
-    return max(request.min_cpus or 1, (request.cpus_per_task or 1) * here)
+    return max(request.min_cpus or 1, request.task_cpus * here)
 
 
 def tres_per_node(job: Job) -> str:

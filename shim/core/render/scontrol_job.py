@@ -105,7 +105,7 @@ def _sizes(job: Job, view: View) -> list[str]:
     never_ran = job.state in states.TERMINAL and not job.shares
     tasks = "N/A" if never_ran and request.ntasks is None and request.ntasks_per_node is None else str(job.tasks)
     return [
-        f"NumNodes={facts.num_nodes(job, view)} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.cpus_per_task or 1}"
+        f"NumNodes={facts.num_nodes(job, view)} NumCPUs={job.cpus} NumTasks={tasks} CPUs/Task={request.task_cpus}"
         f" ReqB:S:C:T=0:0:{_starred(request.cores_per_socket)}:{_starred(request.threads_per_core)}",
         f"TRES={facts.tres(job, view)}",
         f"Socks/Node={_starred(request.sockets_per_node)} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"

@@ -7,7 +7,7 @@ import pytest
 from shim.control.lifecycle import running
 from shim.control.lifecycle.transitions import TABLE, IllegalTransition, move
 from shim.core.model import states
-from shim.core.model.job import Job
+from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import INFINITE
 from tests.control.lifecycle.samples import CLUSTER, NOW, SHARES, a_job
 
@@ -24,6 +24,12 @@ def test_a_start_counts_from_the_barrier() -> None:
     job = run(time_limit=10)
     assert (job.state, job.start_time, job.end_time) == ("RUNNING", NOW + 2, NOW + 2 + 600)
     assert (job.nodes, job.cpus, job.tasks, job.shares) == (1, 1, 1, SHARES)
+
+
+def test_room_for_tasks_is_no_wish_for_them() -> None:
+    room = (NodeShare(name="node1", cpus=8, tasks=8), NodeShare(name="node2", cpus=8, tasks=8))
+    for asked, tasks in (({"exclusive": "node"}, 2), ({"ntasks": 16}, 16), ({"ntasks_per_node": 8}, 16)):
+        assert running.starting(a_job(**asked), room, CLUSTER, "debug", NOW).tasks == tasks
 
 
 def test_a_job_without_a_limit_has_no_end() -> None:

@@ -104,6 +104,21 @@ def test_each_partition_has_its_first() -> None:
     assert found.reasons == {1: "Resources", 2: "Resources"}
 
 
+def test_out_of_turn_a_job_gets_its_shortest_time() -> None:
+    busy = [running(90, whole("n1"), whole("n2"), whole("n3"), minutes=30)]
+    wide = pending(1, min_nodes=4, max_nodes=4, exclusive="node")
+    long, open_end = pending(2, limit=60, time_min=20), pending(3, limit=INFINITE, time_min=31)
+    short = pending(4, limit=5, time_min=20)
+    found = plan([wide, long, open_end, short], CLUSTER, busy, NOW)
+    assert {job.key: job.time_limit for job, _ in found.starts} == {2: 20, 4: 5}
+    assert found.reasons[3] == "Priority"
+    alone = plan([long, open_end], CLUSTER, busy, NOW)
+    assert {job.key: job.time_limit for job, _ in alone.starts} == {2: 60, 3: INFINITE}
+    elsewhere = pending(5, limit=60, time_min=20, partition="narrow")
+    found = plan([wide, elsewhere], CLUSTER, busy, NOW)
+    assert not found.starts  # it would take the room that the first one waits for
+
+
 def test_a_short_job_fills_the_gap_and_a_long_one_does_not() -> None:
     busy = [running(90, whole("n1"), whole("n2"), whole("n3"), minutes=30)]
     wide = pending(1, min_nodes=4, max_nodes=4, exclusive="node")

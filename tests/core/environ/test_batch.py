@@ -280,3 +280,19 @@ def test_a_range_of_nodes_with_tasks_per_node_counts_the_tasks_it_got():
     shares = place(asked, cluster(), idle())
     assert shares is not None
     assert batch_environment(job(asked, shares=shares), cluster())["SLURM_NTASKS"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "tasks"),
+    [
+        ({"node_list": "n2,n1,n2", "ntasks": 3}, "n[1-2]", None),
+        ({"node_list": "n4,n1,n3", "ntasks": 2}, "n[1,4]", None),
+        ({"node_list": "n4,n1", "ntasks": 1}, "n4", "1"),
+    ],
+)
+def test_an_arbitrary_list_has_no_layout(options: dict[str, Any], nodes: str, tasks: str | None) -> None:
+    request = JobRequest(distribution="arbitrary", **options)
+    started = job(request, shares=place(request, cluster(), idle()))
+    batch = batch_environment(started, cluster())
+    assert (batch["SLURM_ARBITRARY_NODELIST"], batch.get("SLURM_TASKS_PER_NODE")) == (nodes, tasks)
+    assert "SLURM_TASKS_PER_NODE" in allocation_environment(started, cluster())

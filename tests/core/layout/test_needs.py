@@ -113,3 +113,11 @@ def test_min_cpus_per_node(options, expected):
 def test_a_cluster_without_nodes_or_partitions():
     assert needs(JobRequest(ntasks=3), Cluster(name="empty")).nodes == 3
     assert needs(JobRequest(ntasks=3, partition="gone,debug"), cluster()).nodes == 1
+
+
+def test_cpus_of_a_task_as_slurm_keeps_them():
+    for cpus, kept in ((65534, 1), (65535, 65535), (65536, 1), (65538, 2), (70000, 4464)):
+        found = needs(JobRequest(ntasks=2, cpus_per_task=cpus), cluster())
+        assert (found.cpus, found.cpus_per_task) == (2 * cpus, kept)
+    of_gpus = needs(JobRequest(ntasks=2, gpus_per_task="2", cpus_per_gpu=2), cluster())
+    assert (of_gpus.cpus, of_gpus.cpus_per_task, of_gpus.min_cpus_per_node) == (8, 4, 4)

@@ -39,6 +39,8 @@ MEASURED = [
     ({"min_cpus": 4}, [(4, 4, ())]),
     ({**N2, "ntasks": 3, "min_cpus": 4}, [(4, 2, ()), (4, 1, ())]),
     ({"ntasks": 5, "spread_job": True}, [(2, 2, ()), (1, 1, ()), (1, 1, ()), (1, 1, ())]),
+    ({"ntasks": 9, "spread_job": True}, [(6, 6, ()), (1, 1, ()), (1, 1, ()), (1, 1, ())]),
+    ({**N2, "ntasks": 5, "spread_job": True}, [(4, 4, ()), (1, 1, ())]),
     ({"spread_job": True}, [(1, 1, ())]),
     ({"exclusive": "node"}, [(8, 8, ALL)]),
     ({**N2, "ntasks": 3, "exclusive": "node"}, [(8, 2, ALL), (8, 1, ALL)]),
@@ -61,6 +63,18 @@ MEASURED = [
     ({"gpus": "4", "gpus_per_task": "2"}, [(2, 2, ALL)]),
     ({"gpus": "2", "ntasks_per_gpu": 2}, [(4, 4, (0, 1))]),
     ({"ntasks": 6, "ntasks_per_gpu": 2}, [(6, 6, (0, 1, 2))]),
+    # --ntasks-per-gpu: of a number of nodes each has as many tasks as another.
+    ({**N2, "ntasks": 4, "ntasks_per_gpu": 2}, [(2, 2, (0,))] * 2),
+    ({**N2, "gpus": "5", "ntasks_per_gpu": 2}, [(5, 5, ALL), (5, 5, (0,))]),
+    ({"min_nodes": 3, "max_nodes": 3, "gpus": "4", "ntasks_per_gpu": 2}, None),
+    ({"min_nodes": 2, "max_nodes": 3, "ntasks": 6, "ntasks_per_gpu": 2}, [(3, 3, (0, 1)), (3, 3, (0,))]),
+    ({"node_list": "n1,n2", "gpus": "4", "ntasks_per_gpu": 2}, [(4, 4, (0, 1, 2)), (4, 4, (0,))]),
+    ({"ntasks": 8, "gpus_per_node": "2", "ntasks_per_gpu": 2}, [(4, 4, (0, 1))] * 2),
+    ({"ntasks": 3, "gpus": "2", "ntasks_per_gpu": 2}, [(4, 4, (0, 1))]),
+    # Without one, a node that has CPUs for all of them must be there.
+    ({"ntasks": 5, "ntasks_per_gpu": 1}, [(4, 4, ALL), (1, 1, (0,))]),
+    ({"ntasks": 8, "ntasks_per_gpu": 2, "cpus_per_task": 2}, None),
+    ({"gpus": "5", "ntasks_per_gpu": 2}, None),
     ({"gpus": "2", "cpus_per_gpu": 2}, [(4, 4, (0, 1))]),
     ({"gpus": "2", "cpus_per_gpu": 2, "ntasks": 3}, [(4, 3, (0, 1))]),
     ({"gres": "gpu:5"}, None),
@@ -132,6 +146,18 @@ def test_measured_places(options, expected):
         ({"prefer": "slow"}, ["n3"]),
         ({"prefer": "slow", "constraint": "cpu", "ntasks": 17}, ["n1", "n2", "n3"]),
         ({"contiguous": True, "exclude": "n2", **N2}, ["n3", "n4"]),
+        # Neighbours: the smallest set of them that is enough, or else the largest.
+        ({"exclude": "n2", "ntasks": 9}, ["n3", "n4"]),
+        ({"exclude": "n3", "ntasks": 9}, ["n1", "n2"]),
+        ({"exclude": "n2", **N2}, ["n3", "n4"]),
+        ({"exclude": "n2", "min_nodes": 1, "max_nodes": 2}, ["n1", "n3"]),
+        ({"exclude": "n3", "min_nodes": 1, "max_nodes": 2}, ["n1", "n4"]),
+        ({"exclude": "n3", "node_list": "n4", **N2}, ["n1", "n4"]),
+        ({"exclude": "n2", "gpus": "5"}, ["n3", "n4"]),
+        ({"exclude": "n2", "gpus_per_task": "3", "ntasks": 2}, ["n3", "n4"]),
+        ({"node_list": "n3", "gpus": "5"}, ["n3", "n4"]),
+        ({"node_list": "n3", "spread_job": True, "ntasks": 2, "max_nodes": 2}, ["n1", "n3"]),
+        ({"spread_job": True, "ntasks": 5, "gpus": "6"}, ["n1", "n2"]),
         ({"gpus_per_node": "a100:2", **N2}, ["n3", "n4"]),
         ({"gpus": "a100:1"}, ["n3"]),
         ({"gres": "gpu:h100:1"}, None),
@@ -142,12 +168,47 @@ def test_which_nodes(options, expected):
     assert (found and list(found)) == expected
 
 
-def test_arbitrary_gives_each_node_its_tasks():
+def test_the_largest_set_is_filled_first():
+    found = placed({"exclude": "n2", "ntasks": 17})
+    assert found == {"n1": (1, 1, ()), "n3": (8, 8, ()), "n4": (8, 8, ())}
+    found = placed({"exclude": "n2", "gpus": "9"})
+    assert [len(own) for _, _, own in found.values()] == [4, 4, 1]  # in the cluster's order
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"min_nodes": 1}, "8"),
+        ({"ntasks": 9}, "56"),
+        (N2, "56"),
+        ({"ntasks": 17}, "123"),
+        ({"ntasks": 25}, "1238"),
+        ({"ntasks": 33}, "12356"),
+        ({"min_nodes": 3, "max_nodes": 3}, "123"),
+        ({"node_list": "n2", **N2}, "28"),  # a smaller set counts more than to be near
+        ({"node_list": "n2", "ntasks": 9}, "28"),
+        ({"node_list": "n2", "ntasks": 17}, "123"),
+        ({"node_list": "n6", "ntasks": 17}, "568"),
+    ],
+)
+def test_sets_of_neighbours(options, expected):
+    nodes = tuple(node(number) for number in range(1, 9))
+    free = [one for one in idle(nodes) if one.node.name not in ("n4", "n7")]  # n[1-3], n[5-6], n8
+    shares = place(JobRequest(**options), cluster(nodes), free)
+    assert "".join(share.name[1:] for share in shares) == expected
+
+
+def test_nodes_of_little_weight_first():
+    nodes = tuple(node(number).replace(weight=2 if number < 3 else 1) for number in range(1, 6))
+    shares = place(JobRequest(ntasks=25), cluster(nodes), idle(nodes))
+    assert [share.name for share in shares] == ["n1", "n3", "n4", "n5"]
+
+
+def test_an_arbitrary_list_is_a_list_of_nodes():
     assert placed({"distribution": "arbitrary", "node_list": "n2,n1,n2", "ntasks": 3}) == {
-        "n1": (1, 1, ()),
-        "n2": (2, 2, ()),
+        "n1": (2, 2, ()),
+        "n2": (1, 1, ()),
     }
-    # A list of another length than the number of tasks is only a list of nodes.
     assert placed({"distribution": "arbitrary", "node_list": "n2,n1", "ntasks": 5}) == {
         "n1": (4, 4, ()),
         "n2": (1, 1, ()),

@@ -429,11 +429,21 @@ def test_node_file_and_host_file() -> None:
 
 
 def test_host_file_names_the_nodes_of_the_tasks() -> None:
-    everything = request("-m block", SLURM_HOSTFILE="hostfile")
-    assert (everything.node_list, everything.ntasks, everything.distribution) == ("n2,n1,n2", 3, "arbitrary")
-    some = request("-n2 -N2", SLURM_HOSTFILE="hostfile")
-    assert (some.node_list, some.ntasks, some.min_nodes) == ("n2,n1", 2, None)
-    assert request("-N1", SLURM_HOSTFILE="hostfile").ntasks == 1
+    for line, names, tasks, nodes in (
+        ("-m block", "n2,n1,n2", 2, None),
+        ("-n3", "n2,n1,n2", 3, None),
+        ("-n2", "n2,n1", 2, None),
+        ("-n3 -N3", "n2,n1,n2", 3, 3),
+        ("-N1", "n2", 1, 1),
+        ("-N1-2", "n2,n1", 2, 2),
+        ("-N3", "n2,n1,n2", 2, 3),
+        ("--ntasks-per-node=3", "n2,n1,n2", None, None),
+    ):
+        found = request(line, SLURM_HOSTFILE="hostfile")
+        assert (found.node_list, found.ntasks, found.distribution) == (names, tasks, "arbitrary")
+        assert found.min_nodes == nodes
+    with pytest.raises(ShimError, match=r"invalid number of nodes \(-N 2-1\)"):
+        request("-n3 -N1", SLURM_HOSTFILE="hostfile")
     assert request("-w n7", SLURM_HOSTFILE="nosuch").node_list == "n7"
     for line, path, said in (("-n4", "hostfile", "Too few NodeNames"), ("", "nosuch", "No such file")):
         with pytest.raises(ShimError, match=f"(?s){said}.*Failure getting NodeNames from hostfile"):

@@ -16,8 +16,12 @@ from shim.control.controller.operations.choosing import accepted, pending_jobs, 
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
+from shim.core.check import partitions_of
+from shim.core.kinds import kinds
+from shim.core.layout.needs import needs
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.core.model.request import JobRequest
 
 _LONGEST_SCRIPT = 4 * 1024 * 1024  # Slurm's max_script_size
 
@@ -109,4 +113,16 @@ def test_only(world: World, connection: Connection, message: dict[str, Any], clu
     requests = accepted(message, cluster, connection.uid, world.clock())
     with world.book.change() as change:
         job_id = change.next_id(cluster, len(requests))
+    for request in requests:
+        _refuse_memory(request, cluster)
     return trial(world, requests, cluster, submitter(connection, message), job_id)
+
+
+def _refuse_memory(request: JobRequest, cluster: Cluster) -> None:
+    """Slurm's trial counts the memory of the CPUs that a node must give, also where memory is not counted and the job would run."""
+    most = max(
+        (node.memory for partition in partitions_of(request, cluster) for node, _ in kinds(cluster).of(partition)),
+        default=0,
+    )
+    if (request.mem_per_cpu or 0) * needs(request, cluster).min_cpus_per_node > most:
+        raise refusal(request, "Requested node configuration is not available")
