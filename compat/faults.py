@@ -12,7 +12,7 @@
     compat/faults.py gangs 20       two jobs that each need two of three GPU nodes, from two homes at once
     compat/faults.py unaided 20     the same without the cluster's PodGroup
     compat/faults.py homes 50       so many jobs each from two homes, in turns
-    compat/faults.py many 150       so many jobs that run: what the controller costs, and squeue. Two cores do not carry 350 pods
+    compat/faults.py many 500       so many jobs that run: what the controller costs, and squeue
 
 ``--restricted``: by a user who has the documented Role and nothing else, in a namespace that is `restricted`, with a claim for the shared
 folder. Every script leaves a line on that folder when it runs: "twice" must be 0. A namespace is made and removed; a line with figures

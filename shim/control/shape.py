@@ -74,7 +74,7 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         )
     if get("isolation") != "auto":
         isolation = get("isolation")
-        if isolation not in ("namespaces", "addresses", "none"):
+        if isolation not in ("namespaces", "addresses"):
             raise ConfigError(
                 f'error: clusters.{name}: bad isolation "{isolation}": namespaces, addresses or auto is wanted'
             )

@@ -107,6 +107,7 @@ def test_later_files_and_variables_win_and_say_so(tmp_path: Path, monkeypatch: p
         ("[clusters.local]\nnodes = -1\n", 'bad value "-1"'),
         ("[clusters.local]\nnodes = 0\n", 'bad value "0": 1 to 10000 is wanted'),
         ("[clusters.local]\nthreads_per_core = 0\n", 'bad value "0": 1 to'),
+        ("[clusters.local]\nisolation = 'none'\n", 'bad isolation "none": namespaces, addresses or auto is wanted'),
         ("[clusters.local]\ncpus = 'many'\n", 'bad value "many": a number from 0 up is wanted'),
         ("[clusters.local]\nmemory = '1.5G'\n", 'bad value "1.5G": a size is wanted'),
         ("[clusters.local.partitions.p]\nmax_time = '1h'\n", 'bad value "1h": a time is wanted'),
