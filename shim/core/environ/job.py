@@ -137,12 +137,7 @@ def asked_variables(job: Job) -> dict[str, str]:
         ("SLURM_OVERCOMMIT", 1 if request.overcommit else None),
         ("SLURM_JOB_DEPENDENCY", request.dependency or None),
     ]
-    if (
-        request.ntasks is not None
-        or request.ntasks_per_node
-        or request.ntasks_per_gpu
-        or (request.gpus and request.gpus_per_task)
-    ):
+    if request.ntasks is not None or request.ntasks_per_node or request.ntasks_per_gpu or request.gpus_per_task:
         # With --ntasks-per-node and --ntasks-per-gpu the nodes have room for more than -n.
         ntasks = request.ntasks or sum(share.tasks for share in job.shares)
         asked.extend((("SLURM_NTASKS", ntasks), ("SLURM_NPROCS", ntasks)))

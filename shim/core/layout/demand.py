@@ -26,7 +26,9 @@ class JobDemand(Value):
     cpus_per_task: int = 1
     tasks_per_node: int | None = None  # at most
     each_node: int | None = None  # exactly: --ntasks-per-node without -n and --ntasks-per-gpu give every node so many
-    one_node: int = 1  # CPUs that the largest node must have for all tasks: --ntasks-per-gpu without a number of nodes
+    one_node: int = (
+        1  # CPUs that a node must have, though the job may get less: of --ntasks-per-node, or of all tasks by GPUs
+    )
     min_cpus: int = 1  # per node: of --mincpus, -c and --ntasks-per-node the most
     cpus: int = 1  # of the job, as shown while pending
     node_gpus: Demand = ()  # per node
@@ -90,9 +92,9 @@ def job_demand(request: JobRequest) -> JobDemand:
         job_gpus = (("", -(-ntasks // request.ntasks_per_gpu)),)
 
     cpus_per_task = request.task_cpus
-    per_node = request.ntasks_per_node or 1
+    per_node = 1 if request.ntasks == 1 else request.ntasks_per_node or 1
     each_node = request.ntasks_per_node if request.ntasks is None else None
-    one_node = 1
+    one_node = cpus_per_task * (request.ntasks_per_node or 1)
     if request.ntasks_per_gpu and ntasks:
         each = gpus.total(node_gpus) * request.ntasks_per_gpu or ntasks // min_nodes
         if min_nodes > 1 or node_gpus:

@@ -138,11 +138,12 @@ class _Placing:
         pool = [*picked, *(one for one in order if one not in picked)]
         least = max(wish.min_nodes, len(picked))
         most = len(pool) if wish.max_nodes is None else min(wish.max_nodes, len(pool))
-        if wish.ntasks is not None and not wish.each_node:
+        if wish.ntasks is not None:
             most = min(most, max(wish.ntasks, least))
         numbers = range(least, most + 1)
-        many_first = (self.request.spread_job and not wish.job_gpus) or (
-            wish.max_nodes is not None and not self.request.use_min_nodes
+        # GPUs that are not counted by nodes come from as few nodes as have them.
+        many_first = not (wish.job_gpus or wish.task_gpus) and (
+            self.request.spread_job or (wish.max_nodes is not None and not self.request.use_min_nodes)
         )
         for number in reversed(numbers) if many_first else numbers:
             shares = self.shares(pool[:number])
@@ -152,11 +153,17 @@ class _Placing:
 
     def shares(self, nodes: Sequence[NodeFree]) -> Shares | None:
         """What the job holds of exactly these nodes, in the cluster's order; None when they do not suffice."""
-        tasks = self.tasks(nodes)
+        rooms = [self.rooms[one.node.name] for one in nodes]
+        if not (self.wish.whole or self.wish.each_node):
+            wanted = max(self.wish.ntasks or 0, len(nodes)) * self.wish.cpus_per_task
+            if sum(rooms) < wanted:
+                return None
+            rooms = spread(rooms, wanted, self.wish.min_cpus, self.wish.min_nodes)
+        pairs = sorted(zip(nodes, rooms), key=lambda pair: self.position(pair[0]))
+        nodes = [one for one, _ in pairs]
+        tasks = self.tasks([here for _, here in pairs])
         if tasks is None:
             return None
-        pairs = sorted(zip(nodes, tasks), key=lambda pair: self.position(pair[0]))
-        nodes, tasks = [one for one, _ in pairs], [count for _, count in pairs]
         own_gpus = share_gpus(self.wish, self.rule, nodes, tasks, self.one_machine)
         if own_gpus is None:
             return None
@@ -168,22 +175,19 @@ class _Placing:
             made.append(share)
         return self.with_tasks(made)
 
-    def tasks(self, nodes: Sequence[NodeFree]) -> list[int] | None:
-        """Tasks to make room for on each node: as many as fit on the first, at least one on each of the others."""
+    def tasks(self, rooms: Sequence[int]) -> list[int] | None:
+        """Tasks to make room for on each node, where they may have so many CPUs: dealt round, at least one a node."""
         wish = self.wish
-        rooms = [self.rooms[one.node.name] for one in nodes]
         each = wish.cpus_per_task
         if wish.each_node:
-            enough = wish.each_node * len(nodes) >= max(wish.ntasks or 0, self.request.ntasks or 0)
+            enough = wish.each_node * len(rooms) >= max(wish.ntasks or 0, self.request.ntasks or 0)
             fits = all(wish.each_node * each <= here for here in rooms)
-            return [wish.each_node] * len(nodes) if enough and fits else None
-        ntasks = max(wish.ntasks or 0, len(nodes))
+            return [wish.each_node] * len(rooms) if enough and fits else None
+        ntasks = max(wish.ntasks or 0, len(rooms))
         if sum(rooms) < ntasks * each:
             return None
         if wish.overcommit:
-            return list(task_counts([1] * len(nodes), ntasks, wish.tasks_per_node))
-        if not wish.whole:
-            rooms = spread(rooms, ntasks * each, wish.min_cpus)
+            return list(task_counts([1] * len(rooms), ntasks, wish.tasks_per_node))
         return list(task_counts([here // each for here in rooms], ntasks))
 
     def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:

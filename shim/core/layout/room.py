@@ -89,6 +89,8 @@ def _fits_once(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> bool:
     socket = one.node.cores_per_socket * one.node.threads_per_core
     if one.node.cpus < (wish.tasks_per_node or 0) or socket < (wish.tasks_per_socket or 0):
         return False  # also with overcommit
+    if not wish.overcommit and one.node.cpus < (wish.tasks_per_socket or 0) * wish.cpus_per_task:
+        return False
     if rule.per_node is not None and one.memory < (rule.per_node or one.node.memory):
         return False
     if wish.node_gpus:

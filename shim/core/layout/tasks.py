@@ -48,15 +48,15 @@ def task_counts(cpus: Sequence[int], ntasks: int, cap: int | None = None) -> tup
     return tuple(counts)
 
 
-def spread(cpus: Sequence[int], wanted: int, least: int) -> list[int]:
+def spread(cpus: Sequence[int], wanted: int, least: int, nodes: int) -> list[int]:
     """Of the CPUs that the nodes of a job have, those that its tasks may have: all of the first nodes, and one left for each
-    of those behind; ``least`` on each. ``wanted``: of all nodes.
+    of the ``nodes`` that must be; ``least`` on each. ``wanted``: of all nodes.
 
     So five tasks of three CPUs find 8 and 7 CPUs on two nodes: ``task_counts`` gives one node a task more than it has CPUs for.
     """
     found = []
     for index, here in enumerate(cpus):
-        found.append(min(here, max(wanted - (len(cpus) - index - 1), least)))
+        found.append(min(here, max(wanted - max(nodes - index - 1, 0), least)))
         wanted -= found[-1]
     return found
 

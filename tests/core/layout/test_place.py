@@ -113,6 +113,27 @@ MEASURED = [
     ({"ntasks_per_socket": 3, "cpus_per_task": 2}, [(2, 1, ())]),
     ({"min_cpus": 4, "ntasks": 10}, [(6, 6, ()), (4, 4, ())]),
     ({"gres": "shard:1"}, None),
+    # A range of nodes: CPUs for the least of them, then one for each of the others; tasks are dealt round over these.
+    ({"min_nodes": 2, "max_nodes": 3, "ntasks": 10}, [(7, 7, ()), (2, 2, ()), (1, 1, ())]),
+    ({"min_nodes": 1, "max_nodes": 3, "ntasks": 13}, [(7, 7, ()), (5, 5, ()), (1, 1, ())]),
+    ({"min_nodes": 2, "max_nodes": 4, "ntasks": 20}, [(8, 8, ()), (7, 7, ()), (4, 4, ()), (1, 1, ())]),
+    ({"min_nodes": 1, "max_nodes": 4, "ntasks_per_node": 3}, [(3, 3, ())] * 3),  # not more nodes than tasks
+    ({"min_nodes": 2, "max_nodes": 3, "gpus": "4"}, [(1, 1, (0, 1, 2)), (1, 1, (0,))]),  # GPUs: as few as have them
+    ({"min_nodes": 1, "max_nodes": 3, "gpus": "4"}, [(1, 1, ALL)]),
+    ({"min_nodes": 2, "max_nodes": 4, "gpus": "9", "ntasks": 12}, [(7, 7, ALL), (4, 4, ALL), (1, 1, (0,))]),
+    ({"min_nodes": 1, "max_nodes": 4, "gpus_per_task": "1", "ntasks": 6}, [(4, 4, ALL), (2, 2, (0, 1))]),
+    ({"min_nodes": 2, "max_nodes": 4, "gpus_per_node": "1"}, [(1, 1, (0,))] * 4),
+    ({"ntasks_per_node": 1, "exclude": "n[2-3]", "gpus": "6"}, None),
+    ({"ntasks_per_socket": 2, "cpus_per_task": 4}, [(4, 1, ())]),
+    ({"ntasks_per_socket": 4, "cpus_per_task": 3, "ntasks": 3}, None),
+    # A single task takes its own CPUs only; but those of all that --ntasks-per-node allows must be there.
+    ({"ntasks": 1, "ntasks_per_node": 3}, [(1, 3, ())]),
+    ({"ntasks": 1, "ntasks_per_node": 3, "cpus_per_task": 3}, None),
+    ({"ntasks_per_node": 4, "cpus_per_task": 4, "overcommit": True}, None),
+    (
+        {"spread_job": True, "max_nodes": 9, "ntasks": 9, "cpus_per_task": 2, "node_list": "n3"},
+        [(8, 4, ()), (2, 1, ()), (6, 3, ()), (2, 1, ())],
+    ),
 ]
 
 
