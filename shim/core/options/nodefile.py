@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from shim.core.errors import UsageError
+from shim.core.errors import ShimError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.core.options.merge import Settings
     from shim.core.options.scan import Context
 
 
@@ -25,3 +26,44 @@ def read_nodefile(path: str, context: Context) -> str:
     if not names:
         raise UsageError("error: Hostlist is empty!")
     return ",".join(names)
+
+
+def from_nodefile(settings: Settings) -> None:
+    """The nodes of --nodefile become those of --nodelist."""
+    wrong = "error: Invalid --nodefile node file"
+    path = settings.get("nodefile")
+    if not path:
+        raise UsageError(wrong)
+    try:
+        settings.values["nodelist"] = read_nodefile(path, settings.context)
+    except UsageError as error:
+        raise UsageError(*error.lines, wrong) from None
+
+
+def from_hostfile(settings: Settings, path: str) -> None:
+    """SLURM_HOSTFILE: its lines are the nodes of the tasks, one each, of as many of them as are asked for."""
+    wrong = "error: Failure getting NodeNames from hostfile"
+    try:
+        names = read_nodefile(path, settings.context).split(",")
+    except ShimError as error:
+        raise ShimError(*error.lines, wrong) from None
+    nodes = settings.get("nodes")
+    submission = settings.command != "srun"
+    tasks = settings.get("ntasks", nodes[submission] if nodes else len(names))
+    if tasks > len(names):
+        raise ShimError("error: Too few NodeNames in Slurm Hostfile", wrong)
+    del names[tasks:]
+    if submission:
+        settings.values.update(nodelist=",".join(names), distribution="arbitrary")
+        return
+    if nodes and ("ntasks" not in settings or nodes[1] == 0 or nodes[1] >= len(set(names))):
+        settings.drop("nodes")
+    settings.values.update(nodelist=",".join(names), ntasks=tasks, distribution="arbitrary")
+
+
+def of_file(path: str, settings: Settings) -> str:
+    """The nodes that a file names; ShimError if it cannot be read."""
+    try:
+        return read_nodefile(path, settings.context)
+    except ShimError as error:
+        raise ShimError(*error.lines) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError, UsageError
+from shim.core.errors import ShimError
 from shim.core.options.merge import GEOMETRY
 
 TYPE_CHECKING = False
@@ -43,7 +43,9 @@ def _verify(settings: Settings, notes: List[str]) -> None:
         _tres_per_task(settings)
     for name in ("nodelist", "exclude"):
         if "/" in settings.get(name, ""):
-            settings.values[name] = _of_file(settings.values[name], settings)
+            from shim.core.options.nodefile import of_file
+
+            settings.values[name] = of_file(settings.values[name], settings)
     if settings.get("exact") and settings.get("whole"):
         raise ShimError("error: --exact and --whole are mutually exclusive.")
     if settings.get("pty") and any(name in settings for name in ("error", "input", "output")):
@@ -61,7 +63,9 @@ def _verify(settings: Settings, notes: List[str]) -> None:
     if level not in _LEVELS:
         notes.append("Using srun's max debug increment of 4")
     if "nodefile" in settings:
-        _nodefile(settings)
+        from shim.core.options.nodefile import from_nodefile
+
+        from_nodefile(settings)
     threads = "threads-per-core" in settings.sources  # not by way of -B
     if settings.get("verbose") and threads:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
@@ -105,18 +109,11 @@ def _tasks_of_gpus(settings: Settings) -> None:
                 raise ShimError(f"fatal: --{name} is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")
 
 
-def _nodefile(settings: Settings) -> None:
-    """The nodes of --nodefile become those of --nodelist."""
-    from shim.core.options.nodefile import read_nodefile
+def _hostfile(settings: Settings) -> None:
+    if settings.hostfile is not None and "nodelist" not in settings:
+        from shim.core.options.nodefile import from_hostfile
 
-    wrong = "error: Invalid --nodefile node file"
-    path = settings.get("nodefile")
-    if not path:
-        raise UsageError(wrong)
-    try:
-        settings.values["nodelist"] = read_nodefile(path, settings.context)
-    except UsageError as error:
-        raise UsageError(*error.lines, wrong) from None
+        from_hostfile(settings, settings.hostfile)
 
 
 def _names_as_tasks(settings: Settings) -> None:
@@ -126,42 +123,6 @@ def _names_as_tasks(settings: Settings) -> None:
     listed = _listed(settings.get("nodelist"))
     if listed:
         settings.values.setdefault("ntasks", listed)
-
-
-def _hostfile(settings: Settings) -> None:
-    """SLURM_HOSTFILE: its lines are the nodes of the tasks, one each, of as many of them as are asked for."""
-    path = settings.hostfile
-    if path is None or "nodelist" in settings:
-        return
-    from shim.core.options.nodefile import read_nodefile
-
-    wrong = "error: Failure getting NodeNames from hostfile"
-    try:
-        names = read_nodefile(path, settings.context).split(",")
-    except ShimError as error:
-        raise ShimError(*error.lines, wrong) from None
-    nodes = settings.get("nodes")
-    submission = settings.command != "srun"
-    tasks = settings.get("ntasks", nodes[submission] if nodes else len(names))
-    if tasks > len(names):
-        raise ShimError("error: Too few NodeNames in Slurm Hostfile", wrong)
-    del names[tasks:]
-    if submission:
-        settings.values.update(nodelist=",".join(names), distribution="arbitrary")
-        return
-    if nodes and ("ntasks" not in settings or nodes[1] == 0 or nodes[1] >= len(set(names))):
-        settings.drop("nodes")
-    settings.values.update(nodelist=",".join(names), ntasks=tasks, distribution="arbitrary")
-
-
-def _of_file(path: str, settings: Settings) -> str:
-    """The nodes that a file names; ShimError if it cannot be read."""
-    from shim.core.options.nodefile import read_nodefile
-
-    try:
-        return read_nodefile(path, settings.context)
-    except ShimError as error:
-        raise ShimError(*error.lines) from None
 
 
 def _one_memory(settings: Settings) -> None:
@@ -263,6 +224,8 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
     if tasks < nodes[0]:
         notes.append(f"Warning: can't run {tasks} processes on {nodes[0]} nodes, setting nnodes to {tasks}")
         nodes = settings.values["nodes"] = (tasks, tasks)
+        if tasks < listed and not _names_tasks(settings):
+            settings.values["nodelist"] = _first_names(settings.get("nodelist"), tasks)
     per_node = settings.get("ntasks-per-node")
     if settings.command != "srun" or not per_node or not nodes[0]:
         return
@@ -279,11 +242,16 @@ def _fewer_names(settings: Settings, tasks: int, notes: List[str]) -> None:
     listed = _listed(settings.get("nodelist"))
     if tasks >= listed:
         return
-    if settings.command == "srun" and (settings.get("distribution") or "").startswith("arbitrary"):
-        return  # a name for each task: the step says what is wrong
+    if _names_tasks(settings):
+        return
     notes.append(f"Warning: can't run {tasks} processes on {listed} nodes, setting nnodes to {tasks}")
     settings.values["nodelist"] = _first_names(settings.get("nodelist"), tasks)
     settings.values["nodes"] = (tasks, tasks)
+
+
+def _names_tasks(settings: Settings) -> bool:
+    """Whether the node list has a name for each task of a step, which says itself what is wrong with it."""
+    return settings.command == "srun" and (settings.get("distribution") or "").startswith("arbitrary")
 
 
 def _first_names(text: str, count: int) -> str:

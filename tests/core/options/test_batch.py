@@ -281,6 +281,7 @@ def test_what_the_user_writes_beats_a_memory_variable() -> None:
     "header, note",
     [
         ("-N4 -n2", "Warning: can't run 2 processes on 4 nodes, setting nnodes to 2"),
+        ("-N3 -n2 -w n[1-3]", "Warning: can't run 2 processes on 3 nodes, setting nnodes to 2"),
         ("-n2 -w n[1-3]", "Warning: can't run 2 processes on 3 nodes, setting nnodes to 2"),
         ("-S 2", "error: Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)"),
         (
@@ -415,6 +416,12 @@ def test_directives_are_one_command_line_read_after_all_lines() -> None:
 )
 def test_tasks_per_node_follow_from_gpus(header: str, per_node: int | None) -> None:
     assert request(header).ntasks_per_node == per_node
+
+
+@pytest.mark.parametrize("header", ["-N3 -n2 -w n[1-3]", "-n2 -w n[1-3]"])
+def test_more_names_than_tasks(header: str) -> None:
+    found = request(header)
+    assert (found.node_list, found.min_nodes, found.max_nodes) == ("n[1-2]", 2, 2)
 
 
 def test_node_file_and_host_file() -> None:
