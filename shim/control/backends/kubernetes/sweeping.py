@@ -17,6 +17,8 @@ from shim.control.backends.kubernetes.tickets import TicketFolder
 
 PATIENCE = 10.0  # seconds that a start waits for what is left of the run to be removed
 _STRAY = 20.0  # seconds that pods have to go with their Job
+_AWAY = 60.0  # seconds for which pods that do not go keep their run from another try
+_LOOK = 0.2  # seconds between two looks at them
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
 
 
@@ -43,7 +45,11 @@ class Sweeping:
         return run in self._swept
 
     async def swept(self, run: Run) -> None:
-        """Returns when nothing of the run is being removed. Raises BackendError when that takes long."""
+        """Returns when nothing of the run is being removed. Raises BackendError when that takes long.
+
+        Pods are waited for as well: while the cluster's own controllers cannot hear that their Job is gone, another one of its name
+        would be taken for it, and what the first one had would stay for ever.
+        """
         task = self._runs.get(run)
         if task is not None and not (await asyncio.wait([task], timeout=PATIENCE))[0]:
             raise BackendError("what is left of the run before is not removed yet", transient=True)
@@ -67,6 +73,10 @@ class Sweeping:
         TicketFolder(run).remove()
         self.look()
         self._site.soon(self._remove_strays(run))
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _AWAY
+        while self._site.strays(run) and loop.time() < end:
+            await asyncio.sleep(_LOOK)
 
     async def _remove_strays(self, run: Run) -> None:
         """Sees to what the garbage collector should have removed: for minutes after its API server was killed it does not come."""

@@ -99,6 +99,32 @@ def test_an_object_that_cannot_be_removed_now_is_removed_later(homes: Homes) -> 
     clock.run(inside())
 
 
+@pytest.mark.parametrize("stuck", [False, True])
+def test_another_try_waits_for_pods_of_the_one_before_but_not_for_ever(homes: Homes, stuck: bool) -> None:
+    async def inside() -> None:
+        home = await homes.begun()
+        pod = homes.cluster.pod(0)
+        del pod["metadata"]["ownerReferences"]  # the garbage collector has not heard of the Job's end
+        homes.cluster.changed(pod)
+        ended(homes)
+        await asyncio.sleep(5)
+        name = pod["metadata"]["name"]
+        homes.cluster.refusals[f"DELETE pods/{name}"] = DOWN
+        await home.forget(RUN)
+        await asyncio.sleep(30)
+        assert tickets.known("k8s") == []
+        with pytest.raises(BackendError, match="not removed yet"):
+            await homes.start(home)
+        if not stuck:
+            homes.cluster.refusals.clear()
+        await asyncio.sleep(30)
+        assert any(name in path for path in homes.cluster.pods()) == stuck
+        await homes.start(home)
+        await home.close()
+
+    clock.run(inside())
+
+
 def test_an_error_while_a_run_is_let_go_leaves_nothing_of_it(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
     async def inside() -> None:
         home = await homes.begun()
