@@ -69,8 +69,9 @@ class Turns:
             chosen.leave()
 
     def _pass_on(self) -> None:
-        if not self._queue:
+        # One that is just being cancelled waits no more, though it has not come to say so.
+        waiting = [taker for taker, turn in self._queue.items() if not turn.done()]
+        if not waiting:
             self._free += 1
             return
-        following = min(self._queue, key=lambda taker: taker.rank)
-        self._queue.pop(following).set_result(None)
+        self._queue.pop(min(waiting, key=lambda taker: taker.rank)).set_result(None)

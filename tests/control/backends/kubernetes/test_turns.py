@@ -102,3 +102,14 @@ def test_one_that_waits_no_more_passes_its_turn_on() -> None:
         assert have(await with_ranks(turns, IDLE)) == "x"
 
     with_turns(1, body)
+
+
+def test_a_turn_is_not_given_to_one_that_is_being_cancelled() -> None:
+    async def body(turns: Turns) -> None:
+        takers = await with_ranks(turns, BUSY, BUSY)
+        takers[1].end()
+        takers[0].end()
+        await asyncio.sleep(1)
+        assert have(await with_ranks(turns, IDLE, IDLE)) == "x."
+
+    with_turns(1, body)
