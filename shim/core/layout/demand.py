@@ -112,9 +112,7 @@ def job_demand(request: JobRequest) -> JobDemand:
         one_node=one_node,
         min_cpus=max(request.min_cpus or 1, cpus_per_task if request.overcommit else per_node * cpus_per_task),
         cpus=max(
-            _shown_cpus(
-                request, min_nodes, max_nodes, ntasks, request.cpus_per_task or cpus_per_task, derived_from_gpus
-            ),
+            _shown_cpus(request, min_nodes, max_nodes, ntasks, request.cpus_per_task or 1, derived_from_gpus),
             len(required) if ntasks is None and fixed else 0,
         ),
         node_gpus=node_gpus,

@@ -251,7 +251,8 @@ def nodes_counted(job: Job, view: View) -> int:
     request = job.request
     if job.state != states.PENDING or job.shares or job.reason not in _UNTRIED or view.cluster is None:
         return job.nodes
-    shaping = (request.cpus_per_task, request.ntasks_per_node, request.ntasks_per_core, request.gpus, request.node_list)
+    cpus = request.cpus_per_task or (request.cpus_per_gpu and request.gpus_per_task)
+    shaping = (cpus, request.ntasks_per_node, request.ntasks_per_core, request.gpus, request.node_list)
     if not any(shaping):
         return job.nodes
     from shim.core.layout.needs import needs

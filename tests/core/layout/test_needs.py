@@ -120,4 +120,4 @@ def test_cpus_of_a_task_as_slurm_keeps_them():
         found = needs(JobRequest(ntasks=2, cpus_per_task=cpus), cluster())
         assert (found.cpus, found.cpus_per_task) == (2 * cpus, kept)
     of_gpus = needs(JobRequest(ntasks=2, gpus_per_task="2", cpus_per_gpu=2), cluster())
-    assert (of_gpus.cpus, of_gpus.cpus_per_task, of_gpus.min_cpus_per_node) == (8, 4, 4)
+    assert (of_gpus.cpus, of_gpus.cpus_per_task, of_gpus.min_cpus_per_node) == (2, 4, 4)
