@@ -11,7 +11,7 @@ from shim.core.layout import gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from shim.core.layout.demand import JobDemand
     from shim.core.layout.room import NodeFree
@@ -53,14 +53,17 @@ def by_sets(
     devices = gpus.total(wish.job_gpus) - sum(len(one.gpus) for one in named)
     nodes = most - len(named)
     found = list(named)
-    while len(sets) > 1 and (cpus > 0 or nodes > 0 or devices > 0):
-        best = _best(sets, cpus, nodes - (most - wish.min_nodes), devices)
-        sets.remove(best)
+    left = dict.fromkeys(sets)
+    largest = _Largest(sets)
+    while len(left) > 1 and (cpus > 0 or nodes > 0 or devices > 0):
+        fewest = nodes - (most - wish.min_nodes)
+        best = largest.best(left, cpus, fewest, devices) or _best(left, cpus, fewest, devices)
+        del left[best]
         found += best.in_turn()
         cpus -= best.cpus
         nodes -= len(best.nodes)
         devices -= best.gpus
-    for one in sets:
+    for one in left:
         found += one.in_turn()
     return found
 
@@ -88,9 +91,28 @@ def _sets(
     return [one for one in sets if one.nodes]
 
 
-def _best(sets: Sequence[_Set], cpus: int, nodes: int, devices: int) -> _Set:
+class _Largest:
+    """Knows the best of many sets at once while none of them can be enough: then it is the first of the largest."""
+
+    def __init__(self, sets: Sequence[_Set]) -> None:
+        plain = all(one.named is None for one in sets)
+        # The best last.
+        self._order = sorted(sets, key=lambda one: (one.weight, -one.cpus))[::-1] if plain else []
+        self._nodes = max((len(one.nodes) for one in sets), default=0)
+        self._gpus = max((one.gpus for one in sets), default=0)
+
+    def best(self, left: Mapping[_Set, None], cpus: int, nodes: int, devices: int) -> _Set | None:
+        """The best of those that are left; None: they must be looked at."""
+        while self._order and self._order[-1] not in left:
+            self._order.pop()
+        if not self._order or not (self._order[-1].cpus < cpus or self._nodes < nodes or self._gpus < devices):
+            return None
+        return self._order[-1]
+
+
+def _best(sets: Iterable[_Set], cpus: int, nodes: int, devices: int) -> _Set:
     """The set to take from next, for so much that is still wanted."""
-    best = sets[0]
+    best = next(iter(sets))
     best_is_enough = False
     for one in sets:
         enough = one.cpus >= cpus and len(one.nodes) >= nodes and one.gpus >= devices
