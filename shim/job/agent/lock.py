@@ -10,11 +10,12 @@ from shim.job.agent.journal import lock_name
 
 
 def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
-    """The descriptor that holds agent ``index``'s lock; None: somebody else holds it.
+    """The descriptor that holds agent ``index``'s lock; None: somebody else holds it, or the run was taken back meanwhile.
 
     Trying the lock is also how others see whether the agent lives, so one that is taken is tried again for ``patience`` seconds.
     """
-    fd = os.open(os.path.join(run_dir, lock_name(index)), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    path = os.path.join(run_dir, lock_name(index))
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + patience
     while True:
         try:
@@ -25,4 +26,15 @@ def take_lock(run_dir: str, index: int, patience: float = 0.0) -> int | None:
                 os.close(fd)
                 return None
             time.sleep(0.01)
+    if not _leads_to(path, fd):
+        os.close(fd)
+        return None
     return fd
+
+
+def _leads_to(path: str, fd: int) -> bool:
+    """Whether the file is still the one of that name: folders are taken away under their lock, and given to other runs."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except FileNotFoundError:
+        return False

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shim.control import paths
-from shim.control.backends.base import Order, Run
+from shim.control.backends.base import BackendError, Order, Run
 from shim.control.backends.leader_link import LinkError, dial
 from shim.control.backends.local import idle, runs
 from shim.control.backends.local.backend import LocalBackend
@@ -316,6 +316,25 @@ def test_an_order_reaches_a_run_of_a_kept_leader_and_of_the_one_in_its_place() -
         await scene.backend.order(run, end)
         assert (await scene.observer.line(run, "ended"))["state"] == "CANCELLED"
         assert not runs.journal(Run(cluster="local", job_id=2))
+
+    with_scene(body)
+
+
+def test_a_run_that_has_begun_is_not_taken_back_though_nobody_has_said_so(tmp_path: Path) -> None:
+    """The fork server was killed after it had made the agent, before it answered; so was the next one."""
+
+    async def body(scene: Scene) -> None:
+        out = tmp_path / "out"
+        spawn = scene.backend._spawner.spawn
+
+        async def unanswered(run_dir: str, index: int, place: str, line: socket.socket | None = None) -> int:
+            await spawn(run_dir, index, place, line)
+            await asyncio.to_thread(wait_until, out.exists, "the script")
+            raise BackendError("no agent could be started: [Errno 32] Broken pipe", transient=True)
+
+        scene.backend._spawner.spawn = unanswered  # type: ignore[method-assign]
+        await scene.done(await scene.start(f"#!/bin/sh\necho once >> {out}\n", 1))
+        assert out.read_text() == "once\n"
 
     with_scene(body)
 

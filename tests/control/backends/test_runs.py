@@ -15,6 +15,7 @@ from shim.control.backends.base import Run
 from shim.control.backends.local import runs
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.job.agent.lock import take_lock
 from shim.job.spec import RunNode, RunSpec
 
 RUN = Run(cluster="local", job_id=7, restart=1)
@@ -153,6 +154,39 @@ def test_an_agent_lives_as_long_as_its_lock() -> None:
     assert runs.alive(RUN)
     os.close(lock)
     assert not runs.alive(RUN)
+
+
+def test_a_run_that_nobody_has_begun_can_be_taken_back_and_nobody_begins_it_then() -> None:
+    runs.create(RUN, SPEC, {}, None)
+    folder = runs.folder(RUN)
+    late = os.open(f"{folder}/journal", os.O_RDWR | os.O_CREAT)  # an agent that is about to ask for its lock
+    try:
+        assert runs.withdraw(RUN)
+        assert not os.path.exists(folder)
+        with pytest.raises(FileNotFoundError):
+            take_lock(folder, 0)
+        runs.create(RUN, SPEC, {}, None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "open", lambda *_: os.dup(late))
+            assert take_lock(folder, 0) is None
+        assert not runs.alive(RUN)
+        assert runs.withdraw(RUN) and runs.withdraw(RUN)
+    finally:
+        os.close(late)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["lives", "has ended"])
+def test_a_run_that_has_begun_is_not_taken_back(ended: bool) -> None:
+    runs.create(RUN, SPEC, {}, None)
+    lock = take_lock(runs.folder(RUN), 0)
+    assert lock is not None
+    if ended:
+        os.write(lock, b'{"n": 1, "kind": "started"}\n')
+        os.close(lock)
+    assert not runs.withdraw(RUN)
+    assert os.path.isdir(runs.folder(RUN))
+    if not ended:
+        os.close(lock)
 
 
 def test_removing_twice_is_harmless() -> None:

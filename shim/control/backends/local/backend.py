@@ -95,11 +95,18 @@ class LocalBackend:
                 self._idle.add(places[0], idle)
             elif line is not None:
                 line.close()
-            if new:
+            if not new:
+                raise
+            if len(places) > 1:
                 # Agents that did start wait for the others in vain: without its folder their run is none, and the
                 # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
                 await asyncio.to_thread(runs.remove, run)
-            raise
+                raise
+            if await asyncio.to_thread(runs.withdraw, run):
+                raise
+            # The request did get through, the answer did not: the script runs.
+            self._watch(run, 0)
+            return
         again = (lambda: self._another(run, places[0])) if idle is not None else None
         self._watches[run] = Watch(run, 0, self._observer, line, again, places[0])
 

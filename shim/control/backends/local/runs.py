@@ -149,6 +149,25 @@ def remove(run: Run) -> None:
         clear([gone])
 
 
+def withdraw(run: Run) -> bool:
+    """Takes a run back that nobody may have begun; False: its first agent has begun, or is about to.
+
+    Under the agent's lock: one that was asked for and comes later finds no folder, or another one.
+    """
+    try:
+        lock = os.open(f"{folder(run)}/{JOURNAL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return True
+    try:
+        if not _free(lock) or os.fstat(lock).st_size:
+            return False
+        gone = put_away(run)
+    finally:
+        os.close(lock)
+    clear([gone])
+    return True
+
+
 def put_away(run: Run) -> str:
     """Takes the run's folder away from under its name: it is none any more. Where it is now, to be cleared; empty if there was none."""
     gone = (

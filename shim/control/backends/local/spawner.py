@@ -19,6 +19,8 @@ from shim.core import jsonlite
 
 _LENGTH = struct.Struct(">I")
 _PIECE = 64 * 1024
+TRIES = 8  # fork servers that may be gone without an answer to the same request
+_REFUSALS = 2  # answers that an agent cannot be started
 ROOT = str(Path(__file__).resolve().parents[4])
 # -I -S: nothing of the user's Python settings and no site-packages; agents need the standard library alone.
 # Not by way of runpy: what that imports would be in every agent's memory, a fifth of all.
@@ -148,9 +150,10 @@ class Spawner:
         """
         request = {"run_dir": run_dir, "index": index, "place": place}
         problem: object = None
-        for _ in range(2):
-            # A fork server that was killed is replaced once. The agent's own lock makes a request that did get through
-            # harmless when it is repeated.
+        refused = 0
+        for _ in range(TRIES):
+            # A fork server that was killed is replaced. The agent's own lock makes a request that did get through
+            # harmless when it is repeated, but not one that is given up.
             server = None
             try:
                 server = await self._there()
@@ -158,6 +161,9 @@ class Spawner:
                 if "pid" in answer:
                     return int(answer["pid"])
                 problem = answer.get("error")
+                refused += 1
+                if refused == _REFUSALS:
+                    break
             except (OSError, _Gone) as fault:
                 problem = fault
                 await self._drop(server)
