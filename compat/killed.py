@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -98,16 +99,13 @@ def _one_kubelet(show: Show, wanted: int) -> bool:
 
 def _kubelet_of(node: str) -> int:
     first = json.loads((FOLDER / "processes.json").read_text())[node][0]
-    below = {first}
-    for path in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
-        try:
-            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            continue
-        if parent in below:
-            below.add(int(path.name))
-            if command_of(int(path.name)).split(b"\0")[0].endswith(b"/kubelet"):
-                return int(path.name)
+    below: list[int] = [first]
+    for pid in below:  # children may have smaller numbers: those come round again
+        if command_of(pid).split(b"\0")[0].endswith(b"/kubelet"):
+            return pid
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # it has ended
+                below += map(int, path.read_text().split())
     raise SystemExit(f"no kubelet below process {first} of {node}")
 
 
