@@ -65,7 +65,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "priority": "recorded; as on Slurm an ordinary user's value does not count",
         "qos": "recorded and shown; no QOS is known, so every one is accepted and none has limits",
         "sockets-per-node": "checked against the nodes; cores are not bound",
-        "spread-job": "recorded; tasks are placed as without it",
+        "spread-job": "taken as by Slurm, but for the counts that --ntasks-per-node beside it shows",
         "threads-per-core": "checked against the nodes; threads are not bound",
         "time-min": "a job that starts before others of its partition gets so much time, any other --time",
         "tres-bind": "recorded; which GPUs a task sees follows from --gpus-per-task alone",

@@ -189,6 +189,21 @@ def test_a_run_that_has_begun_is_not_taken_back(ended: bool) -> None:
         os.close(lock)
 
 
+def test_a_run_of_which_nothing_can_be_told_is_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.create(RUN, SPEC, {}, None)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refused)
+        assert not runs.withdraw(RUN)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        assert not runs.withdraw(RUN)
+    assert os.path.isdir(runs.folder(RUN))
+
+
 def test_removing_twice_is_harmless() -> None:
     runs.create(RUN, SPEC, {}, None)
     runs.remove(RUN)

@@ -2,7 +2,7 @@
 
 ``.shimignore``, else ``.gitignore``, says what stays out: one pattern a line, as git reads them in one folder (``*``, ``?``,
 ``[…]``, ``name/``, ``/name``, ``dir/**``, ``!name``). ``.git`` and files of earlier output (``slurm-*.out``) stay out always, and so do
-state folders of ours, with the keys of runs and what was packed before: who submits from the home has them below it.
+state folders of ours, with the keys of runs and what was packed before: a project may have its own SHIM_STATE_DIR.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def remove(run: Run) -> None:
 
 
 def withdraw(run: Run) -> bool:
-    """Takes a run back that nobody may have begun; False: its first agent has begun, or is about to.
+    """Takes a run back that nobody may have begun; False: its first agent has begun, or is about to, or that cannot be told.
 
     Under the agent's lock: one that was asked for and comes later finds no folder, or another one.
     """
@@ -158,10 +158,14 @@ def withdraw(run: Run) -> bool:
         lock = os.open(f"{folder(run)}/{JOURNAL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
         return True
+    except OSError:
+        return False  # no room for a file: who watches the run finds out
     try:
         if not _free(lock) or os.fstat(lock).st_size:
             return False
         gone = put_away(run)
+    except OSError:
+        return False
     finally:
         os.close(lock)
     clear([gone])
