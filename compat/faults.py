@@ -5,6 +5,8 @@
     compat/faults.py kills 100      submissions, the controller killed at random moments
     compat/faults.py server 2       the API server is killed under ten jobs, and comes back after some seconds
     compat/faults.py kubelet 3      a kubelet is killed under a running job
+    compat/faults.py node 4         a whole node is killed under a running job: without and with --requeue
+    compat/faults.py node_early 4   the same while the job's pods are being made
     compat/faults.py before 6       the pod of a leader or of a worker is deleted before the start
     compat/faults.py after 4        the same under running jobs
     compat/faults.py suspended 4    a Job is suspended by hand, before and after its start
@@ -29,12 +31,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from compat import crowd, killed, meddled
+from compat import crowd, darkened, killed, meddled
 
 SHOWS: dict[str, Callable[[int, bool], bool]] = {
     show.__name__: show
     for show in (
         *(killed.kills, killed.server, killed.kubelet, killed.lost),
+        *(darkened.node, darkened.node_early),
         *(meddled.before, meddled.after, meddled.suspended),
         *(crowd.gangs, crowd.unaided, crowd.homes, crowd.many),
     )

@@ -43,10 +43,10 @@ class Launcher:
             await self._ask(job)
         except BackendError as error:
             log.warning("job %s was not started: %s", job.job_id, error)
-            self._failed(job, error.reason, error.transient)
+            self._failed(job, error)
         except (OSError, ValueError) as error:
             log.warning("job %s cannot be started: %s", job.job_id, error)
-            self._failed(job, "JobLaunchFailure", False)
+            self._failed(job, BackendError(str(error)))
         finally:
             self._under_way.discard(job.key)
         for order in world.book.orders_of(job):
@@ -64,7 +64,7 @@ class Launcher:
         await backend.start(spec, environment, script, paths.job_spool(key))
         crash.point("start-asked")
 
-    def _failed(self, job: Job, reason: str, transient: bool) -> None:
+    def _failed(self, job: Job, error: BackendError) -> None:
         world = self._world
         now = world.clock()
         current = world.book.jobs.get(job.key)
@@ -80,13 +80,19 @@ class Launcher:
                     if ended:
                         change.put(running.lost(one, ended[-1], cluster, now), now)
                     else:
-                        change.put(running.not_started(one, reason, transient, cluster, now), now)
+                        change.put(self._not_started(one, error, cluster, now), now)
                 change.drop_orders(current)
         except IndexFault as fault:
             # The row still says CONFIGURING: the start is tried again, here or by the next controller.
             log.error("%s", fault)
             asyncio.get_running_loop().call_later(RETRY, self.launch, current)
         self._changed()
+
+    @staticmethod
+    def _not_started(job: Job, error: BackendError, cluster: Cluster, now: float) -> Job:
+        if error.transient:
+            return running.waits_again(job, cluster, now, error.pause, str(error))
+        return running.not_started(job, error.reason, now)
 
     def order(self, job: Job) -> None:
         """Passes on what is wanted of the job's run; while it is being started that happens right afterwards."""

@@ -221,7 +221,7 @@ class Observing:
     def _withdrawn(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         if any(order.kind == "end" and order.step is None for order in self._world.book.orders_of(job)):
             return self._lost(change, job, event)
-        return running.not_started(job, "None", True, self._world.cluster_of(job), float(event["at"]))
+        return running.waits_again(job, self._world.cluster_of(job), float(event["at"]))
 
     def _placed(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.placed(job, event["nodes"])

@@ -73,15 +73,23 @@ def placed(job: Job, nodes: Sequence[str]) -> Job:
     return job.replace(shares=tuple(share.replace(name=name) for share, name in zip(job.shares, nodes)))
 
 
-def not_started(job: Job, reason: str, transient: bool, cluster: Cluster, now: float) -> Job:
-    """The backend could not start the run: again later if that may help, else the job has failed."""
-    if transient and job.state == states.CONFIGURING:
-        again = move(
-            job, states.PENDING, shares=(), system_comment="", partition=submission.partition_text(job.request, cluster)
-        )
-        again = submission.shaped(again.replace(request=_begin_at(again, now + REQUEUE_DELAY)), cluster)
-        return waiting.looked_at(again.replace(start_time=0, end_time=0, eligible_time=0), now)
+def not_started(job: Job, reason: str, now: float) -> Job:
+    """The backend could not start the run, and never will."""
     return move(job, states.FAILED, reason=reason, exit_status=_LAUNCH_FAILURE, end_time=now)
+
+
+def waits_again(job: Job, cluster: Cluster, now: float, pause: float = 0.0, why: str = "") -> Job:
+    """The run was not started, or was taken back before its start: the job waits again, for ``pause`` seconds at least. ``why``: what
+    stood in the way, for `scontrol show job`.
+    """
+    if job.state != states.CONFIGURING:
+        return not_started(job, "JobLaunchFailure", now)
+    again = move(
+        job, states.PENDING, shares=(), system_comment=why, partition=submission.partition_text(job.request, cluster)
+    )
+    begin = _begin_at(again, now + max(pause, REQUEUE_DELAY))
+    again = submission.shaped(again.replace(request=begin), cluster)
+    return waiting.looked_at(again.replace(start_time=0, end_time=0, eligible_time=0), now)
 
 
 def ending(job: Job, state: str = "") -> Job:

@@ -75,7 +75,8 @@ class Life(RuleBasedStateMachine):
     def start_fails(self, data: st.DataObject, again: bool) -> None:
         job = self.pick(data, states.CONFIGURING)
         if job is not None:
-            self.put(running.not_started(job, "JobLaunchFailure", again, CLUSTER, self.now))
+            failed = running.not_started(job, "JobLaunchFailure", self.now)
+            self.put(running.waits_again(job, CLUSTER, self.now) if again else failed)
 
     @rule(data=st.data())
     def started(self, data: st.DataObject) -> None:

@@ -84,9 +84,11 @@ def test_a_requeued_job_starts_anew() -> None:
 
 
 def test_a_start_that_failed_is_tried_again_or_is_the_end() -> None:
-    again = running.not_started(configuring(), "x", True, CLUSTER, NOW)
+    again = running.waits_again(configuring(), CLUSTER, NOW, why="no room")
     assert (again.state, again.shares, again.reason, again.restarts) == ("PENDING", (), "BeginTime", 0)
-    end = running.not_started(configuring(), "JobLaunchFailure", False, CLUSTER, NOW)
+    assert (again.request.begin, again.system_comment) == (NOW + 1, "no room")
+    assert running.waits_again(configuring(), CLUSTER, NOW, 10).request.begin == NOW + 10
+    end = running.not_started(configuring(), "JobLaunchFailure", NOW)
     assert (end.state, end.reason, end.exit_status) == ("FAILED", "JobLaunchFailure", 53)
 
 

@@ -31,6 +31,7 @@ from shim.job.spec import RunSpec
 
 PATIENCE = 5.0  # seconds for what is left of others to be cleared away
 SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
+EARLIER = 10.0  # seconds between looks at whether pods of an earlier run are gone
 STARTS_END = 600.0  # seconds in which a start that was under way has ended, one way or another
 
 
@@ -250,7 +251,7 @@ class KubernetesBackend:
         """A requeued job starts when nothing of the run before can write its files any more."""
         for other in (*self._site.runs(), *self._lives):
             if other.job_id == run.job_id and other.restart < run.restart:
-                raise BackendError("pods of the run before are still there", transient=True)
+                raise BackendError(self._site.still_there(other), transient=True, pause=EARLIER)
 
     async def _common_objects(self) -> None:
         if not self._common:

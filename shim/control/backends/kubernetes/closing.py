@@ -31,7 +31,11 @@ class Closing:
         return True
 
     async def close(self, verdict: dict[str, Any]) -> None:
-        """Ends the run as ``verdict`` says; told when nothing of it can do anything any more: what follows may run on the same files."""
+        """Ends the run as ``verdict`` says; told when nothing of it is left that anybody could still end.
+
+        What runs on a node that does not answer may go on. Slurm, too, ends such a job; another run of it must wait
+        (``KubernetesBackend.start``).
+        """
         watched = self._watched
         ticket = watched.folder.load()
         if ticket is not None and ticket.verdict is None:
@@ -45,14 +49,18 @@ class Closing:
         await self.close({"kind": "lost", "reason": why})
 
     async def _clear(self) -> None:
-        """Removes the run's objects; returns when no pod of it can do anything any more."""
+        """Removes the run's objects; returns when its pods are over, but for those that nobody hears."""
         watched = self._watched
         objects = watched.site.objects
         await objects.remove(watched.run)
         tries = 0
         while True:
             watched.changed.clear()
-            left = [view for view in watched.views() if not view.over and not watched.site.node_is_gone(view.node)]
+            left = [
+                view
+                for view in watched.views()
+                if not (view.over or watched.site.node_is_gone(view.node) or watched.unanswered(view))
+            ]
             if not left:
                 return
             for view in left:

@@ -211,16 +211,19 @@ class Life:
     async def _look_running(self, leader: PodView | None) -> float | None:
         watched = self._watched
         watched.tear()  # whoever saw it begin may have been killed
-        silent = leader is None or leader.silent
+        silent = leader is None or watched.unanswered(leader)
         waits = watched.elapsed("silent", silent)
+        # A leader that is to end its run may be lost to us.
+        patience = _CANCEL_PATIENCE if self._orders else None
         if not silent:
-            return _CANCEL_PATIENCE if self._orders else None  # a leader that is to end its run may be lost to us
+            return patience
         if leader is None:
             await self._closing.lost("the job's first pod was deleted")
             return RETRY
         watched.tell_reason("NodeNotResponding", f"{leader.node} does not answer")
-        if waits < watched.settings.node_wait:
-            return watched.settings.node_wait - waits
+        left = watched.settings.node_wait - waits
+        if left > 0:
+            return min(left, patience or left)
         await self._closing.lost(f"node {leader.node} does not answer")
         return RETRY
 

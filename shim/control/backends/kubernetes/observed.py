@@ -24,7 +24,7 @@ class PodView(Value):
     """One pod of a run.
 
     ``obstacle``: why it does not start, as a reason of one word, and ``detail`` in the cluster's words. ``silent``: its node
-    has stopped reporting. ``leaving``: it is being deleted. ``made``: there is, or was, a container of it.
+    has stopped reporting. ``leaving``: it is being deleted, and has ``grace`` seconds for that. ``made``: there is, or was, a container of it.
     """
 
     name: str
@@ -41,6 +41,7 @@ class PodView(Value):
     ended: Ended | None = None
     silent: bool = False
     leaving: bool = False
+    grace: int = 0
     disruption: str = ""
     _nested = {"ended": Ended}
 
@@ -73,6 +74,7 @@ def look(pod: Mapping[str, Any]) -> PodView:
         started_at=str((running or ended or {}).get("startedAt") or ""),
         silent=running is not None and ready.get("status") in ("False", "Unknown") and _silent(status, ready),
         leaving="deletionTimestamp" in metadata,
+        grace=int(metadata.get("deletionGracePeriodSeconds") or 0),
         disruption=str((conditions.get("DisruptionTarget") or {}).get("reason") or ""),
     )
     if ended is not None:

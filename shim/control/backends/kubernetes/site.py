@@ -28,6 +28,7 @@ _METADATA = (
     "annotations",
     "creationTimestamp",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
 )
 
 
@@ -111,6 +112,13 @@ class Site:
         attempt = names.submission_of(job) if job is not None else None
         return [pod for pod in self.pods_of(run) if names.submission_of(pod) != attempt]
 
+    def still_there(self, run: Run) -> str:
+        """Why the run of a job that is to run again is not over."""
+        left = [view for view in map(look, self.pods_of(run)) if not view.over]
+        nodes = ", ".join(sorted({view.node for view in left if view.silent or self.node_is_silent(view.node)}))
+        silent = f", on {nodes}, silent: waits until it answers, is removed or tainted out-of-service"
+        return f"pods of the run before are still there{silent if nodes else ''}"
+
     def runs(self) -> set[Run]:
         """The runs of which there is a Job or a pod."""
         return {*self._jobs, *self._pods}
@@ -150,6 +158,11 @@ class Site:
             taint.get("key") == "node.kubernetes.io/out-of-service"
             for taint in (found.get("spec") or {}).get("taints") or ()
         )
+
+    def node_is_silent(self, node: str) -> bool:
+        """Whether the node's kubelet is known to have stopped reporting. What runs there may go on."""
+        conditions = ((self.nodes or {}).get(node, {}).get("status") or {}).get("conditions") or ()
+        return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
 
     @staticmethod
     def trim(found: Object) -> Object:

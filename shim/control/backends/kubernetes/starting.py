@@ -36,6 +36,10 @@ class Starting:
 
     async def look(self, views: list[PodView]) -> float:
         """Seconds until time alone may change something."""
+        unheard = next((view for view in views if self._watched.unanswered(view)), None)
+        stands = self._watched.elapsed("unheard", unheard is not None)
+        if unheard is not None:
+            return await self._look_unheard(unheard, views, stands)
         died = next((view for view in views if view.ended is not None), None)
         if died is not None:
             await self._not_complete(views, died)
@@ -98,6 +102,21 @@ class Starting:
                 return  # they came meanwhile: some may have it
         await self._closing.close({"kind": "withdrawn", "reason": why})
 
+    async def _look_unheard(self, unheard: PodView, views: list[PodView], stands: float) -> float:
+        """A pod is on a node that does not answer: without it the barrier cannot open, if it has not."""
+        watched = self._watched
+        why = f"node {unheard.node} does not answer"
+        watched.tell_reason("NodeNotResponding", why)
+        patience = float(min(watched.settings.bind_wait, watched.settings.node_wait))
+        if stands < patience:
+            return patience - stands
+        leader = watched.leader(views)
+        if leader is None or watched.unanswered(leader):
+            await self._closing.lost(why)  # nobody can tell whether it has begun
+        else:
+            await self._take_away(leader, why)
+        return RETRY
+
     async def _look_placed(self, views: list[PodView]) -> float:
         watched = self._watched
         stuck = next((view for view in views if view.obstacle), None)
@@ -110,7 +129,8 @@ class Starting:
             text = await self._warnings.about(late.uid, stands)
             reason = "FailedMount" if text else reason
             if stands >= FIRST and await self._ticket_is_gone(text):
-                await self._take_away(late, views)
+                leader = watched.leader(views) or late
+                await self._take_away(leader, f"the Secret was gone before pod {late.name} began")
                 return RETRY
         watched.tell_reason(reason, text)
         if stands < limit:
@@ -124,13 +144,13 @@ class Starting:
         name = names.attempt(watched.run, watched.submission)
         return (self._torn or name in text) and await watched.site.objects.secret(name) is None
 
-    async def _take_away(self, late: PodView, views: list[PodView]) -> None:
-        """Shuts the barrier for a gang of which ``late`` cannot begin. Whether it had begun all the same the leader says, at its end."""
-        leader = self._watched.leader(views)
-        if leader is not None and leader.running:
-            self._end_by_leader(states.NODE_FAIL, f"the Secret was gone before pod {late.name} began")
+    async def _take_away(self, one: PodView, why: str) -> None:
+        """Shuts the barrier for a gang that cannot be complete: by its leader, if there is ``one``, which says at its end whether it
+        had begun all the same.
+        """
+        if one.index == 0 and one.running:
+            self._end_by_leader(states.NODE_FAIL, why)
         else:
-            one = leader or late
             await self._watched.site.objects.remove_pod(self._watched.run, one.name, uid=one.uid)
 
     async def _not_complete(self, views: list[PodView], died: PodView) -> None:

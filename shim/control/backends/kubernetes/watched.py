@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shim.control.backends.kubernetes.site import Site
 
 _TEAR_PAUSE = 5.0  # seconds
+_UNHEARD = 30.0  # seconds beyond its grace after which a pod that is deleted should be gone
 
 
 class Watched:
@@ -62,6 +63,11 @@ class Watched:
             self._since.pop(state, None)
             return 0.0
         return self._loop.time() - self._since.setdefault(state, self._loop.time())
+
+    def unanswered(self, view: PodView) -> bool:
+        """Whether nobody on the pod's node hears what is wanted of it. Whoever may not see nodes tells it by pods that do not go."""
+        late = self.elapsed(f"leaving {view.uid}", view.leaving) > view.grace + _UNHEARD
+        return bool(view.node) and not view.over and (view.silent or late or self.site.node_is_silent(view.node))
 
     async def wait(self, seconds: float | None) -> None:
         """Returns when something has changed, or after ``seconds``."""

@@ -24,6 +24,7 @@ PODS = "/api/v1/namespaces/default/pods"
 SECRETS = "/api/v1/namespaces/default/secrets"
 _ATTEMPT = re.compile("-[0-9a-f]{8}$")
 TERM = 1.0  # seconds in which pods end that are deleted
+GRACE = 40  # seconds that they may take for it
 
 
 class Killed(Exception):
@@ -270,6 +271,7 @@ class FakeCluster:
             return
         if "deletionTimestamp" not in pod["metadata"]:
             pod["metadata"]["deletionTimestamp"] = "2026-11-22T05:00:00Z"
+            pod["metadata"]["deletionGracePeriodSeconds"] = GRACE
             self._put("MODIFIED", path, pod)
         if not self.deaf or grace is not None:
             asyncio.get_running_loop().call_later(TERM, self._kubelet, path)

@@ -13,7 +13,7 @@ import pytest
 from shim.control.backends.base import BackendError, Order, Run
 from shim.control.backends.kubernetes import estate, names, shape, tickets
 from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.backend import KubernetesBackend
+from shim.control.backends.kubernetes.backend import EARLIER, KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.settings import texts
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -172,9 +172,9 @@ def test_a_requeued_job_waits_for_the_pods_of_the_run_before(cluster: FakeCluste
         cluster.deaf = True
         forgetting = asyncio.ensure_future(backend.forget(RUN))
         await asyncio.sleep(10)
-        with pytest.raises(BackendError, match="run before") as caught:
+        with pytest.raises(BackendError, match=r"run before are still there$") as caught:
             await start(backend, shape, restart=1)
-        assert caught.value.transient
+        assert (caught.value.transient, caught.value.pause) == (True, EARLIER)
         for path in cluster.pods():
             cluster.vanish(path)
         await forgetting

@@ -12,7 +12,7 @@ import pytest
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.errors import ApiError
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import JOBS, PODS, FakeCluster
+from tests.control.backends.kubernetes.fakecluster import GRACE, JOBS, PODS, FakeCluster
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
 from tests.control.backends.kubernetes.stage import Stage
 
@@ -226,13 +226,44 @@ def test_a_silent_node_is_waited_for_and_then_lost() -> None:
         stage.cluster.silence(0)
         await asyncio.sleep(299)
         assert stage.told.last == {"kind": "waits", "reason": "NodeNotResponding", "detail": "n1 does not answer"}
-        await asyncio.sleep(60)
-        # Its processes may still write: nothing is told until they cannot.
-        assert f"{JOBS}/slurm-7" not in stage.cluster.objects
         assert stage.told.ends == []
-        stage.site.nodes = {}  # an administrator removes the nodes
+        stage.cluster.vanish(next(path for path in stage.cluster.pods() if "-1-" in path))  # its kubelet answers
         await asyncio.sleep(5)
+        assert f"{JOBS}/slurm-7" not in stage.cluster.objects
         assert stage.told.ends == [{"kind": "lost", "reason": "node n1 does not answer"}]
+        assert len(stage.cluster.pods()) == 1  # its processes may still write: another run waits for that
+        assert stage.site.still_there(stage.life.run).endswith("tainted out-of-service")
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_who_may_not_see_nodes_knows_a_silent_one_by_a_pod_that_does_not_go() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.site.names_nodes, stage.site.nodes = False, None
+        stage.cluster.deaf = True
+        stage.cluster.vanish(f"{JOBS}/slurm-7")
+        await asyncio.sleep(GRACE + 25)
+        assert stage.told.ends == []  # its processes may still write
+        await asyncio.sleep(15)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_run_on_a_node_that_does_not_answer_can_be_cancelled() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        stage.cluster.deaf = True
+        stage.cluster.silence(0)
+        stage.cluster.silence(1)
+        stage.cluster.leader = None
+        await leader.close()
+        stage.life.order(CANCEL)
+        await asyncio.sleep(25)
+        assert [one["state"] for one in stage.told.ends] == ["CANCELLED"]
         await stage.end()
 
     clock.run(inside())
@@ -244,7 +275,7 @@ def test_while_the_nodes_are_not_known_none_counts_as_gone() -> None:
         stage.cluster.deaf = True
         stage.site.nodes = None  # a controller that has just begun
         stage.cluster.vanish(f"{JOBS}/slurm-7")
-        await asyncio.sleep(60)
+        await asyncio.sleep(GRACE)
         assert stage.told.ends == []  # its processes may still write
         stage.site.nodes = {}
         await asyncio.sleep(5)

@@ -28,6 +28,10 @@ def orders(leader: FakeLeader) -> list[tuple[str, str]]:
     return [(one["order"]["kind"], one["order"].get("state", "")) for one in leader.asked("order")]
 
 
+def silent_node() -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+
+
 def test_where_it_is_and_why_it_waits_is_told_once() -> None:
     async def inside() -> None:
         stage = await Stage(FakeCluster()).begin()
@@ -313,6 +317,44 @@ def test_a_leader_that_is_deleted_while_it_is_made_fails_nothing() -> None:
         await asyncio.sleep(5)
         assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
         assert cluster.objects == {}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_worker_on_a_node_that_does_not_answer_has_its_leader_end() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        leader = stage.lead()
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(1, "waiting", reason="ContainerCreating")
+        stage.cluster.deaf = True
+        stage.site.nodes = {"n1": {}, "n2": silent_node()}
+        stage.life.poke()
+        await asyncio.sleep(59)
+        assert stage.told.last == {"kind": "waits", "reason": "NodeNotResponding", "detail": "node n2 does not answer"}
+        assert orders(leader) == []
+        await asyncio.sleep(2)
+        assert orders(leader) == [("end", "NODE_FAIL")]
+        leader.line("ended", state="NODE_FAIL", status=0)
+        stage.cluster.state(0, "terminated", exitCode=1)
+        await asyncio.sleep(5)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_on_a_node_that_does_not_answer_may_have_begun() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(1, "terminated", exitCode=1)  # it has lost its leader
+        stage.cluster.silence(0)
+        await asyncio.sleep(59)
+        assert stage.told.ends == []
+        await asyncio.sleep(5)
+        assert stage.told.ends == [{"kind": "lost", "reason": "node n1 does not answer"}]
         await stage.end()
 
     clock.run(inside())
