@@ -16,8 +16,8 @@ from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.gang import probe
 from shim.control.backends.kubernetes.hearing import Hearing
 from shim.control.backends.kubernetes.life import Life
-from shim.control.backends.kubernetes.made import made
-from shim.control.backends.kubernetes.orphans import TOLD, Orphans, record_of
+from shim.control.backends.kubernetes.making import Making
+from shim.control.backends.kubernetes.orphans import TOLD, Orphans
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import FIRST_LOOK, Shape
 from shim.control.backends.kubernetes.site import Site
@@ -49,7 +49,6 @@ class KubernetesBackend:
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._estates: Estates
         self._hearing: Hearing
-        self._common = False
         self._sweeping: Sweeping
         self._told_lost: set[Run] = set()  # another machine's: a start that is still under way must make nothing
 
@@ -81,6 +80,7 @@ class KubernetesBackend:
         self._orphans = Orphans(self._site, self._estates, self._configured)
         self._estates.watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
+        self._making = Making(self._configured, self._site, self._estates, self._bundle, self._shape, self._told_lost)
         patience = min(FIRST_LOOK, limit)
         self._cluster = await self._shape.open(patience)
         if access.unheard() == math.inf:
@@ -192,81 +192,18 @@ class KubernetesBackend:
             return
         self._check_predecessors(run)
         try:
-            await self._make(spec, run, folder, environment, script, spool)
-        except OSError as error:
-            raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
+            await self._making.make(spec, run, folder, environment, script, spool)
         except BackendError as error:
             if not error.transient:
                 self._sweeping.sweep(run)
             raise
         await self._live(run, folder, 0)
 
-    async def _make(
-        self,
-        spec: RunSpec,
-        run: Run,
-        folder: TicketFolder,
-        environment: Mapping[str, str],
-        script: bytes | None,
-        spool: str,
-    ) -> None:
-        """Makes the run's objects, or what is missing of them."""
-        settings = settings_of(self._configured, spec.job.partition)
-        await self._held()
-        await self._common_objects()
-        if run in self._told_lost:
-            raise BackendError("another machine has carried on with it", transient=True)
-        ticket = folder.make()
-        found = await asyncio.to_thread(
-            made,
-            spec,
-            run,
-            settings,
-            ticket.submission,
-            self._site.owner,
-            self._bundle,
-            self._shape,
-            environment,
-            script,
-            folder.key(),
-            spool,
-        )
-        gang = found.gang
-        if not ticket.made:
-            outputs = trying.outputs(spec.job, settings)
-            folder.keep(record_of(spec.job, outputs))
-            folder.save(
-                ticket.replace(
-                    partition=spec.job.partition,
-                    nodes=gang.nodes,
-                    pinned=bool(gang.on),
-                    outputs=outputs,
-                    stage=found.stage,
-                    once=found.once,
-                )
-            )
-        self._site.note_job(run, await self._site.objects.make(gang, settings, found.contents, folder))
-
     def _check_predecessors(self, run: Run) -> None:
         """A requeued job starts when nothing of the run before can write its files any more."""
         for other in (*self._site.runs(), *self._lives):
             if other.job_id == run.job_id and other.restart < run.restart:
                 raise BackendError(self._site.still_there(other), transient=True, pause=EARLIER)
-
-    async def _common_objects(self) -> None:
-        if not self._common:
-            try:
-                await self._site.objects.common(self._bundle.digest, self._bundle.archive)
-            except ApiError as error:
-                raise BackendError(error.message, transient=error.transient) from error
-            self._common = True
-
-    async def _held(self) -> None:
-        """From here on another machine can tell whether this one is there."""
-        try:
-            await self._estates.home.lease.hold()
-        except ApiError as error:
-            raise BackendError(error.message, transient=True) from error
 
     async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
         if run in self._lives:
