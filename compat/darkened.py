@@ -13,6 +13,7 @@ from compat.cluster.kubernetes.settings import FOLDER
 from compat.show import NODES, ONCE, UNTIL_GO, Show, expect, until
 
 NOTICED = 150.0  # seconds in which a job's end is told: Kubernetes takes some 50 to miss a node
+EVICTED = 480.0  # the same where nodes may not be seen and nothing ran: by the eviction after five minutes
 _MORE = "node_wait = 10\n"
 
 
@@ -83,7 +84,7 @@ def _node_early(show: Show, wanted: int) -> tuple[str, bool]:
     expect(known, "two pods with nodes")
     _kill(placed[wanted])
     early = not any(line.startswith(f"s {job} ") for line in show.marks())
-    until(lambda: show.state(job) in ("", "PENDING"), NOTICED)
+    until(lambda: show.state(job) in ("", "PENDING"), EVICTED)
     cluster.up()
     show.wait()
     return job, early
