@@ -46,17 +46,12 @@ class Order(Value):
 
 
 class BackendError(Exception):
-    """A run could not be started. ``transient``: trying again, not before ``pause`` seconds, may help; otherwise the job fails with
-    ``reason``.
-    """
+    """A run could not be started. ``transient``: trying again may help; otherwise the job fails with ``reason``."""
 
-    def __init__(
-        self, text: str, *, reason: str = "JobLaunchFailure", transient: bool = False, pause: float = 0.0
-    ) -> None:
+    def __init__(self, text: str, *, reason: str = "JobLaunchFailure", transient: bool = False) -> None:
         super().__init__(text)
         self.reason = reason
         self.transient = transient
-        self.pause = pause
 
 
 class Observer(Protocol):

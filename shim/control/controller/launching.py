@@ -21,6 +21,7 @@ from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
 
 RETRY = 1.0  # seconds until what could not be written is tried again
+LONGEST_PAUSE = 10.0  # seconds between two tries to start a job; the first ones follow sooner
 
 
 class Launcher:
@@ -30,6 +31,7 @@ class Launcher:
         self._world = world
         self._changed = changed
         self._under_way: set[int] = set()
+        self._tries: dict[int, tuple[int, str]] = {}  # how often in a row a job was not started, and why
 
     def launch(self, job: Job) -> None:
         """Starts the job's run in the background. The job is committed as CONFIGURING, or was before a restart."""
@@ -41,8 +43,8 @@ class Launcher:
         world = self._world
         try:
             await self._ask(job)
+            self._tries.pop(job.key, None)
         except BackendError as error:
-            log.warning("job %s was not started: %s", job.job_id, error)
             self._failed(job, error)
         except (OSError, ValueError) as error:
             log.warning("job %s cannot be started: %s", job.job_id, error)
@@ -70,6 +72,7 @@ class Launcher:
         current = world.book.jobs.get(job.key)
         if current is None or current.restarts != job.restarts or current.state not in states.ALLOCATED:
             return
+        pause = self._noted(job, error)
         cluster = world.cluster_of(job)
         ended = [order.state for order in world.book.orders_of(job) if order.kind == "end" and order.step is None]
         try:
@@ -80,7 +83,7 @@ class Launcher:
                     if ended:
                         change.put(running.lost(one, ended[-1], cluster, now), now)
                     else:
-                        change.put(self._not_started(one, error, cluster, now), now)
+                        change.put(self._not_started(one, error, pause, cluster, now), now)
                 change.drop_orders(current)
         except IndexFault as fault:
             # The row still says CONFIGURING: the start is tried again, here or by the next controller.
@@ -88,10 +91,19 @@ class Launcher:
             asyncio.get_running_loop().call_later(RETRY, self.launch, current)
         self._changed()
 
-    @staticmethod
-    def _not_started(job: Job, error: BackendError, cluster: Cluster, now: float) -> Job:
+    def _noted(self, job: Job, error: BackendError) -> float:
+        """Seconds until the job should be tried again. What stays the same is logged once."""
+        tries, text = self._tries.pop(job.key, (0, ""))
+        if text != str(error):
+            log.warning("job %s was not started: %s", job.job_id, error)
         if error.transient:
-            return running.waits_again(job, cluster, now, error.pause, str(error))
+            self._tries[job.key] = (tries + 1, str(error))
+        return min(running.REQUEUE_DELAY * 2.0 ** min(tries, 10), LONGEST_PAUSE)
+
+    @staticmethod
+    def _not_started(job: Job, error: BackendError, pause: float, cluster: Cluster, now: float) -> Job:
+        if error.transient:
+            return running.waits_again(job, cluster, now, pause, str(error))
         return running.not_started(job, error.reason, now)
 
     def order(self, job: Job) -> None:

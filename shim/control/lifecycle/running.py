@@ -33,6 +33,7 @@ def starting(job: Job, shares: Sequence[NodeShare], cluster: Cluster, partition:
         job,
         states.CONFIGURING,
         reason="None",
+        system_comment="",
         shares=tuple(shares),
         partition=partition,
         nodes=len(shares),
@@ -145,6 +146,7 @@ def requeued(job: Job, cluster: Cluster, now: float) -> Job:
         job,
         states.PENDING,
         restarts=job.restarts + 1,
+        system_comment="",
         reason=waiting.REQUEUED_HELD if job.held else "None",
         request=_begin_at(job, now + delay),
         partition=submission.partition_text(job.request, cluster),
@@ -180,7 +182,7 @@ def resumed(job: Job, now: float) -> Job:
 
 def cancelled(job: Job, uid: int, now: float) -> Job:
     """A pending job is cancelled: it ends at once and has no exit status."""
-    return move(job, states.CANCELLED, cancelled_by=uid, start_time=now, end_time=now)
+    return move(job, states.CANCELLED, cancelled_by=uid, start_time=now, end_time=now, system_comment="")
 
 
 def limited(job: Job, minutes: int) -> Job:

@@ -182,6 +182,22 @@ async def test_a_start_that_fails(box: Bench) -> None:
 
 
 @bench
+async def test_a_start_that_fails_for_long_is_tried_less_often_and_says_why(box: Bench) -> None:
+    box.backend.problem = BackendError("a node is silent", transient=True)
+    job_id = await box.submit()
+    pauses = []
+    for _ in range(7):
+        job = box.job(job_id)
+        assert (job.state, job.system_comment) == ("PENDING", "a node is silent")
+        pauses.append(job.request.begin - box.clock())
+        await box.pass_time(pauses[-1])
+    assert [round(pause) for pause in pauses] == [1, 2, 4, 8, 10, 10, 10]
+    box.backend.problem = None
+    await box.pass_time(10)
+    assert (box.job(job_id).state, box.job(job_id).system_comment) == ("CONFIGURING", "")
+
+
+@bench
 async def test_arrays(box: Bench) -> None:
     array = await box.submit(array="1,3,5%2")
     assert box.labels() == [

@@ -31,7 +31,6 @@ from shim.job.spec import RunSpec
 
 PATIENCE = 5.0  # seconds for what is left of others to be cleared away
 SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
-EARLIER = 10.0  # seconds between looks at whether pods of an earlier run are gone
 STARTS_END = 600.0  # seconds in which a start that was under way has ended, one way or another
 
 
@@ -50,6 +49,7 @@ class KubernetesBackend:
         self._estates: Estates
         self._hearing: Hearing
         self._sweeping: Sweeping
+        self._forgetting: set[Run] = set()  # lives that come to their end
         self._told_lost: set[Run] = set()  # another machine's: a start that is still under way must make nothing
 
     # Opening and closing
@@ -178,6 +178,8 @@ class KubernetesBackend:
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
         await self._sweeping.swept(run)
+        if run in self._forgetting:
+            raise BackendError("the try before is not over yet", transient=True)
         if run in self._lives or run in self._told_lost:
             return  # a start that was under way when the run was told to be another machine's: its ticket is gone by now
         folder = TicketFolder(run)
@@ -190,7 +192,7 @@ class KubernetesBackend:
         if found is not None and (found.verdict is not None or found.adopted):
             await self._live(run, folder, 0)  # what was decided about it is carried out first
             return
-        self._check_predecessors(run)
+        await self._check_predecessors(run)
         try:
             await self._making.make(spec, run, folder, environment, script, spool)
         except BackendError as error:
@@ -199,11 +201,24 @@ class KubernetesBackend:
             raise
         await self._live(run, folder, 0)
 
-    def _check_predecessors(self, run: Run) -> None:
-        """A requeued job starts when nothing of the run before can write its files any more."""
-        for other in (*self._site.runs(), *self._lives):
+    async def _check_predecessors(self, run: Run) -> None:
+        """A job starts again when nothing of it can write its files any more, and no pod has the names that its pods will have.
+
+        The API server is asked: what is watched may not be known yet, or belong to an owner that this home was before.
+        """
+        for other in self._lives:
             if other.job_id == run.job_id and other.restart < run.restart:
-                raise BackendError(self._site.still_there(other), transient=True, pause=EARLIER)
+                raise BackendError("the run before is not over yet", transient=True)
+        pods = self._site.strays(run)
+        if run.restart:
+            try:
+                found = await self._site.objects.pods_of_job(run.job_id)
+            except ApiError as error:
+                raise BackendError(error.message, transient=True) from error
+            pods += [pod for pod in found if names.restart_of(pod) < run.restart]
+        text = self._site.still_there(pods)
+        if text:
+            raise BackendError(text, transient=True)
 
     async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
         if run in self._lives:
@@ -221,11 +236,14 @@ class KubernetesBackend:
     async def forget(self, run: Run) -> None:
         life = self._lives.get(run)
         if life is not None:
+            self._forgetting.add(run)
             try:
                 await life.forget()
             except Exception:
                 # An error of this program must not leave the run's objects in the cluster.
                 self._site.log("job %s: an internal error", run.job_id, exc_info=True)
+            finally:
+                self._forgetting.discard(run)
             self._lives.pop(run, None)
         self._sweeping.sweep(run)
         if run in self._told_lost:

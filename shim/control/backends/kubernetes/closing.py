@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from shim.control.backends.kubernetes.observed import PodView
 from shim.control.backends.kubernetes.watched import Watched
 from shim.core.model import states
 
@@ -41,28 +42,29 @@ class Closing:
         if ticket is not None and ticket.verdict is None:
             watched.folder.save(ticket.replace(verdict={"at": watched.site.now(), **verdict}))
         await self._hush()
-        await self._clear()
+        unheard = await self._clear()
+        if verdict["kind"] == "withdrawn" and any(view.index == 0 for view in unheard):
+            # Nobody can tell any more that it did not begin, or will not.
+            verdict = {"kind": "lost", "reason": "the node of its first pod does not answer"}
         watched.tell_verdict(verdict)
 
     async def lost(self, why: str) -> None:
         """The leader is gone without a word."""
         await self.close({"kind": "lost", "reason": why})
 
-    async def _clear(self) -> None:
-        """Removes the run's objects; returns when its pods are over, but for those that nobody hears."""
+    async def _clear(self) -> list[PodView]:
+        """Removes the run's objects; returns when its pods are over, but for those that nobody hears: these."""
         watched = self._watched
         objects = watched.site.objects
         await objects.remove(watched.run)
         tries = 0
         while True:
             watched.changed.clear()
-            left = [
-                view
-                for view in watched.views()
-                if not (view.over or watched.site.node_is_gone(view.node) or watched.unanswered(view))
-            ]
+            there = [view for view in watched.views() if not view.over and not watched.site.node_is_gone(view.node)]
+            unheard = [view for view in there if watched.unanswered(view)]
+            left = [view for view in there if view not in unheard]
             if not left:
-                return
+                return unheard
             for view in left:
                 if not view.node:
                     await objects.remove_pod(watched.run, view.name, grace=0, uid=view.uid)

@@ -43,6 +43,7 @@ class Life:
         self._proxy = Proxy(folder.path, self.dial)
         self._orders: dict[int, Order] = {}
         self._broken = False  # lost before its start
+        self._unheard = False  # said that its leader's node does not answer
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
 
@@ -213,19 +214,27 @@ class Life:
         watched.tear()  # whoever saw it begin may have been killed
         silent = leader is None or watched.unanswered(leader)
         waits = watched.elapsed("silent", silent)
-        # A leader that is to end its run may be lost to us.
-        patience = _CANCEL_PATIENCE if self._orders else None
-        if not silent:
-            return patience
+        if leader is not None and not silent:
+            if self._unheard:
+                self._unheard = False
+                watched.tell_reason("None")
+            if leader.leaving:
+                return RETRY  # where nobody hears that it is to go nothing but time tells
+            return self._patience()
         if leader is None:
             await self._closing.lost("the job's first pod was deleted")
             return RETRY
         watched.tell_reason("NodeNotResponding", f"{leader.node} does not answer")
+        self._unheard = True
         left = watched.settings.node_wait - waits
         if left > 0:
-            return min(left, patience or left)
+            return min(left, self._patience() or left)
         await self._closing.lost(f"node {leader.node} does not answer")
         return RETRY
+
+    def _patience(self) -> float | None:
+        """Seconds for which nothing but news counts: a leader that is to end its run may be lost to us."""
+        return _CANCEL_PATIENCE if self._orders else None
 
     # Ends
 
@@ -290,7 +299,8 @@ class Life:
     async def _end_ordered(self, order: Order, leader: PodView | None) -> float | None:
         """An end is wanted. The leader sees to it; without one it is done from here."""
         follower = self._follower
-        reached = follower is not None and follower.connected
+        heard = leader is not None and not self._watched.unanswered(leader)  # a stream to a dead node looks open
+        reached = heard and follower is not None and follower.connected
         waits = self._watched.elapsed("unreached", not reached)
         if leader is not None and leader.running:
             if reached:

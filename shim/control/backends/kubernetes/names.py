@@ -92,6 +92,12 @@ def submission_of(found: Mapping[str, Any]) -> str:
     return str((found["metadata"].get("labels") or {}).get(SUBMISSION) or "")
 
 
+def restart_of(found: Mapping[str, Any]) -> int:
+    """The restart of its job that an object is of; 0 if it does not say."""
+    text = (found["metadata"].get("labels") or {}).get(RESTART, "")
+    return int(text) if text.isdecimal() else 0
+
+
 def run_of(metadata: Mapping[str, Any], cluster: str) -> Run | None:
     """The run whose object this is; None for an object without our labels."""
     found = metadata.get("labels") or {}

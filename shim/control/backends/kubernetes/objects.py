@@ -154,6 +154,12 @@ class Objects:
             return error.missing
         return True
 
+    async def pods_of_job(self, job_id: int) -> list[Object]:
+        """The pods of all runs of a job, whoever their owner is: an id is given once in a namespace. ApiError."""
+        selector = f"{names.MANAGED}={names.MANAGER},{names.JOB_ID}={job_id}"
+        found = await self.access.get(self.pods, {"labelSelector": selector})
+        return list(found["items"])
+
     async def _delete(self, path: str) -> None:
         try:
             await self.access.delete(path)

@@ -112,12 +112,14 @@ class Site:
         attempt = names.submission_of(job) if job is not None else None
         return [pod for pod in self.pods_of(run) if names.submission_of(pod) != attempt]
 
-    def still_there(self, run: Run) -> str:
-        """Why the run of a job that is to run again is not over."""
-        left = [view for view in map(look, self.pods_of(run)) if not view.over]
-        nodes = ", ".join(sorted({view.node for view in left if view.silent or self.node_is_silent(view.node)}))
-        silent = f", on {nodes}, silent: waits until it answers, is removed or tainted out-of-service"
-        return f"pods of the run before are still there{silent if nodes else ''}"
+    def still_there(self, pods: Iterable[Object]) -> str:
+        """Why a job cannot run again yet: which of the pods may still write its files; "" if none may."""
+        left = [view for view in map(look, pods) if not view.over and not self.node_is_gone(view.node)]
+        text = "pods of the run before are still there" if left else ""
+        silent = sorted({view.node for view in left if view.silent or self.node_is_silent(view.node)})
+        if silent:
+            text += f", on {', '.join(silent)}: until it answers, is removed or tainted out-of-service"
+        return text
 
     def runs(self) -> set[Run]:
         """The runs of which there is a Job or a pod."""

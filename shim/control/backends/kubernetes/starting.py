@@ -20,6 +20,7 @@ from shim.core.model import states
 GIVE_UP = 0  # the number of our own order to the leader: the index's begin at 1
 QUOTA = "AssocGrpResourceLimit"  # Slurm's reason for a group's limit
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
+_OFTEN = 30.0  # seconds between looks, whatever else there is to wait for
 _QUEUED = 60.0  # seconds between looks at a job that a queueing system holds: its changes are told
 _AUTOSCALE_WAIT = 1200.0  # seconds for a node to be added
 
@@ -35,16 +36,19 @@ class Starting:
         self._torn = False  # the Secret was removed from here, because pods did not come
 
     async def look(self, views: list[PodView]) -> float:
-        """Seconds until time alone may change something."""
-        unheard = next((view for view in views if self._watched.unanswered(view)), None)
-        stands = self._watched.elapsed("unheard", unheard is not None)
-        if unheard is not None:
-            return await self._look_unheard(unheard, views, stands)
+        """Seconds until time alone may change something, or a node that nobody tells of."""
+        return min(_OFTEN, await self._look(views))
+
+    async def _look(self, views: list[PodView]) -> float:
+        placed = len(views) == self._watched.nodes and all(view.node for view in views)
+        unheard = self._unheard(views)
+        if placed and unheard:
+            return await self._look_unheard(views, *unheard[0])
         died = next((view for view in views if view.ended is not None), None)
         if died is not None:
             await self._not_complete(views, died)
             return RETRY
-        if len(views) < self._watched.nodes or not all(view.node for view in views):
+        if not placed:
             return await self._look_unplaced(views)
         self._watched.elapsed("unplaced", False)
         return await self._look_placed(views)
@@ -102,7 +106,18 @@ class Starting:
                 return  # they came meanwhile: some may have it
         await self._closing.close({"kind": "withdrawn", "reason": why})
 
-    async def _look_unheard(self, unheard: PodView, views: list[PodView], stands: float) -> float:
+    def _unheard(self, views: list[PodView]) -> list[tuple[PodView, float]]:
+        """Pods on nodes that do not answer, and for how many seconds; the longest first."""
+        watched = self._watched
+        found = []
+        for view in views:
+            silent = watched.unanswered(view)
+            stands = watched.elapsed(f"unheard {view.uid}", silent)
+            if silent:
+                found.append((view, stands))
+        return sorted(found, key=lambda one: -one[1])
+
+    async def _look_unheard(self, views: list[PodView], unheard: PodView, stands: float) -> float:
         """A pod is on a node that does not answer: without it the barrier cannot open, if it has not."""
         watched = self._watched
         why = f"node {unheard.node} does not answer"

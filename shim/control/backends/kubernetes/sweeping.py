@@ -6,6 +6,7 @@ What the API server refuses now is tried again until it is done: nothing else wo
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import tickets
@@ -17,6 +18,7 @@ from shim.control.backends.kubernetes.tickets import TicketFolder
 
 PATIENCE = 10.0  # seconds that a start waits for what is left of the run to be removed
 _STRAY = 20.0  # seconds that pods have to go with their Job
+_LONGEST_STRAY = 300.0
 _AWAY = 60.0  # seconds for which pods that do not go keep their run from another try
 _LOOK = 0.2  # seconds between two looks at them
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
@@ -30,6 +32,7 @@ class Sweeping:
         self._estates = estates
         self._runs: dict[Run, asyncio.Task[None]] = {}
         self._swept: set[Run] = set()  # ever, and still seen
+        self._straying: set[Run] = set()  # whose pods are seen to
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
 
@@ -72,7 +75,9 @@ class Sweeping:
             pause = min(2 * pause, _LONGEST_PAUSE)
         TicketFolder(run).remove()
         self.look()
-        self._site.soon(self._remove_strays(run))
+        if run not in self._straying:
+            self._straying.add(run)
+            self._site.soon(self._remove_strays(run))
         loop = asyncio.get_running_loop()
         end = loop.time() + _AWAY
         while self._site.strays(run) and loop.time() < end:
@@ -80,19 +85,29 @@ class Sweeping:
 
     async def _remove_strays(self, run: Run) -> None:
         """Sees to what the garbage collector should have removed: for minutes after its API server was killed it does not come."""
-        while True:
-            await asyncio.sleep(_STRAY)
-            strays = self._site.strays(run)
-            if not strays:
-                return
-            for pod in strays:
-                metadata = pod["metadata"]
-                try:
-                    await self._site.objects.remove_pod(run, metadata["name"], uid=metadata["uid"])
-                except TakenOver:
+        pause = _STRAY
+        try:
+            while True:
+                await asyncio.sleep(pause)
+                strays = self._site.strays(run)
+                if not strays or not await self._removed(run, strays):
                     return
-                except ApiError as error:
-                    self._site.log("job %s: a pod cannot be removed yet: %s", run.job_id, error.message)
+                if all("deletionTimestamp" in pod["metadata"] for pod in strays):
+                    pause = min(2 * pause, _LONGEST_STRAY)  # on a node that does not answer they stay
+        finally:
+            self._straying.discard(run)
+
+    async def _removed(self, run: Run, strays: list[dict[str, Any]]) -> bool:
+        """Whether the pods are this machine's to remove, as has been tried."""
+        for pod in strays:
+            metadata = pod["metadata"]
+            try:
+                await self._site.objects.remove_pod(run, metadata["name"], uid=metadata["uid"])
+            except TakenOver:
+                return False
+            except ApiError as error:
+                self._site.log("job %s: a pod cannot be removed yet: %s", run.job_id, error.message)
+        return True
 
     def _has_objects(self, run: Run) -> bool:
         """Whether there may be objects of the run that are this home's: names alone would do for another machine's as well."""

@@ -47,6 +47,7 @@ class FakeCluster:
         self.silent_after = 0  # the write whose answer is lost
         self.refusals: dict[str, ApiError] = {}  # what is answered to a write
         self.deaf = False  # pods do not hear the TERM
+        self.dark = False  # no kubelet hears anything
         self.last: Object = {}  # the status of the container of a pod that is deleted, once it has ended
         self.watchers: list[tuple[str, Watcher]] = []
         self._version = 0
@@ -60,9 +61,9 @@ class FakeCluster:
     async def get(self, path: str, query: Any = None) -> Object:
         if path.endswith("/events"):
             return {"items": self.events}
-        if path == JOBS:
+        if path in (JOBS, PODS):
             wanted = (query or {}).get("labelSelector", "")
-            found = [one for key, one in self.objects.items() if key.startswith(f"{JOBS}/") and selected(one, wanted)]
+            found = [one for key, one in self.objects.items() if key.startswith(f"{path}/") and selected(one, wanted)]
             return {"items": copy.deepcopy(found)}
         if path not in self.objects:
             raise ApiError(404, "NotFound", f"{path} not found")
@@ -185,7 +186,15 @@ class FakeCluster:
 
     def silence(self, index: int) -> None:
         """The pod's node has stopped reporting."""
-        pod = self.pod(index)
+        self._silence(self.pod(index))
+
+    def blackout(self) -> None:
+        """All nodes have stopped reporting, and hear nothing."""
+        self.dark, self.leader = True, None
+        for path in self.pods():
+            self._silence(self.objects[path])
+
+    def _silence(self, pod: Object) -> None:
         pod["status"]["conditions"].append({"type": "Ready", "status": "False", "reason": "NodeStatusUnknown"})
         self.changed(pod)
 
@@ -277,7 +286,7 @@ class FakeCluster:
             asyncio.get_running_loop().call_later(TERM, self._kubelet, path)
 
     def _kubelet(self, path: str) -> None:
-        if path in self.objects:
+        if path in self.objects and not self.dark:
             if self.last:
                 pod = self.objects[path]
                 pod["status"]["containerStatuses"] = [{"name": names.CONTAINER, "ready": False, **self.last}]

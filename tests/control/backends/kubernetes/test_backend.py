@@ -13,7 +13,7 @@ import pytest
 from shim.control.backends.base import BackendError, Order, Run
 from shim.control.backends.kubernetes import estate, names, shape, tickets
 from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.backend import EARLIER, KubernetesBackend
+from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.settings import texts
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -174,12 +174,78 @@ def test_a_requeued_job_waits_for_the_pods_of_the_run_before(cluster: FakeCluste
         await asyncio.sleep(10)
         with pytest.raises(BackendError, match=r"run before are still there$") as caught:
             await start(backend, shape, restart=1)
-        assert (caught.value.transient, caught.value.pause) == (True, EARLIER)
+        assert caught.value.transient
+        cluster.blackout()
+        with pytest.raises(BackendError, match="on n1, n2: until it answers"):
+            await start(backend, shape, restart=1)
         for path in cluster.pods():
             cluster.vanish(path)
         await forgetting
         await start(backend, shape, restart=1)
         assert cluster.said[-3:] == ["POST jobs/slurm-7-r1", "POST secrets/slurm-7-r1", "PATCH jobs/slurm-7-r1"]
+        await backend.close()
+
+    clock.run(inside())
+
+
+async def lost(backend: KubernetesBackend, told: Told, cluster: FakeCluster, shape: Cluster) -> None:
+    """A run whose nodes went dark under it: it is lost, and was forgotten."""
+    await start(backend, shape)
+    leader = cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
+    leader.line("started")
+    cluster.run("n1", "n2")
+    await asyncio.sleep(1)
+    cluster.blackout()
+    await leader.close()
+    await asyncio.sleep(500)
+    assert [line["kind"] for line in told.ends] == ["lost"]
+    await backend.forget(RUN)
+    await asyncio.sleep(5)
+    assert len(cluster.pods()) == 2
+
+
+def test_a_home_that_was_another_owner_waits_for_its_pods_as_well(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await lost(backend, told, cluster, shape)
+        owner = backend._site.owner
+        backend._estates.home.lease.lost = True  # another machine holds the estate
+        backend._sweeping.look()
+        await asyncio.sleep(10)
+        assert backend._site.owner != owner
+        with pytest.raises(BackendError, match="run before"):
+            await start(backend, shape, restart=1)
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_pods_that_are_not_watched_yet_are_asked_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        await lost(backend, told, cluster, shape)
+        await backend.close()
+        monkeypatch.setattr(FakeReflector, "start", lambda self: None)
+        backend, told, shape = await opened()
+        with pytest.raises(BackendError, match="run before"):
+            await start(backend, shape, restart=1)
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_run_that_is_let_go_is_not_taken_for_the_next_try(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        await start(backend, shape)
+        cluster.run("n1", "n2")
+        cluster.dark = True
+        forgetting = asyncio.ensure_future(backend.forget(RUN))
+        await asyncio.sleep(1)
+        with pytest.raises(BackendError, match="try before") as caught:
+            await start(backend, shape)
+        assert caught.value.transient
+        await forgetting
         await backend.close()
 
     clock.run(inside())

@@ -14,7 +14,7 @@ from shim.control.backends.kubernetes.errors import ApiError
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import GRACE, JOBS, PODS, FakeCluster
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
-from tests.control.backends.kubernetes.stage import Stage
+from tests.control.backends.kubernetes.stage import SETTINGS, Stage
 
 CANCEL = Order(number=1, kind="end", state="CANCELLED", uid=1001)
 
@@ -232,7 +232,8 @@ def test_a_silent_node_is_waited_for_and_then_lost() -> None:
         assert f"{JOBS}/slurm-7" not in stage.cluster.objects
         assert stage.told.ends == [{"kind": "lost", "reason": "node n1 does not answer"}]
         assert len(stage.cluster.pods()) == 1  # its processes may still write: another run waits for that
-        assert stage.site.still_there(stage.life.run).endswith("tainted out-of-service")
+        text = stage.site.still_there(stage.site.pods_of(stage.life.run))
+        assert text.endswith("on n1: until it answers, is removed or tainted out-of-service")
         await stage.end()
 
     clock.run(inside())
@@ -253,17 +254,34 @@ def test_who_may_not_see_nodes_knows_a_silent_one_by_a_pod_that_does_not_go() ->
     clock.run(inside())
 
 
-def test_a_run_on_a_node_that_does_not_answer_can_be_cancelled() -> None:
+@pytest.mark.parametrize("seems_open", [True, False])
+def test_a_run_on_a_node_that_does_not_answer_can_be_cancelled(seems_open: bool) -> None:
     async def inside() -> None:
         stage, leader = await started()
         stage.cluster.deaf = True
         stage.cluster.silence(0)
         stage.cluster.silence(1)
-        stage.cluster.leader = None
-        await leader.close()
+        if not seems_open:  # as it does when a node has lost its power
+            stage.cluster.leader = None
+            await leader.close()
         stage.life.order(CANCEL)
         await asyncio.sleep(25)
         assert [one["state"] for one in stage.told.ends] == ["CANCELLED"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_should_have_gone_is_lost_though_nothing_is_said_of_its_node() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        stage.site.names_nodes, stage.site.nodes = False, None
+        stage.cluster.deaf = True
+        await stage.cluster.delete(next(path for path in stage.cluster.pods() if "-0-" in path))
+        await asyncio.sleep(GRACE + 25)
+        assert stage.told.kinds == ["placed", "started"]
+        await asyncio.sleep(SETTINGS.node_wait + 90)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
         await stage.end()
 
     clock.run(inside())
@@ -294,6 +312,7 @@ def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
             stage.cluster.bind(0, "n1")
             await asyncio.sleep(250)
         assert stage.told.ends == []
+        assert stage.told.last == {"kind": "waits", "reason": "None", "detail": ""}
         leader.line("suspect", host="slurm-7-1")
         await asyncio.sleep(1)
         assert stage.told.last["detail"] == "slurm-7-1 is silent"

@@ -345,6 +345,55 @@ def test_a_worker_on_a_node_that_does_not_answer_has_its_leader_end() -> None:
     clock.run(inside())
 
 
+def test_a_leader_that_is_being_made_goes_when_a_worker_is_lost() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "waiting", reason="ContainerCreating")
+        stage.site.nodes = {"n1": {}, "n2": silent_node()}
+        await asyncio.sleep(150)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_gang_of_which_a_placed_pod_is_lost_is_taken_back() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.bind(1, "n2")
+        stage.cluster.state(1, "running")
+        stage.cluster.unschedulable(0, FULL)
+        stage.cluster.dark = True
+        stage.site.nodes = {"n1": {}, "n2": silent_node()}
+        await asyncio.sleep(90)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["nodes are seen", "nodes are not seen"])
+def test_a_leader_that_nobody_hears_may_have_begun_though_its_gang_is_taken_back(seen: bool) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "waiting", reason="ContainerCreating")  # the last that its kubelet has said
+        if not seen:
+            stage.site.names_nodes, stage.site.nodes = False, None
+        await asyncio.sleep(1)
+        stage.cluster.vanish(next(path for path in stage.cluster.pods() if "-1-" in path))
+        stage.cluster.dark = True
+        await asyncio.sleep(61)
+        if seen:
+            stage.site.nodes = {"n1": silent_node(), "n2": {}}
+        await asyncio.sleep(90)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_a_leader_on_a_node_that_does_not_answer_may_have_begun() -> None:
     async def inside() -> None:
         stage = await Stage(FakeCluster()).begin()
