@@ -21,6 +21,7 @@ from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
 
 RETRY = 1.0  # seconds until what could not be written is tried again
+IN_A_ROW = 60.0  # seconds within which one failed start follows another
 LONGEST_PAUSE = 10.0  # seconds between two tries to start a job; the first ones follow sooner
 
 
@@ -31,7 +32,7 @@ class Launcher:
         self._world = world
         self._changed = changed
         self._under_way: set[int] = set()
-        self._tries: dict[int, tuple[int, str]] = {}  # how often in a row a job was not started, and why
+        self._tries: dict[int, tuple[float, int, str]] = {}  # when, how often in a row, and why a job was not started
 
     def launch(self, job: Job) -> None:
         """Starts the job's run in the background. The job is committed as CONFIGURING, or was before a restart."""
@@ -93,11 +94,13 @@ class Launcher:
 
     def _noted(self, job: Job, error: BackendError) -> float:
         """Seconds until the job should be tried again. What stays the same is logged once."""
-        tries, text = self._tries.pop(job.key, (0, ""))
+        now = self._world.clock()
+        self._tries = {key: tried for key, tried in self._tries.items() if now - tried[0] < IN_A_ROW}
+        _at, tries, text = self._tries.pop(job.key, (now, 0, ""))
         if text != str(error):
             log.warning("job %s was not started: %s", job.job_id, error)
         if error.transient:
-            self._tries[job.key] = (tries + 1, str(error))
+            self._tries[job.key] = (now, tries + 1, str(error))
         return min(running.REQUEUE_DELAY * 2.0 ** min(tries, 10), LONGEST_PAUSE)
 
     @staticmethod

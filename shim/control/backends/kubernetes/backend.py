@@ -192,7 +192,8 @@ class KubernetesBackend:
         if found is not None and (found.verdict is not None or found.adopted):
             await self._live(run, folder, 0)  # what was decided about it is carried out first
             return
-        await self._check_predecessors(run)
+        if found is None or not found.made:
+            await self._check_predecessors(run)
         try:
             await self._making.make(spec, run, folder, environment, script, spool)
         except BackendError as error:
@@ -202,23 +203,21 @@ class KubernetesBackend:
         await self._live(run, folder, 0)
 
     async def _check_predecessors(self, run: Run) -> None:
-        """A job starts again when nothing of it can write its files any more, and no pod has the names that its pods will have.
+        """A requeued job starts when nothing of the runs before can write its files any more.
 
         The API server is asked: what is watched may not be known yet, or belong to an owner that this home was before.
         """
         for other in self._lives:
             if other.job_id == run.job_id and other.restart < run.restart:
                 raise BackendError("the run before is not over yet", transient=True)
-        pods = self._site.strays(run)
         if run.restart:
             try:
                 found = await self._site.objects.pods_of_job(run.job_id)
             except ApiError as error:
                 raise BackendError(error.message, transient=True) from error
-            pods += [pod for pod in found if names.restart_of(pod) < run.restart]
-        text = self._site.still_there(pods)
-        if text:
-            raise BackendError(text, transient=True)
+            text = self._site.still_there(pod for pod in found if names.restart_of(pod) < run.restart)
+            if text:
+                raise BackendError(text, transient=True)
 
     async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
         if run in self._lives:

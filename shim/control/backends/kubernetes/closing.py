@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from shim.control.backends.kubernetes.observed import PodView
 from shim.control.backends.kubernetes.watched import Watched
 from shim.core.model import states
 
@@ -42,18 +41,17 @@ class Closing:
         if ticket is not None and ticket.verdict is None:
             watched.folder.save(ticket.replace(verdict={"at": watched.site.now(), **verdict}))
         await self._hush()
-        unheard = await self._clear()
-        if verdict["kind"] == "withdrawn" and any(view.index == 0 for view in unheard):
-            # Nobody can tell any more that it did not begin, or will not.
-            verdict = {"kind": "lost", "reason": "the node of its first pod does not answer"}
+        await self._clear(verdict["kind"] == "withdrawn")
         watched.tell_verdict(verdict)
 
     async def lost(self, why: str) -> None:
         """The leader is gone without a word."""
         await self.close({"kind": "lost", "reason": why})
 
-    async def _clear(self) -> list[PodView]:
-        """Removes the run's objects; returns when its pods are over, but for those that nobody hears: these."""
+    async def _clear(self, harmless: bool) -> None:
+        """Removes the run's objects; returns when its pods are over, but for those that nobody hears. ``harmless``: the run never
+        began and never will: such pods have only their names, which the next try must have for itself.
+        """
         watched = self._watched
         objects = watched.site.objects
         await objects.remove(watched.run)
@@ -62,11 +60,11 @@ class Closing:
             watched.changed.clear()
             there = [view for view in watched.views() if not view.over and not watched.site.node_is_gone(view.node)]
             unheard = [view for view in there if watched.unanswered(view)]
-            left = [view for view in there if view not in unheard]
+            left = [view for view in there if harmless or view not in unheard]
             if not left:
-                return unheard
+                return
             for view in left:
-                if not view.node:
+                if not view.node or view in unheard:
                     await objects.remove_pod(watched.run, view.name, grace=0, uid=view.uid)
                 elif not watched.started and tries:
                     # Its first process did not hear the TERM, so early. The kubelet still sees to it that it is gone.

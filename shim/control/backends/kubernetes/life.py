@@ -13,7 +13,7 @@ from shim.control.backends.kubernetes.following import Follower
 from shim.control.backends.kubernetes.observed import PodView
 from shim.control.backends.kubernetes.proxy import Proxy
 from shim.control.backends.kubernetes.settings import Settings
-from shim.control.backends.kubernetes.starting import Starting
+from shim.control.backends.kubernetes.starting import GIVE_UP, Starting
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.control.backends.kubernetes.watched import Watched
 from shim.core.model import states
@@ -149,7 +149,7 @@ class Life:
         speaks = leader is not None and leader.running and watched.folder.has_key  # to nobody without its key
         if speaks and self._follower is None and not alone:
             self._follow()
-        order = next((one for one in self._orders.values() if one.kind == "end" and one.step is None), None)
+        order = self._end_order()
         if order is not None:
             pause = await self._end_ordered(order, leader)
             if watched.over or pause is not None:
@@ -166,6 +166,11 @@ class Life:
         watched.tell_place(views)
         pause = await self._starting.look(views)
         return min(pause, alone) if alone else pause
+
+    def _end_order(self) -> Order | None:
+        """The first that ends the whole run. Ours counts if there is none of the user's."""
+        found = [one for one in self._orders.values() if one.kind == "end" and one.step is None]
+        return min(found, key=lambda one: one.number == GIVE_UP, default=None)
 
     def _alone(self, views: list[PodView]) -> float:
         """Seconds for which nobody need reach the leader: without all pods nothing begins, and a stream takes time from them."""

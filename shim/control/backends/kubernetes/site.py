@@ -49,6 +49,7 @@ class Site:
         self._jobs: dict[Run, Object] = {}
         self._interrupted: set[Run] = set()
         self._gone: dict[Run, PodView] = {}
+        self._unbegun: set[Run] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     now = staticmethod(time.time)
@@ -61,9 +62,12 @@ class Site:
             return None
         pods = self._pods.setdefault(run, {})
         if kind == "DELETED":
-            view = look(pod)
-            if view.index == 0 and run in self._jobs and record.began(view):
-                self._gone[run] = view
+            view, job = look(pod), self._jobs.get(run)
+            if job is not None and view.index == 0 and names.submission_of(pod) == names.submission_of(job):
+                if record.began(view):
+                    self._gone[run] = view
+                elif not view.node or record.never_began(view):
+                    self._unbegun.add(run)
             pods.pop(pod["metadata"]["name"], None)
             if not pods:
                 del self._pods[run]
@@ -79,12 +83,19 @@ class Site:
                 self._jobs.pop(run, None)
                 self._gone.pop(run, None)
                 self._interrupted.discard(run)
+                self._unbegun.discard(run)
             else:
                 before = self._jobs.get(run)
                 if before is not None and not _suspended(before) and _suspended(job):
                     self._interrupted.add(run)
                 self._jobs[run] = job
         return run
+
+    def leader_unknown(self, run: Run) -> bool:
+        """Whether the run has had a first pod that is gone, and it was not seen that it had not begun."""
+        status = self._jobs.get(run, {}).get("status") or {}
+        first = str(status.get("failedIndexes") or status.get("completedIndexes") or "").split(",")[0].split("-")[0]
+        return first == "0" and run not in self._unbegun
 
     def owner_of(self, run: Run) -> str | None:
         """Whose run it is, as its objects say; None for one of which nothing is seen."""

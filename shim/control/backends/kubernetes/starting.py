@@ -100,10 +100,19 @@ class Starting:
         elif leader is not None and leader.running:
             self._end_by_leader(states.NODE_FAIL, why)  # one that is not there may have been: only the leader knows
             return
+        elif leader is not None and self._watched.unanswered(leader):
+            await self._closing.lost(f"node {leader.node} does not answer")
+            return
         else:
             await self.shut()
+            if leader is not None:
+                await objects.remove_pod(self._watched.run, leader.name, uid=leader.uid)
+                return  # how it ends says whether it has begun
             if len(self._watched.views()) == self._watched.nodes:
                 return  # they came meanwhile: some may have it
+            if self._watched.site.leader_unknown(self._watched.run):
+                await self._closing.lost("the job's first pod is gone, and nobody has seen how")
+                return
         await self._closing.close({"kind": "withdrawn", "reason": why})
 
     def _unheard(self, views: list[PodView]) -> list[tuple[PodView, float]]:

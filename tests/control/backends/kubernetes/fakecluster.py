@@ -216,6 +216,8 @@ class FakeCluster:
         gone = self.objects.pop(path)
         self._tell("DELETED", path, gone)
         uid = gone["metadata"]["uid"]
+        if path.startswith(PODS):
+            self._failed(gone)
         for other, found in list(self.objects.items()):
             if any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences", ())):
                 if other.startswith(PODS):
@@ -271,6 +273,16 @@ class FakeCluster:
                 "ownerReferences": [{"uid": job["metadata"]["uid"]}],
             }
             self._put("ADDED", f"{PODS}/{name}", {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}})
+
+    def _failed(self, pod: Object) -> None:
+        """The Job controller: an index whose pod is gone has failed."""
+        owners = [owner["uid"] for owner in pod["metadata"].get("ownerReferences", ())]
+        for path, job in list(self.objects.items()):
+            if path.startswith(JOBS) and job["metadata"]["uid"] in owners:
+                status = job["status"]
+                before = [one for one in status.get("failedIndexes", "").split(",") if one]
+                status["failedIndexes"] = ",".join(sorted({*before, pod["metadata"]["annotations"][names.INDEX]}))
+                self.changed(job, JOBS)
 
     def _end_pod(self, path: str, grace: int | None) -> None:
         pod = self.objects[path]

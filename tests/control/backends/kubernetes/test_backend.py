@@ -234,6 +234,21 @@ def test_pods_that_are_not_watched_yet_are_asked_for(cluster: FakeCluster, monke
     clock.run(inside())
 
 
+def test_a_run_that_was_made_does_not_wait_for_its_own_pods(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        await start(backend, shape, restart=1)
+        cluster.run("n1", "n2", stem="slurm-7-r1")
+        await backend.close()
+        backend, _told, shape = await opened([(RUN.replace(restart=1), 0)])
+        backend._site.job_event("DELETED", cluster.objects[f"{JOBS}/slurm-7-r1"])  # its watch has not told of it yet
+        await start(backend, shape, restart=1)
+        assert [run.restart for run in backend._lives] == [1]
+        await backend.close()
+
+    clock.run(inside())
+
+
 def test_a_run_that_is_let_go_is_not_taken_for_the_next_try(cluster: FakeCluster) -> None:
     async def inside() -> None:
         backend, _told, shape = await opened()

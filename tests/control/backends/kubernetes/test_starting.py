@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shim.control.backends.base import Order
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.settings import Settings
 from tests.control.backends.kubernetes import clock
@@ -350,8 +351,9 @@ def test_a_leader_that_is_being_made_goes_when_a_worker_is_lost() -> None:
         stage = await Stage(FakeCluster()).begin()
         stage.cluster.run("n1", "n2")
         stage.cluster.state(0, "waiting", reason="ContainerCreating")
+        stage.cluster.last = NEVER_MADE
         stage.site.nodes = {"n1": {}, "n2": silent_node()}
-        await asyncio.sleep(150)
+        await asyncio.sleep(90)
         assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
         await stage.end()
 
@@ -368,6 +370,7 @@ def test_a_gang_of_which_a_placed_pod_is_lost_is_taken_back() -> None:
         stage.site.nodes = {"n1": {}, "n2": silent_node()}
         await asyncio.sleep(90)
         assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        assert stage.cluster.pods() == []  # the next try has its names for itself
         await stage.end()
 
     clock.run(inside())
@@ -389,6 +392,35 @@ def test_a_leader_that_nobody_hears_may_have_begun_though_its_gang_is_taken_back
             stage.site.nodes = {"n1": silent_node(), "n2": {}}
         await asyncio.sleep(90)
         assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_leader_that_is_gone_unseen_may_have_begun() -> None:
+    """As when this machine was off while its node was reclaimed."""
+
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        await asyncio.sleep(1)
+        stage.cluster.vanish(next(path for path in stage.cluster.pods() if "-0-" in path))
+        await asyncio.sleep(90)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_cancellation_counts_more_than_what_was_given_up() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")  # and nobody reaches the leader
+        stage.site.nodes = {"n1": {}, "n2": silent_node()}
+        await asyncio.sleep(62)
+        stage.life.order(Order(number=1, kind="end", state="CANCELLED", uid=1001))
+        await asyncio.sleep(60)
+        assert [line["state"] for line in stage.told.ends] == ["CANCELLED"]
         await stage.end()
 
     clock.run(inside())
