@@ -154,6 +154,18 @@ class Objects:
             return error.missing
         return True
 
+    async def made(self, run: Run, submission: str) -> tuple[list[Object], Object]:
+        """The pods of this attempt and then the run's Job ({} if it is gone), as they are now: of a pod that is not there any more
+        the Job's status tells. ApiError.
+        """
+        pods = [pod for pod in await self.pods_of_job(run.job_id) if names.submission_of(pod) == submission]
+        try:
+            return pods, await self.access.get(f"{self.jobs}/{names.stem(run)}")
+        except ApiError as error:
+            if not error.missing:
+                raise
+            return pods, {}
+
     async def pods_of_job(self, job_id: int) -> list[Object]:
         """The pods of all runs of a job, whoever their owner is: an id is given once in a namespace. ApiError."""
         selector = f"{names.MANAGED}={names.MANAGER},{names.JOB_ID}={job_id}"

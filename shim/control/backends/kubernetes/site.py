@@ -91,9 +91,9 @@ class Site:
                 self._jobs[run] = job
         return run
 
-    def leader_unknown(self, run: Run) -> bool:
-        """Whether the run has had a first pod that is gone, and it was not seen that it had not begun."""
-        status = self._jobs.get(run, {}).get("status") or {}
+    def leader_unknown(self, run: Run, job: Object) -> bool:
+        """Whether ``job``, of which there is no first pod, has had one, and it was not seen that it had not begun."""
+        status = job.get("status") or {}
         first = str(status.get("failedIndexes") or status.get("completedIndexes") or "").split(",")[0].split("-")[0]
         return first == "0" and run not in self._unbegun
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.closing import BOOT_FAIL, RETRY, Closing
-from shim.control.backends.kubernetes.observed import PodView
+from shim.control.backends.kubernetes.observed import PodView, look
 from shim.control.backends.kubernetes.warnings import FIRST, Warnings
 from shim.control.backends.kubernetes.watched import Watched
 from shim.core.model import states
@@ -108,9 +108,11 @@ class Starting:
             if leader is not None:
                 await objects.remove_pod(self._watched.run, leader.name, uid=leader.uid)
                 return  # how it ends says whether it has begun
-            if len(self._watched.views()) == self._watched.nodes:
-                return  # they came meanwhile: some may have it
-            if self._watched.site.leader_unknown(self._watched.run):
+            # Asked, as what is watched may lag behind: by seconds when the API server has just come back.
+            pods, job = await objects.made(self._watched.run, self._watched.submission)
+            if not job or any(look(pod).index == 0 for pod in pods):
+                return  # it came meanwhile, and may have begun: the watch is about to tell
+            if self._watched.site.leader_unknown(self._watched.run, job):
                 await self._closing.lost("the job's first pod is gone, and nobody has seen how")
                 return
         await self._closing.close({"kind": "withdrawn", "reason": why})

@@ -412,6 +412,27 @@ def test_a_leader_that_is_gone_unseen_may_have_begun() -> None:
     clock.run(inside())
 
 
+def test_pods_that_the_watch_has_not_told_of_may_have_begun() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        cluster = stage.cluster
+        for path in cluster.pods():
+            stage.site.pod_event("DELETED", cluster.objects[path])  # the API server has come back, the watch has not
+        watchers, cluster.watchers = cluster.watchers, []
+        stage.lead("started")
+        cluster.run("n1", "n2")
+        await asyncio.sleep(300)
+        assert (stage.told.ends, len(cluster.pods())) == ([], 2)
+        cluster.watchers = watchers
+        for path in cluster.pods():
+            cluster.changed(cluster.objects[path])
+        await asyncio.sleep(5)
+        assert stage.told.kinds[-1] == "started"
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_a_cancellation_counts_more_than_what_was_given_up() -> None:
     async def inside() -> None:
         stage = await Stage(FakeCluster()).begin()
