@@ -62,9 +62,10 @@ def node_early(rounds: int, restricted: bool) -> bool:
     with _show(restricted) as show:
         early = 0
         for number in range(rounds):
-            job, hit = _node_early(show, number % 2)
+            job, hit, told = _node_early(show, number % 2)
             early += hit
-            ends[f"{show.ended(job)}, {show.marks()[f'e {job}']} to the end"] += 1
+            end = f"{show.ended(job)}, {show.marks()[f'e {job}']} to the end"
+            ends[end if told else f"{end}, but only when the node was back"] += 1
         again, left = show.twice(), show.left()
     print(
         f"node_early: {rounds} nodes killed (leader's, worker's in turn), {early} before the script ran, {dict(ends)},"
@@ -73,7 +74,7 @@ def node_early(rounds: int, restricted: bool) -> bool:
     return set(ends) == {"COMPLETED|0:0, 1 to the end"} and not again and not left
 
 
-def _node_early(show: Show, wanted: int) -> tuple[str, bool]:
+def _node_early(show: Show, wanted: int) -> tuple[str, bool, bool]:
     job = show.submit(f"{ONCE}srun true\necho e $SLURM_JOB_ID >> marks\n", "-N2", "--requeue")
     placed: list[str] = []
 
@@ -84,10 +85,10 @@ def _node_early(show: Show, wanted: int) -> tuple[str, bool]:
     expect(known, "two pods with nodes")
     _kill(placed[wanted])
     early = not any(line.startswith(f"s {job} ") for line in show.marks())
-    until(lambda: show.state(job) in ("", "PENDING"), EVICTED)
+    told = until(lambda: show.state(job) in ("", "PENDING"), EVICTED)
     cluster.up()
     show.wait()
-    return job, early
+    return job, early, told
 
 
 def _show(restricted: bool) -> Show:

@@ -196,6 +196,8 @@ class KubernetesBackend:
             await self._check_predecessors(run)
         try:
             await self._making.make(spec, run, folder, environment, script, spool)
+        except OSError as error:
+            raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
         except BackendError as error:
             if not error.transient:
                 self._sweeping.sweep(run)

@@ -46,21 +46,7 @@ class Making:
         script: bytes | None,
         spool: str,
     ) -> None:
-        """Makes the run's objects, or what is missing of them. Raises BackendError."""
-        try:
-            await self._make(spec, run, folder, environment, script, spool)
-        except OSError as error:
-            raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
-
-    async def _make(
-        self,
-        spec: RunSpec,
-        run: Run,
-        folder: TicketFolder,
-        environment: Mapping[str, str],
-        script: bytes | None,
-        spool: str,
-    ) -> None:
+        """Makes the run's objects, or what is missing of them. Raises BackendError, OSError."""
         settings = settings_of(self._configured, spec.job.partition)
         await self._held()
         await self._common_objects()
