@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from shim.admin.permissions import COUNTED, NEEDED, Permission
 from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import manifests, names, nodes, volumes
+from shim.control.backends.kubernetes import manifests, names, nodes, place, volumes
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import bundle, container_command
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
@@ -42,8 +42,14 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
     settings = settings_of(cluster)
     volumes.check(settings)
     async with asyncio.timeout(_PATIENCE):
-        access = await Access.load(settings.kubeconfig or None, settings.context or None)
-        look = Look(cluster, settings, access, found)
+        access, where = await place.find(cluster)
+        look = Look(cluster, settings.replace(namespace=where.namespace), access, found)
+        otherwise = place.otherwise(settings, access)
+        if where != otherwise:
+            text = f"is now in {otherwise}" if otherwise is not None else "names no current context"
+            found.append(
+                (NOTE, f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {text}")
+            )
         await look.all()
 
 
@@ -54,8 +60,8 @@ class Look:
         self._cluster = cluster
         self._access = access
         self._found = found
-        self._namespace = settings.namespace or access.namespace
-        self._settings = settings.replace(namespace=self._namespace)
+        self._namespace = settings.namespace
+        self._settings = settings
         self._allowed: dict[Permission, bool] = {}
 
     async def all(self) -> None:

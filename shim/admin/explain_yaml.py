@@ -14,8 +14,7 @@ from typing import Any, TextIO
 
 from shim.admin.judge import Found, judge, read_script, seen
 from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import manifests, names, trying, volumes
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes import manifests, names, place, trying, volumes
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.bundle import bundle
 from shim.control.backends.kubernetes.errors import AccessError
@@ -63,8 +62,8 @@ def report(words: Sequence[str], found: Found, cluster: Cluster, out: TextIO) ->
 async def _report(words: Sequence[str], found: Found, cluster: Cluster, out: TextIO) -> None:
     settings = settings_of(cluster)
     volumes.check(settings)
-    access = await Access.load(settings.kubeconfig or None, settings.context or None)
-    site = Site(access, settings.namespace or access.namespace, cluster.name, "0" * 32)
+    access, where = await place.find(cluster)
+    site = Site(access, where.namespace, cluster.name, "0" * 32)
     shape = Shape(site, cluster, lambda _cluster: None, lambda _run: False)
     try:
         now = seen(await shape.open())

@@ -55,6 +55,11 @@ class Cluster:
         everywhere = "all " if not asked["namespace"] and what == "pods" else ""
         return f"{asked['verb']} {everywhere}{what}" not in self.forbidden
 
+    def kubectl(self, context: str) -> None:
+        """`kubectl config use-context`; "": `unset current-context`."""
+        file = Path(self.kubeconfig)
+        file.write_text(json.dumps({**json.loads(file.read_text()), "current-context": context}))
+
     def configure(self, **words: object) -> None:
         lines = [f"{name} = {json.dumps(value)}" for name, value in words.items()]
         head = ["[clusters.k8s]", 'backend = "kubernetes"', f'kubeconfig = "{self.kubeconfig}"']

@@ -7,9 +7,11 @@ import io
 import pytest
 
 from shim.admin import doctor, doctor_kubernetes, permissions
-from shim.control.backends.kubernetes import names
+from shim.control.backends.base import Run
+from shim.control.backends.kubernetes import names, place
 from shim.control.backends.kubernetes.bundle import bundle
 from shim.control.backends.kubernetes.gangs import code_name
+from shim.control.backends.kubernetes.tickets import TicketFolder
 from tests.admin.fake_cluster import Cluster
 
 
@@ -127,3 +129,20 @@ def test_a_server_that_never_answers(cluster: Cluster, monkeypatch: pytest.Monke
     cluster.silent.set()
     assert not fine
     assert any("does not answer" in line for line in lines)
+
+
+def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster) -> None:
+    place.note("k8s", place.Place(context="here", namespace="mine"))
+    assert not any("kubectl" in line for line in found()[1])
+    TicketFolder(Run(cluster="k8s", job_id=7)).make()
+    assert not any("kubectl" in line for line in found()[1])
+    cluster.kubectl("there")
+    fine, lines = found()
+    assert fine
+    stays = 'note  cluster k8s stays in context "here", namespace "mine" until its jobs there have ended; kubectl'
+    assert f'{stays} is now in context "there", namespace "default"' in lines
+    assert any(line.startswith("  ok  cluster k8s") and line.endswith(", namespace mine") for line in lines)
+    cluster.kubectl("")
+    assert f"{stays} names no current context" in found()[1]
+    cluster.configure(image="img:1", namespace="other")
+    assert any(line.startswith("FAIL  cluster k8s: its jobs are in context") for line in found()[1])

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from shim.admin import explain
+from shim.control.backends.base import Run
+from shim.control.backends.kubernetes import place
+from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core.errors import ShimError
 from tests.admin.fake_cluster import Cluster
 
@@ -48,6 +51,13 @@ def test_what_would_be_sent(folder: Path) -> None:
     assert container["resources"]["limits"] == {"cpu": "2", "memory": "100Mi"}
     assert "Service slurm, ConfigMap slurm-agent-" in text
     assert "\n        - |\n" in text  # programs can be read
+
+
+def test_it_would_be_sent_where_the_jobs_are(folder: Path, cluster: Cluster) -> None:
+    place.note("k8s", place.Place(context="here", namespace="kept"))
+    TicketFolder(Run(cluster="k8s", job_id=7)).make()
+    cluster.kubectl("there")
+    assert objects()[1]["Job"]["metadata"]["namespace"] == "kept"
 
 
 def test_the_contents_of_the_secret_are_told_by_size_alone(folder: Path) -> None:

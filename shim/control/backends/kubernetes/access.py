@@ -43,14 +43,24 @@ class Access:
 
     @classmethod
     async def load(cls, kubeconfig: str | None = None, context: str | None = None) -> Access:
-        """As kubectl would find the cluster. Asks the cluster nothing. Raises AccessError."""
+        """As kubectl would find the cluster; see ``login.load``. Asks the cluster nothing. Raises AccessError."""
 
         def prepare() -> Transport:
             from shim.control.backends.kubernetes import login
 
-            return Transport(lambda: login.load(kubeconfig, context))
+            return Transport(lambda chosen: login.load(kubeconfig, chosen), context)
 
         return cls(await in_thread(prepare))
+
+    @property
+    def context(self) -> str:
+        """The context's name; "" for the pod's service account."""
+        return self.transport.login.context
+
+    @property
+    def current(self) -> tuple[str, str] | None:
+        """kubectl's current context and its namespace; None if there is none."""
+        return self.transport.login.current
 
     @property
     def namespace(self) -> str:

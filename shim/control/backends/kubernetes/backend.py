@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from shim.control.backends.base import BackendError, Observer, Order, Orphan, Run, Taking
-from shim.control.backends.kubernetes import ids, names, tickets, trying, volumes
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes import ids, names, place, tickets, trying, volumes
 from shim.control.backends.kubernetes.adopting import Adopting
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
@@ -59,10 +58,11 @@ class KubernetesBackend:
         settings = settings_of(self._configured)
         volumes.check(settings)
         try:
-            access = await Access.load(settings.kubeconfig or None, settings.context or None)
+            access, found = await place.find(self._configured)
+            place.note(self._configured.name, found)
         except AccessError as error:
             raise ShimError(f"error: cluster {self._configured.name}: {error}") from error
-        namespace = settings.namespace or access.namespace
+        namespace = found.namespace
         # From here on every job's settings know the namespace, whoever said it.
         self._configured = self._configured.replace(
             settings={**self._configured.settings, "namespace": f'"{namespace}"'}

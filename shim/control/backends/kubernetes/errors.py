@@ -15,6 +15,10 @@ class AccessError(Exception):
     """The cluster cannot be spoken to as things are: no kubeconfig, no such context, no credentials. The text is for the user."""
 
 
+class NoContext(AccessError):
+    """Nothing that was found here has the context that is wanted."""
+
+
 class ApiError(Exception):
     """A request was refused, or got no answer.
 

@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.control.backends.kubernetes.errors import AccessError
+from shim.control.backends.kubernetes.errors import AccessError, NoContext
 
 if TYPE_CHECKING:
     import urllib3
@@ -39,11 +39,24 @@ SOCKET_OPTIONS = [
 
 
 class Login:
-    """One reading of the configuration. Its methods may be called from any thread."""
+    """One reading of the configuration. Its methods may be called from any thread.
 
-    def __init__(self, configuration: Any, namespace: str, files: list[str], proxy: str | None = None) -> None:
+    ``context`` and its ``namespace``: what was chosen; "": the pod's service account. ``current``: the same two of kubectl's own.
+    """
+
+    def __init__(
+        self,
+        configuration: Any,
+        context: str,
+        namespace: str,
+        current: tuple[str, str] | None,
+        files: list[str],
+        proxy: str | None = None,
+    ) -> None:
         self.server = str(configuration.host).rstrip("/")
+        self.context = context
         self.namespace = namespace
+        self.current = current
         self.tls = _tls(configuration) if self.server.startswith("https") else None
         self.tls_name: str | None = getattr(configuration, "tls_server_name", None)
         self.proxy = proxy or _proxy(configuration, self.server)
@@ -116,18 +129,21 @@ def _pool_class() -> type[urllib3.HTTPSConnectionPool]:
 def load(kubeconfig: str | None, context: str | None) -> Login:
     """Reads the configuration as kubectl would: the given file(s), $KUBECONFIG, ~/.kube/config, the pod's service account.
 
-    Blocks; may run the user's credential plugin. Raises AccessError.
+    ``context``: a name; None: the current one; "": the pod's service account, whatever files there are. Blocks; may run the
+    user's credential plugin. Raises AccessError; NoContext where another configuration would have it.
     """
+    if context == "":
+        return _from_pod("the pod's service account")
     named = kubeconfig or os.environ.get("KUBECONFIG", "")
     files = [os.path.expanduser(file) for file in (named or "~/.kube/config").split(os.pathsep) if file]
     present = [file for file in files if os.path.exists(file)]
     if present:
         return _from_files(present, context)
     if not kubeconfig and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return _from_pod()
+        return _from_pod("no kubeconfig, and the pod's service account")
     if named:
-        raise AccessError(f'no kubeconfig: "{named}" does not exist')
-    raise AccessError("no kubeconfig: KUBECONFIG is not set and there is no ~/.kube/config")
+        raise NoContext(f'no kubeconfig: "{named}" does not exist')
+    raise NoContext("no kubeconfig: KUBECONFIG is not set and there is no ~/.kube/config")
 
 
 def _from_files(files: list[str], context: str | None) -> Login:
@@ -162,30 +178,37 @@ def _read(name: str, wanted: str | None, files: list[str]) -> Login:
     if merged is None:
         raise AccessError(f'kubeconfig "{name}" is empty')
     contexts = {str(one.value["name"]): one.value["context"] for one in merged["contexts"]}
-    chosen = str(wanted or merged.safe_get("current-context") or "")
+    current = str(merged.safe_get("current-context") or "")
+    chosen = wanted or current
     if chosen not in contexts:
         known = ", ".join(sorted(contexts)) or "none"
         problem = f'has no context "{chosen}"' if chosen else "names no current context"
-        raise AccessError(f'kubeconfig "{name}" {problem} (it has: {known})')
+        raise NoContext(f'kubeconfig "{name}" {problem} (it has: {known})')
     configuration = configuration_class()
     config.load_kube_config(name, context=chosen, client_configuration=configuration)
     context = contexts[chosen]
     cluster = merged["clusters"].get_with_name(context["cluster"])["cluster"]
     # Older versions of the package do not know this word; and as kubectl has it, no variable overrules it.
     proxy = cluster.safe_get("proxy-url")
-    return Login(configuration, context.get("namespace") or "default", files, proxy)
+    kubectls = (current, _namespace(contexts[current])) if current in contexts else None
+    return Login(configuration, chosen, _namespace(context), kubectls, files, proxy)
 
 
-def _from_pod() -> Login:
+def _namespace(context: dict[str, Any] | None) -> str:
+    return str((context or {}).get("namespace") or "default")
+
+
+def _from_pod(wanted: str) -> Login:
     config, configuration_class = _package()
     try:
         configuration = configuration_class()
         config.incluster_config.InClusterConfigLoader(
             config.incluster_config.SERVICE_TOKEN_FILENAME, config.incluster_config.SERVICE_CERT_FILENAME
         ).load_and_set(configuration)
-        return Login(configuration, Path(_POD_NAMESPACE).read_text().strip(), [])
+        namespace = Path(_POD_NAMESPACE).read_text().strip()
+        return Login(configuration, "", namespace, ("", namespace), [])
     except (config.ConfigException, OSError) as problem:
-        raise AccessError(f"no kubeconfig, and the pod's service account: {_one_line(problem)}") from problem
+        raise NoContext(f"{wanted}: {_one_line(problem)}") from problem
 
 
 def _tls(configuration: Any) -> ssl.SSLContext:

@@ -1,7 +1,8 @@
 """One request to the API server, blocking: bytes out, bytes in, errors told apart. For threads; ``Access`` is the async face.
 
 A request that was refused for its credentials (401: it has not been looked at) is repeated once with credentials read anew; the
-configuration is also read again when no connection is possible and the file has changed since (a cluster that was made anew).
+configuration is also read again when no connection is possible and the file has changed since (a cluster that was made anew under the
+same context: the one that was chosen first stays, whatever kubectl's current one is by then).
 A server that begins knows no roles yet, and forbids for some seconds what it allowed before: right after a connection that failed a
 refusal for want of permission is told as one that passes (503).
 """
@@ -31,13 +32,14 @@ T = TypeVar("T")
 class Transport:
     """The connection pool of one cluster. Thread-safe."""
 
-    def __init__(self, load: Callable[[], Login]) -> None:
+    def __init__(self, load: Callable[[str | None], Login], context: str | None = None) -> None:
+        """``load(context)``: reads the configuration, as ``login.load`` does."""
         self._load = load
         self._lock = threading.Lock()
         self._made = time.monotonic()
         self._heard = float("-inf")
         self._failed = float("-inf")
-        self.login = load()
+        self.login = load(context)
 
     def hear(self) -> None:
         """Something has come from the server."""
@@ -105,7 +107,7 @@ class Transport:
                 if time.monotonic() - self._made < _FRESH:
                     raise error
                 try:
-                    self.login = self._load()
+                    self.login = self._load(used.context)
                 except AccessError as problem:
                     raise ApiError(error.status, error.reason, f"{error.message} ({problem})") from problem
                 finally:

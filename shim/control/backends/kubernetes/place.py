@@ -1,0 +1,96 @@
+"""Where a cluster's jobs are: a context and a namespace, which stay in force while this home has runs there.
+
+What kubectl is switched to (`kubectl config use-context`, `set-context --current --namespace`) is for whoever types next. A controller
+that followed it would find none of its jobs where it looks, and take them for deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from shim.control import paths
+from shim.control.backends.kubernetes import tickets
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import AccessError, NoContext
+from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.core.model.cluster import Cluster
+from shim.core.value import Value
+
+_FILE = "place"
+
+
+class Place(Value):
+    """``context``: its name in the kubeconfig; "": the pod's service account."""
+
+    context: str
+    namespace: str
+
+    def __str__(self) -> str:
+        context = f'context "{self.context}"' if self.context else "the cluster of the pod's service account"
+        return f'{context}, namespace "{self.namespace}"'
+
+
+async def find(cluster: Cluster) -> tuple[Access, Place]:
+    """Access to where the cluster's jobs are; without jobs, to where the configuration and kubectl say. Asks the cluster nothing.
+
+    Raises AccessError, also where the configuration says another place than its jobs', or where that is not found any more.
+    """
+    settings = settings_of(cluster)
+    held = _noted(cluster.name) if tickets.known(cluster.name) else None
+    if held is None:
+        access = await Access.load(settings.kubeconfig or None, settings.context or None)
+        return access, Place(context=access.context, namespace=settings.namespace or access.namespace)
+    give_up = f"until they have ended, or remove {_path(cluster.name)} to give them up"
+    others = _others(settings, held)
+    if others:
+        raise AccessError(
+            f"its jobs are in {held}, and the configuration says {' and '.join(others)}: set it back {give_up}"
+        )
+    try:
+        return await Access.load(settings.kubeconfig or None, held.context), held
+    except NoContext as problem:
+        raise AccessError(
+            f"its jobs are in {held}, but {problem}: see that it is found (KUBECONFIG, or kubeconfig in the configuration) {give_up}"
+        ) from problem
+
+
+def otherwise(settings: Settings, access: Access) -> Place | None:
+    """Where jobs would go if there were none: as the configuration says, else as kubectl would; None: kubectl does not say."""
+    current = (access.context, access.namespace) if settings.context else access.current
+    return Place(context=current[0], namespace=settings.namespace or current[1]) if current is not None else None
+
+
+def note(cluster: str, place: Place) -> None:
+    """Keeps where the cluster's jobs are, for those who look for them later: before there is a ticket. Raises AccessError."""
+    if _noted(cluster) == place:
+        return
+    try:
+        paths.ensure(tickets.folder_of(cluster))
+        tickets.write(_path(cluster), json.dumps(place.to_dict()))
+    except OSError as problem:
+        raise AccessError(f"{_path(cluster)}: {problem.strerror}") from problem
+
+
+def _noted(cluster: str) -> Place | None:
+    try:
+        with open(_path(cluster)) as file:
+            return Place.from_dict(json.load(file))
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError as problem:
+        raise AccessError(f"{_path(cluster)}: {problem.strerror}") from problem
+
+
+def _others(settings: Settings, held: Place) -> list[str]:
+    """What the configuration says that is not so where the jobs are."""
+    says = (
+        ("kubeconfig", settings.kubeconfig, settings.kubeconfig if held.context else ""),
+        ("context", settings.context, held.context),
+        ("namespace", settings.namespace, held.namespace),
+    )
+    return [f'{word} "{value}"' for word, value, there in says if value not in ("", there)]
+
+
+def _path(cluster: str) -> str:
+    return os.path.join(tickets.folder_of(cluster), _FILE)
