@@ -80,7 +80,16 @@ class KubernetesBackend:
         self._orphans = Orphans(self._site, self._estates, self._configured)
         self._estates.watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
-        self._making = Making(self._configured, self._site, self._estates, self._bundle, self._shape, self._told_lost)
+        self._making = Making(
+            self._configured,
+            self._site,
+            self._estates,
+            self._bundle,
+            self._shape,
+            self._sweeping,
+            self._lives,
+            self._told_lost,
+        )
         patience = min(FIRST_LOOK, limit)
         self._cluster = await self._shape.open(patience)
         if access.unheard() == math.inf:
@@ -192,34 +201,11 @@ class KubernetesBackend:
         if found is not None and (found.verdict is not None or found.adopted):
             await self._live(run, folder, 0)  # what was decided about it is carried out first
             return
-        if found is None or not found.made:
-            await self._check_predecessors(run)
-        try:
-            await self._making.make(spec, run, folder, environment, script, spool)
-        except OSError as error:
-            raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
-        except BackendError as error:
-            if not error.transient:
-                self._sweeping.sweep(run)
-            raise
-        await self._live(run, folder, 0)
-
-    async def _check_predecessors(self, run: Run) -> None:
-        """A requeued job starts when nothing of the runs before can write its files any more.
-
-        The API server is asked: what is watched may not be known yet, or belong to an owner that this home was before.
-        """
-        for other in self._lives:
-            if other.job_id == run.job_id and other.restart < run.restart:
-                raise BackendError("the run before is not over yet", transient=True)
-        if run.restart:
-            try:
-                found = await self._site.objects.pods_of_job(run.job_id)
-            except ApiError as error:
-                raise BackendError(error.message, transient=True) from error
-            text = self._site.still_there(pod for pod in found if names.restart_of(pod) < run.restart)
-            if text:
-                raise BackendError(text, transient=True)
+        await self._making.make(spec, run, folder, environment, script, spool)
+        if self._estates.is_lost(run):
+            self._tell_lost(run)
+        else:
+            await self._live(run, folder, 0)
 
     async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
         if run in self._lives:

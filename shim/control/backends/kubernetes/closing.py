@@ -37,6 +37,8 @@ class Closing:
         (``KubernetesBackend.start``).
         """
         watched = self._watched
+        if verdict["kind"] == "withdrawn" and watched.folder.marked:
+            verdict = {"kind": "lost", "reason": "it has begun, and nobody has seen its end"}
         ticket = watched.folder.load()
         if ticket is not None and ticket.verdict is None:
             watched.folder.save(ticket.replace(verdict={"at": watched.site.now(), **verdict}))

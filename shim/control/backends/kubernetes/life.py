@@ -50,8 +50,11 @@ class Life:
     # From outside
 
     async def begin(self) -> None:
-        """Begins to watch the run's pods. OSError when srun could not reach it."""
-        await self._proxy.open()
+        """Begins to watch the run's pods. Where srun cannot be given a way to it (a full disk) it runs without."""
+        try:
+            await self._proxy.open()
+        except OSError as error:
+            self._site.log("job %s: srun cannot reach it from here: %s", self.run.job_id, error.strerror or error)
         self._task = self._loop.create_task(self._work())
 
     def poke(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import trying
+from shim.control.backends.kubernetes import names, trying
 from shim.control.backends.kubernetes.bundle import Bundle
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.made import made
@@ -19,21 +19,33 @@ from shim.job.spec import RunSpec
 
 if TYPE_CHECKING:
     from shim.control.backends.kubernetes.estates import Estates
+    from shim.control.backends.kubernetes.life import Life
     from shim.control.backends.kubernetes.shape import Shape
     from shim.control.backends.kubernetes.site import Site
+    from shim.control.backends.kubernetes.sweeping import Sweeping
 
 
 class Making:
-    """``lost``: the runs that another machine acts for: nothing is made of them."""
+    """``lives``: the runs that are followed; ``lost``: those that another machine acts for: nothing is made of them."""
 
     def __init__(
-        self, configured: Cluster, site: Site, estates: Estates, bundle: Bundle, shape: Shape, lost: set[Run]
+        self,
+        configured: Cluster,
+        site: Site,
+        estates: Estates,
+        bundle: Bundle,
+        shape: Shape,
+        sweeping: Sweeping,
+        lives: Mapping[Run, Life],
+        lost: set[Run],
     ) -> None:
         self._configured = configured
         self._site = site
         self._estates = estates
         self._bundle = bundle
         self._shape = shape
+        self._sweeping = sweeping
+        self._lives = lives
         self._lost = lost
         self._common = False
 
@@ -46,7 +58,54 @@ class Making:
         script: bytes | None,
         spool: str,
     ) -> None:
-        """Makes the run's objects, or what is missing of them. Raises BackendError, OSError."""
+        """Makes the run's objects, or what is missing of them. Raises BackendError when the run cannot begin: what there is of it is
+        removed, and the next try makes it anew, of what the job is then. One that may have begun is to be followed, whatever the API
+        server says now.
+        """
+        before = folder.load()
+        if before is None or not before.made:
+            await self._check_predecessors(run)
+        try:
+            await self._make(spec, run, folder, environment, script, spool)
+            return
+        except OSError as error:
+            failed = BackendError(f"{error.strerror}: {error.filename}", transient=True)
+        except BackendError as error:
+            failed = error
+        after = folder.load()
+        if after is not None and after.let_go and (failed.transient or (before is not None and before.let_go)):
+            self._site.log("job %s: %s", run.job_id, failed)
+            return
+        if after is not None:
+            self._sweeping.sweep(run)
+        raise failed
+
+    async def _check_predecessors(self, run: Run) -> None:
+        """A requeued job starts when nothing of the runs before can write its files any more.
+
+        The API server is asked: what is watched may not be known yet, or belong to an owner that this home was before.
+        """
+        for other in self._lives:
+            if other.job_id == run.job_id and other.restart < run.restart:
+                raise BackendError("the run before is not over yet", transient=True)
+        if run.restart:
+            try:
+                found = await self._site.objects.pods_of_job(run.job_id)
+            except ApiError as error:
+                raise BackendError(error.message, transient=True) from error
+            text = self._site.still_there(pod for pod in found if names.restart_of(pod) < run.restart)
+            if text:
+                raise BackendError(text, transient=True)
+
+    async def _make(
+        self,
+        spec: RunSpec,
+        run: Run,
+        folder: TicketFolder,
+        environment: Mapping[str, str],
+        script: bytes | None,
+        spool: str,
+    ) -> None:
         settings = settings_of(self._configured, spec.job.partition)
         await self._held()
         await self._common_objects()
@@ -81,7 +140,7 @@ class Making:
                     once=found.once,
                 )
             )
-        self._site.note_job(run, await self._site.objects.make(gang, settings, found.contents, folder))
+        await self._site.objects.make(gang, settings, found.contents, folder)
 
     async def _held(self) -> None:
         """From here on another machine can tell whether this one is there."""

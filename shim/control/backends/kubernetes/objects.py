@@ -22,10 +22,17 @@ async def _unguarded(run: Run) -> None:
     return None
 
 
+def _unnoted(run: Run, job: Object) -> None:
+    return None
+
+
 class Objects:
-    """The objects of the runs of one namespace. ``guard(run)`` raises ApiError where another machine acts for the run."""
+    """The objects of the runs of one namespace. ``guard(run)`` raises ApiError where another machine acts for the run; ``noted(run,
+    job)`` is told of a Job as the API server has answered it: a watch may tell later.
+    """
 
     guard: Callable[[Run], Awaitable[None]] = staticmethod(_unguarded)
+    noted: Callable[[Run, Object], None] = staticmethod(_unnoted)
 
     def __init__(self, access: Access, namespace: str) -> None:
         self.access = access
@@ -56,22 +63,28 @@ class Objects:
             if not error.conflict:
                 raise
 
-    async def make(self, gang: Gang, settings: Settings, files: Mapping[str, bytes], folder: TicketFolder) -> Object:
-        """Makes the run's objects and lets its pods be placed; the Job. Raises BackendError."""
+    async def make(self, gang: Gang, settings: Settings, files: Mapping[str, bytes], folder: TicketFolder) -> None:
+        """Makes the run's objects and lets its pods be placed. Raises BackendError."""
         try:
             job = await self._job(gang, settings, folder)
-            if job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime"):
-                # Not suspended means that it was let go before, with its Secret: that is never made again.
+            self.noted(gang.run, job)
+            if _let_go_before(job):
+                folder.let_go()  # with its Secret: that is never made again
+            else:
                 uid = job["metadata"]["uid"]
+                queued = names.QUEUE in (job["metadata"].get("labels") or {})
+                if queued:
+                    folder.let_go()  # whoever has the queue may do so from now on
                 made = [self._create(self.secrets, manifests.secret(gang, uid, files))]
                 if gang.pod_group:
                     made.append(self._create(self.groups, manifests.pod_group(gang, uid)))
                 for problem in await asyncio.gather(*made, return_exceptions=True):
                     if problem is not None:
                         raise problem
-                if names.QUEUE not in (job["metadata"].get("labels") or {}):
-                    await self.access.patch(f"{self.jobs}/{names.stem(gang.run)}", {"spec": {"suspend": False}})
-            return job
+                folder.let_go()
+                if not queued:
+                    path = f"{self.jobs}/{names.stem(gang.run)}"
+                    self.noted(gang.run, await self.access.patch(path, {"spec": {"suspend": False}}))
         except ApiError as error:
             raise refusal(error) from error
 
@@ -144,14 +157,14 @@ class Objects:
     async def remove_pod(
         self, run: Run, name: str, *, grace: int | None = None, uid: str = "", version: str = ""
     ) -> bool:
-        """Removes a pod of the run; False if it is not (any more) the very one that was meant."""
+        """Removes a pod of the run; False if it was not, or not by this: it is gone, or not the very one that was meant."""
         await self.guard(run)
         try:
             await self.access.delete(f"{self.pods}/{name}", grace=grace, uid=uid or None, version=version or None)
         except ApiError as error:
             if not error.conflict and not error.missing:
                 raise
-            return error.missing
+            return False
         return True
 
     async def made(self, run: Run, submission: str) -> tuple[list[Object], Object]:
@@ -178,6 +191,17 @@ class Objects:
         except ApiError as error:
             if not error.missing:
                 raise
+
+
+def _let_go_before(job: Object) -> bool:
+    """Whether its pods could be made before. When it is suspended again its start is cleared; that it was changed stays."""
+    started = (job.get("status") or {}).get("startTime")
+    return not job["spec"].get("suspend") or bool(started) or changes(job) > 0
+
+
+def changes(job: Object) -> int:
+    """How often what is wanted of a Job has changed since it was made."""
+    return max(0, int(job["metadata"].get("generation") or 0) - 1)
 
 
 def refusal(error: ApiError) -> BackendError:

@@ -13,7 +13,7 @@ from shim.control.backends.kubernetes import names, record
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import relay_command
 from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.objects import Objects
+from shim.control.backends.kubernetes.objects import Objects, changes
 from shim.control.backends.kubernetes.observed import PodView, look
 from shim.control.backends.kubernetes.turns import Turns
 
@@ -24,6 +24,7 @@ _METADATA = (
     "namespace",
     "uid",
     "resourceVersion",
+    "generation",
     "labels",
     "annotations",
     "creationTimestamp",
@@ -41,6 +42,7 @@ class Site:
         self.cluster = cluster
         self.owner = owner
         self.objects = Objects(access, namespace)
+        self.objects.noted = self.note_job
         self.turns = Turns()
         self.synced = False  # both watches have told everything there is
         self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
@@ -50,6 +52,7 @@ class Site:
         self._interrupted: set[Run] = set()
         self._gone: dict[Run, PodView] = {}
         self._unbegun: set[Run] = set()
+        self._replaced: set[str] = set()  # uids of Jobs that are gone, which the watch has not told yet
         self._tasks: set[asyncio.Task[None]] = set()
 
     now = staticmethod(time.time)
@@ -61,41 +64,66 @@ class Site:
         if run is None:
             return None
         pods = self._pods.setdefault(run, {})
+        name = pod["metadata"]["name"]
         if kind == "DELETED":
-            view, job = look(pod), self._jobs.get(run)
-            if job is not None and view.index == 0 and names.submission_of(pod) == names.submission_of(job):
-                if record.began(view):
-                    self._gone[run] = view
-                elif not view.node or record.never_began(view):
-                    self._unbegun.add(run)
-            pods.pop(pod["metadata"]["name"], None)
+            self._last_seen(run, pod)
+            pods.pop(name, None)
             if not pods:
                 del self._pods[run]
         else:
-            pods[pod["metadata"]["name"]] = pod
+            if name not in pods and look(pod).index == 0:
+                self._unbegun.discard(run)  # that was said of another one
+            pods[name] = pod
         return run
+
+    def _last_seen(self, run: Run, pod: Object) -> None:
+        """A pod is gone. After a break in the watch ``pod`` is what was seen before: what it shows then must hold for ever."""
+        view, job = look(pod), self._jobs.get(run)
+        if job is None or view.index != 0 or names.submission_of(pod) != names.submission_of(job):
+            return
+        if record.began(view):
+            self._gone[run] = view
+        elif (view.leaving and not view.node) or record.never_began(
+            view
+        ):  # a pod that is being deleted is bound to no node
+            self._unbegun.add(run)
 
     def job_event(self, kind: str, job: Object) -> Run | None:
         """Takes a change of a Job in; the run that it is of."""
         run = names.run_of(job["metadata"], self.cluster)
         if run is not None:
-            if kind == "DELETED":
+            uid, before = _uid(job), self._jobs.get(run)
+            if uid in self._replaced:
+                if kind == "DELETED":
+                    self._replaced.discard(uid)
+            elif kind == "DELETED":
                 self._jobs.pop(run, None)
-                self._gone.pop(run, None)
-                self._interrupted.discard(run)
-                self._unbegun.discard(run)
-            else:
-                before = self._jobs.get(run)
+                self._forget_pods(run)
+            elif before is None or changes(job) >= changes(before):  # a watch that lags tells what was
                 if before is not None and not _suspended(before) and _suspended(job):
                     self._interrupted.add(run)
+                if before is not None and _suspended(before) and not _suspended(job):
+                    self._unbegun.discard(run)  # its pods are made anew
                 self._jobs[run] = job
         return run
+
+    def _forget_pods(self, run: Run) -> None:
+        self._gone.pop(run, None)
+        self._interrupted.discard(run)
+        self._unbegun.discard(run)
 
     def leader_unknown(self, run: Run, job: Object) -> bool:
         """Whether ``job``, of which there is no first pod, has had one, and it was not seen that it had not begun."""
         status = job.get("status") or {}
-        first = str(status.get("failedIndexes") or status.get("completedIndexes") or "").split(",")[0].split("-")[0]
-        return first == "0" and run not in self._unbegun
+        lists = (str(status.get(name) or "") for name in ("failedIndexes", "completedIndexes"))
+        over = any(one.split(",")[0].split("-")[0] == "0" for one in lists)
+        return (over or self._was_suspended(run, job)) and run not in self._unbegun
+
+    def _was_suspended(self, run: Run, job: Object) -> bool:
+        """Whether somebody has suspended the Job after it was let go: what became of its pods then its status does not say."""
+        if names.QUEUE in (job["metadata"].get("labels") or {}):
+            return False  # that is its queue's daily work, before the start
+        return run in self._interrupted or changes(job) > (0 if _suspended(job) else 1)
 
     def owner_of(self, run: Run) -> str | None:
         """Whose run it is, as its objects say; None for one of which nothing is seen."""
@@ -157,8 +185,14 @@ class Site:
         return self._gone.get(run)
 
     def note_job(self, run: Run, job: Object) -> None:
-        """A Job that was just made: the watch will tell of it."""
-        self._jobs.setdefault(run, job)
+        """A Job as it is now: the watch will tell of it, and may still have to tell of one of its name before."""
+        before = self._jobs.get(run)
+        if before is not None and _uid(before) != _uid(job):
+            self._replaced.add(_uid(before))
+            self._forget_pods(run)
+            before = None
+        if before is None or changes(job) > changes(before):
+            self._jobs[run] = self.trim(job)
 
     def node_is_gone(self, node: str) -> bool:
         """Whether nothing can run on the node any more: it was removed, or an administrator says that it is out of service."""
@@ -212,6 +246,10 @@ class Site:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _uid(found: Object) -> str:
+    return str(found["metadata"].get("uid", ""))
 
 
 def _suspended(job: Object) -> bool:

@@ -108,14 +108,23 @@ class Starting:
             if leader is not None:
                 await objects.remove_pod(self._watched.run, leader.name, uid=leader.uid)
                 return  # how it ends says whether it has begun
-            # Asked, as what is watched may lag behind: by seconds when the API server has just come back.
-            pods, job = await objects.made(self._watched.run, self._watched.submission)
-            if not job or any(look(pod).index == 0 for pod in pods):
-                return  # it came meanwhile, and may have begun: the watch is about to tell
-            if self._watched.site.leader_unknown(self._watched.run, job):
-                await self._closing.lost("the job's first pod is gone, and nobody has seen how")
+            if not await self._never_led():
                 return
         await self._closing.close({"kind": "withdrawn", "reason": why})
+
+    async def _never_led(self) -> bool:
+        """Whether it is certain that a run without a first pod has not begun. If nobody will ever know it is told as lost.
+
+        The API server is asked, as what is watched may lag behind: by seconds when that has just come back.
+        """
+        watched = self._watched
+        pods, job = await watched.site.objects.made(watched.run, watched.submission)
+        if not job or any(look(pod).index == 0 for pod in pods):
+            return False  # it came meanwhile, and may have begun: the watch is about to tell
+        if watched.site.leader_unknown(watched.run, job):
+            await self._closing.lost("the job's first pod is gone, and nobody has seen how")
+            return False
+        return True
 
     def _unheard(self, views: list[PodView]) -> list[tuple[PodView, float]]:
         """Pods on nodes that do not answer, and for how many seconds; the longest first."""
@@ -182,7 +191,12 @@ class Starting:
     async def _not_complete(self, views: list[PodView], died: PodView) -> None:
         """A pod ended before the start, as far as is known here."""
         assert died.ended is not None
+        leader = self._watched.leader(views)
+        if leader is None and not await self._never_led():
+            return
         if died.ended.code == 0:
+            if leader is None:
+                await self._undo(views, f"pod {died.name} was let go")
             return  # the leader let it go: its end is about to be seen
         if died.leaving or died.disruption:
             await self._undo(views, f"pod {died.name} was taken away")  # nothing is wrong with the job
@@ -196,9 +210,14 @@ class Starting:
         leader = self._watched.leader(views)
         if leader is not None and leader.running:
             self._end_by_leader(states.BOOT_FAIL, why)
-        elif leader is None or leader.ended is None:
+        elif (leader is None or leader.ended is None) and not await self._leads():
             await self._closing.close(BOOT_FAIL)
         # The record of a leader that has ended decides.
+
+    async def _leads(self) -> bool:
+        """Whether a first pod runs, or has, which the watch is still to tell of."""
+        pods, _job = await self._watched.site.objects.made(self._watched.run, self._watched.submission)
+        return any(view.index == 0 and (view.running or view.over) for view in map(look, pods))
 
     def _end_by_leader(self, state: str, why: str) -> None:
         self._order(Order(number=GIVE_UP, kind="end", state=state, why=why))

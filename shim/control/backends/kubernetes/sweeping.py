@@ -21,7 +21,7 @@ _STRAY = 20.0  # seconds that pods have to go with their Job
 _LONGEST_STRAY = 300.0
 _AWAY = 60.0  # seconds for which pods that do not go keep their run from another try
 _LOOK = 0.2  # seconds between two looks at them
-_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 15.0  # seconds
 
 
 class Sweeping:
@@ -31,6 +31,7 @@ class Sweeping:
         self._site = site
         self._estates = estates
         self._runs: dict[Run, asyncio.Task[None]] = {}
+        self._problems: dict[Run, str] = {}  # why a run cannot be removed yet
         self._swept: set[Run] = set()  # ever, and still seen
         self._straying: set[Run] = set()  # whose pods are seen to
         self._looking: asyncio.Task[None] | None = None
@@ -55,7 +56,9 @@ class Sweeping:
         """
         task = self._runs.get(run)
         if task is not None and not (await asyncio.wait([task], timeout=PATIENCE))[0]:
-            raise BackendError("what is left of the run before is not removed yet", transient=True)
+            why = self._problems.get(run, "")
+            text = "what is left of the try before is not removed yet"
+            raise BackendError(f"{text}: {why}" if why else text, transient=True)
 
     async def _remove(self, run: Run) -> None:
         pause = _FIRST_PAUSE
@@ -70,9 +73,12 @@ class Sweeping:
             except TakenOver:
                 break  # another machine acts for it
             except ApiError as error:
-                self._site.log("job %s: it cannot be removed yet: %s", run.job_id, error.message)
+                if self._problems.get(run) != error.message:
+                    self._site.log("job %s: it cannot be removed yet: %s", run.job_id, error.message)
+                self._problems[run] = error.message
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+        self._problems.pop(run, None)
         TicketFolder(run).remove()
         self.look()
         if run not in self._straying:

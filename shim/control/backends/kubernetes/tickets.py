@@ -23,7 +23,7 @@ _KEPT = "kept.json"
 class Ticket(Value):
     """``submission`` names this attempt to start the run.
 
-    ``made``: its Job exists or has existed; ``torn``: the run began. ``verdict``: what its end is, as a journal line, once that is
+    ``made``: its Job exists or has existed; ``let_go``: its pods may have been made, and may have begun; ``torn``: the run began. ``verdict``: what its end is, as a journal line, once that is
     decided here: its objects are being removed, and it is told afterwards. ``adopted``: the owner from whom the run was taken over: it is
     followed here, and never started.
     """
@@ -33,6 +33,7 @@ class Ticket(Value):
     nodes: int = 1
     pinned: bool = False  # it may run on just as many nodes as it needs
     made: bool = False
+    let_go: bool = False
     verdict: dict[str, Any] | None = None
     torn: bool = False
     adopted: str = ""
@@ -77,6 +78,17 @@ class TicketFolder:
         write(os.path.join(self.path, _FILE), json.dumps(ticket.to_dict()))
         self.ticket = ticket
         return ticket
+
+    def let_go(self) -> None:
+        """Notes that from now on the run's pods may be made and begin. OSError."""
+        ticket = self.make()
+        if not ticket.let_go:
+            self.save(ticket.replace(let_go=True))
+
+    @property
+    def marked(self) -> bool:
+        """Whether the run's leader has left the mark of its start, as far as that can be seen here."""
+        return self.ticket is not None and any(map(os.path.exists, self.ticket.once))
 
     def outputs(self) -> tuple[Output, ...]:
         """The files here that are filled from the pods' copies."""

@@ -46,7 +46,7 @@ class FakeCluster:
         self.events: list[Object] = []
         self.kill_after = 0  # the write after which the controller is killed; 0: none
         self.silent_after = 0  # the write whose answer is lost
-        self.refusals: dict[str, ApiError] = {}  # what is answered to a write
+        self.refusals: dict[str, Exception] = {}  # what is answered to a write, or Killed
         self.deaf = False  # pods do not hear the TERM
         self.dark = False  # no kubelet hears anything
         self.last: Object = {}  # the status of the container of a pod that is deleted, once it has ended
@@ -78,7 +78,7 @@ class FakeCluster:
         if key in self.objects:
             raise ApiError(409, "AlreadyExists", f"{key} already exists")
         made = copy.deepcopy(body)
-        made["metadata"]["uid"] = f"uid-{self._version}"
+        made["metadata"].update(uid=f"uid-{self._version}", generation=1)
         self._put("ADDED", key, made)
         self._begin(key)
         self._written("POST", key)
@@ -98,6 +98,7 @@ class FakeCluster:
         self._refuse("PATCH", path)
         found = self.objects[path]
         found["spec"].update(body["spec"])
+        found["metadata"]["generation"] += 1
         self._put("MODIFIED", path, found)
         self._begin(path)
         self._written("PATCH", path)
@@ -185,6 +186,16 @@ class FakeCluster:
         pod["status"]["containerStatuses"] = [{"name": names.CONTAINER, "ready": False, "state": {"terminated": ended}}]
         self.changed(pod)
 
+    def suspend(self, stem: str = "slurm-7") -> None:
+        """Somebody suspends the Job: its pods go, and it is as if it had never started."""
+        job = self.objects[f"{JOBS}/{stem}"]
+        job["spec"]["suspend"] = True
+        job["metadata"]["generation"] += 1
+        for path in self.pods():
+            self._tell("DELETED", path, self.objects.pop(path))
+        del job["status"]
+        self.changed(job, JOBS)
+
     def silence(self, index: int) -> None:
         """The pod's node has stopped reporting."""
         self._silence(self.pod(index))
@@ -215,6 +226,8 @@ class FakeCluster:
     def vanish(self, path: str) -> None:
         """The object is gone, whoever did it, and what it owned goes with it."""
         gone = self.objects.pop(path)
+        if path.startswith(PODS):
+            gone["metadata"].setdefault("deletionTimestamp", "2026-11-22T05:00:00Z")
         self._tell("DELETED", path, gone)
         uid = gone["metadata"]["uid"]
         if path.startswith(PODS):

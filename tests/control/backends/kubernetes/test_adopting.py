@@ -424,8 +424,8 @@ def test_a_run_that_has_not_begun_is_followed_and_ends_if_it_is_taken_back(homes
 def test_a_job_that_was_never_let_go_has_ended(homes: Homes) -> None:
     async def inside() -> None:
         first = await homes.open("a")
-        homes.cluster.refusals["POST secrets/slurm-7"] = ApiError(503, "ServiceUnavailable", "later")
-        with pytest.raises(BackendError):
+        homes.cluster.refusals["POST secrets/slurm-7"] = Killed()
+        with pytest.raises(Killed):
             await homes.start(first)
         await first.close()
         second = await homes.taken()

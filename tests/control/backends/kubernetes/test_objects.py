@@ -62,8 +62,7 @@ def test_a_secret_that_was_torn_is_never_made_again() -> None:
         cluster = FakeCluster()
         await make(cluster)
         await Objects(cluster.access, "default").tear(RUN, TicketFolder(RUN).make().submission)
-        # Somebody suspends the Job by hand: it has had a start.
-        cluster.objects[JOB]["spec"]["suspend"] = True
+        cluster.suspend()
         await make(cluster)
         assert cluster.ticket() is None
         assert cluster.said == [*ALL, "DELETE secrets/slurm-7"]
@@ -111,8 +110,8 @@ def test_a_secret_of_that_name_that_is_not_ours_is_left_alone() -> None:
         secret = cluster.ticket()
         assert secret is not None
         secret["metadata"]["labels"][names.SUBMISSION] = "another"
-        cluster.objects[JOB]["spec"]["suspend"] = True
-        del cluster.objects[JOB]["status"]
+        cluster.suspend()
+        cluster.objects[JOB]["metadata"]["generation"] = 1  # it was never let go
         with pytest.raises(BackendError, match="there is another slurm-7-"):
             await make(cluster)
         assert cluster.ticket() is secret
@@ -158,8 +157,9 @@ def test_only_the_very_pod_that_was_meant_is_removed() -> None:
         cluster.bind(1, "n1")
         assert not await objects.remove_pod(RUN, name, uid=uid, version=version)
         assert not await objects.remove_pod(RUN, name, uid="another")
-        cluster.vanish(f"{objects.pods}/{name}")
-        assert await objects.remove_pod(RUN, name, uid=uid, version=version)  # gone is gone
+        bound = cluster.pod(1)["metadata"]["resourceVersion"]
+        assert await objects.remove_pod(RUN, name, grace=0, uid=uid, version=bound)
+        assert not await objects.remove_pod(RUN, name, uid=uid, version=bound)  # whoever removed it, and when
 
     clock.run(inside())
 

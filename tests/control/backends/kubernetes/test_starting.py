@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -140,7 +141,7 @@ RAN = {"containerID": "c", "state": {"terminated": {"exitCode": 1, "reason": "Er
 def pods_come_late(stage: Stage, places: Sequence[str]) -> None:
     """The Job controller makes the pods in the moment in which the Secret is removed because there are none."""
     cluster = stage.cluster
-    pods = [cluster.objects[path] for path in cluster.pods()]
+    pods = [copy.deepcopy(cluster.objects[path]) for path in cluster.pods()]
     for path in cluster.pods():
         cluster.vanish(path)
     delete = cluster.delete
