@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SERVICE_VARIABLE = "SHIM_SERVICE"
 
 _KEPT = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "KUBECONFIG")
+# Of the caller's way to a cluster: proxies (in either case), a pod's service account, what kubeconfigs' credential plugins read.
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+_KEPT_PREFIXES = ("XDG_", "SSL_CERT_", "KUBERNETES_SERVICE_", "AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_")
 _OF_A_JOB = ("SHIM_RUN_DIR",)
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.control.controller.main import main; sys.exit(main())"
 
@@ -31,11 +34,14 @@ def argv() -> list[str]:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a controller gets of the caller's environment: who and where, and this program's own settings."""
+    """What a controller gets of the caller's environment: who and where, the way to a cluster, and this program's own settings."""
     kept = {
         name: value
         for name, value in environ.items()
-        if name in _KEPT or name.startswith("XDG_") or (name.startswith("SHIM_") and name not in _OF_A_JOB)
+        if name in _KEPT
+        or name.upper() in _PROXIES
+        or name.startswith(_KEPT_PREFIXES)
+        or (name.startswith("SHIM_") and name not in _OF_A_JOB)
     }
     kept[SERVICE_VARIABLE] = "controller"
     return kept

@@ -171,6 +171,20 @@ def test_a_state_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch
         client.call("ping")
 
 
+def test_a_controller_reaches_a_cluster_as_its_caller_does() -> None:
+    way = {
+        "KUBECONFIG": "/k",
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "443",
+        "HTTPS_PROXY": "http://proxy",
+        "no_proxy": "localhost",
+        "AWS_PROFILE": "research",
+        "SSL_CERT_FILE": "/ca.pem",
+    }
+    kept = starter.environment({**way, "AWSOME": "x", "MY_HTTPS_PROXY": "x"})
+    assert kept == {**way, "SHIM_SERVICE": "controller"}
+
+
 def test_a_controller_gets_nothing_of_the_callers_shell_or_job() -> None:
     kept = starter.environment(
         {
