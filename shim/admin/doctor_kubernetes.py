@@ -44,12 +44,10 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
     async with asyncio.timeout(_PATIENCE):
         access, where = await place.find(cluster)
         look = Look(cluster, settings.replace(namespace=where.namespace), access, found)
-        otherwise = place.otherwise(settings, access)
-        if where != otherwise:
-            text = f"is now in {otherwise}" if otherwise is not None else "names no current context"
-            found.append(
-                (NOTE, f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {text}")
-            )
+        elsewhere = place.kubectls(settings, where, access)
+        if elsewhere:
+            text = f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {elsewhere}"
+            found.append((NOTE, text))
         await look.all()
 
 

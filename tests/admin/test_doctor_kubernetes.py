@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -131,8 +132,8 @@ def test_a_server_that_never_answers(cluster: Cluster, monkeypatch: pytest.Monke
     assert any("does not answer" in line for line in lines)
 
 
-def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster) -> None:
-    place.note("k8s", place.Place(context="here", namespace="mine"))
+def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.note("k8s", place.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="mine"))
     assert not any("kubectl" in line for line in found()[1])
     TicketFolder(Run(cluster="k8s", job_id=7)).make()
     assert not any("kubectl" in line for line in found()[1])
@@ -144,5 +145,8 @@ def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster) -> None:
     assert any(line.startswith("  ok  cluster k8s") and line.endswith(", namespace mine") for line in lines)
     cluster.kubectl("")
     assert f"{stays} names no current context" in found()[1]
+    cluster.config.write_text(cluster.config.read_text().replace(f'kubeconfig = "{cluster.kubeconfig}"', ""))
+    monkeypatch.setenv("KUBECONFIG", os.path.join(os.path.dirname(cluster.kubeconfig), "none"))
+    assert f"{stays} finds no kubeconfig" in found()[1]
     cluster.configure(image="img:1", namespace="other")
     assert any(line.startswith("FAIL  cluster k8s: its jobs are in context") for line in found()[1])

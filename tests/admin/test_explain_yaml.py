@@ -54,7 +54,7 @@ def test_what_would_be_sent(folder: Path) -> None:
 
 
 def test_it_would_be_sent_where_the_jobs_are(folder: Path, cluster: Cluster) -> None:
-    place.note("k8s", place.Place(context="here", namespace="kept"))
+    place.note("k8s", place.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="kept"))
     TicketFolder(Run(cluster="k8s", job_id=7)).make()
     cluster.kubectl("there")
     assert objects()[1]["Job"]["metadata"]["namespace"] == "kept"

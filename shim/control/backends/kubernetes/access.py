@@ -58,6 +58,11 @@ class Access:
         return self.transport.login.context
 
     @property
+    def kubeconfig(self) -> str:
+        """The file(s) that the context was read from; "" for the pod's service account."""
+        return self.transport.login.kubeconfig
+
+    @property
     def current(self) -> tuple[str, str] | None:
         """kubectl's current context and its namespace; None if there is none."""
         return self.transport.login.current

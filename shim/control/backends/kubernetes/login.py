@@ -65,6 +65,7 @@ class Login:
         self._lock = threading.Lock()
         self._credential: str | None = None
         self._asked = float("-inf")
+        self.kubeconfig = os.pathsep.join(files)  # "" for the pod's service account
         self._files = _stamps(files)
 
     def _pool(self) -> urllib3.PoolManager:
@@ -134,16 +135,22 @@ def load(kubeconfig: str | None, context: str | None) -> Login:
     """
     if context == "":
         return _from_pod("the pod's service account")
-    named = kubeconfig or os.environ.get("KUBECONFIG", "")
-    files = [os.path.expanduser(file) for file in (named or "~/.kube/config").split(os.pathsep) if file]
-    present = [file for file in files if os.path.exists(file)]
+    present = files(kubeconfig)
     if present:
         return _from_files(present, context)
     if not kubeconfig and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _from_pod("no kubeconfig, and the pod's service account")
+    named = kubeconfig or os.environ.get("KUBECONFIG", "")
     if named:
         raise NoContext(f'no kubeconfig: "{named}" does not exist')
     raise NoContext("no kubeconfig: KUBECONFIG is not set and there is no ~/.kube/config")
+
+
+def files(kubeconfig: str | None) -> list[str]:
+    """The files that a configuration is read from: those given or, as kubectl has it, found; if they are there."""
+    named = kubeconfig or os.environ.get("KUBECONFIG", "") or "~/.kube/config"
+    paths = [os.path.abspath(os.path.expanduser(file)) for file in named.split(os.pathsep) if file]
+    return [file for file in paths if os.path.exists(file)]
 
 
 def _from_files(files: list[str], context: str | None) -> Login:

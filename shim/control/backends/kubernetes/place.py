@@ -10,7 +10,7 @@ import json
 import os
 
 from shim.control import paths
-from shim.control.backends.kubernetes import tickets
+from shim.control.backends.kubernetes import login, tickets
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import AccessError, NoContext
 from shim.control.backends.kubernetes.settings import Settings, settings_of
@@ -21,8 +21,9 @@ _FILE = "place"
 
 
 class Place(Value):
-    """``context``: its name in the kubeconfig; "": the pod's service account."""
+    """``context``: its name in ``kubeconfig`` (the file, or several); "": the pod's service account."""
 
+    kubeconfig: str
     context: str
     namespace: str
 
@@ -40,7 +41,8 @@ async def find(cluster: Cluster) -> tuple[Access, Place]:
     held = _noted(cluster.name) if tickets.known(cluster.name) else None
     if held is None:
         access = await Access.load(settings.kubeconfig or None, settings.context or None)
-        return access, Place(context=access.context, namespace=settings.namespace or access.namespace)
+        namespace = settings.namespace or access.namespace
+        return access, Place(kubeconfig=access.kubeconfig, context=access.context, namespace=namespace)
     give_up = f"until they have ended, or remove {_path(cluster.name)} to give them up"
     others = _others(settings, held)
     if others:
@@ -48,17 +50,24 @@ async def find(cluster: Cluster) -> tuple[Access, Place]:
             f"its jobs are in {held}, and the configuration says {' and '.join(others)}: set it back {give_up}"
         )
     try:
-        return await Access.load(settings.kubeconfig or None, held.context), held
+        access = await Access.load(settings.kubeconfig or held.kubeconfig or None, held.context)
+        return access, held.replace(kubeconfig=access.kubeconfig)
     except NoContext as problem:
         raise AccessError(
-            f"its jobs are in {held}, but {problem}: see that it is found (KUBECONFIG, or kubeconfig in the configuration) {give_up}"
+            f"its jobs are in {held}, but {problem}: see that it is found (or configure another kubeconfig) {give_up}"
         ) from problem
 
 
-def otherwise(settings: Settings, access: Access) -> Place | None:
-    """Where jobs would go if there were none: as the configuration says, else as kubectl would; None: kubectl does not say."""
+def kubectls(settings: Settings, held: Place, access: Access) -> str:
+    """What kubectl does now, where the configuration leaves it to that, if it is elsewhere than ``held``; else ""."""
+    files = os.pathsep.join(login.files(settings.kubeconfig or None))
+    if files != held.kubeconfig:
+        return f'reads kubeconfig "{files}"' if files else "finds no kubeconfig"
     current = (access.context, access.namespace) if settings.context else access.current
-    return Place(context=current[0], namespace=settings.namespace or current[1]) if current is not None else None
+    if current is None:
+        return "names no current context"
+    now = held.replace(context=current[0], namespace=settings.namespace or current[1])
+    return "" if now == held else f"is now in {now}"
 
 
 def note(cluster: str, place: Place) -> None:

@@ -34,6 +34,7 @@ class Killed(Exception):
 class FakeCluster:
     """``objects``: by path. ``said``: every write, as "POST jobs/slurm-7"."""
 
+    kubeconfig = "/home/jane/.kube/config"
     context = "here"
     namespace = "default"
 

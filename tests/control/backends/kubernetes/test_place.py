@@ -29,8 +29,9 @@ from tests.control.backends.kubernetes.fakewatch import FakeReflector
 from tests.control.backends.kubernetes.stage import RUN, Told
 from tests.control.controller.fakes import Bench, Clock, FakeBackend
 
-HERE = place.Place(context="here", namespace="mine")
-POD = place.Place(context="", namespace="pods")
+HERE = ("here", "mine")
+THERE = ("there", "mine")
+POD = ("", "pods")
 
 
 class Kubectl:
@@ -84,12 +85,12 @@ def cluster(**words: Any) -> Cluster:
     )
 
 
-def found(**words: Any) -> place.Place:
-    """Where a controller that is started now looks for its jobs."""
+def found(**words: Any) -> tuple[str, str]:
+    """Where a controller that is started now looks for its jobs: context and namespace."""
     access, where = asyncio.run(place.find(cluster(**words)))
     assert access.context == where.context
     place.note("k8s", where)
-    return where
+    return where.context, where.namespace
 
 
 def refusal(**words: Any) -> str:
@@ -145,7 +146,7 @@ def test_a_context_that_is_gone_is_said_and_the_login_stays(server: FakeServer, 
 def test_without_jobs_kubectl_is_followed_and_with_jobs_it_is_not(kubectl: Kubectl) -> None:
     assert found() == HERE
     kubectl.use("there")
-    assert found() == HERE.replace(context="there")
+    assert found() == THERE
     kubectl.use("here")
     assert found() == HERE
     TicketFolder(RUN).make()
@@ -153,7 +154,7 @@ def test_without_jobs_kubectl_is_followed_and_with_jobs_it_is_not(kubectl: Kubec
     kubectl.set_namespace("other")
     assert found() == HERE
     TicketFolder(RUN).remove()
-    assert found() == place.Place(context="there", namespace="other")
+    assert found() == ("there", "other")
 
 
 def test_the_note_is_kept_beside_the_tickets_and_is_none(kubectl: Kubectl) -> None:
@@ -171,9 +172,9 @@ def test_jobs_of_a_home_without_a_note_are_where_kubectl_is(kubectl: Kubectl) ->
 
 def test_what_the_configuration_said_stays_in_force_when_it_says_it_no_more(kubectl: Kubectl) -> None:
     said = {"context": "there", "namespace": "said"}
-    assert found(**said) == place.Place(**said)
+    assert found(**said) == ("there", "said")
     TicketFolder(RUN).make()
-    assert found() == found(**said) == place.Place(**said)
+    assert found() == found(**said) == ("there", "said")
 
 
 @pytest.mark.parametrize(
@@ -194,27 +195,39 @@ def test_a_configuration_that_says_another_place_is_refused_while_there_are_jobs
         f"set it back until they have ended, or remove {note()} to give them up"
     )
     note().unlink()
-    assert found(**words) == HERE.replace(**words)
+    assert found(**words) == (words.get("context", "here"), words.get("namespace", "mine"))
 
 
-def test_another_kubeconfig_without_the_context_is_refused_while_there_are_jobs(
+def test_another_kubeconfig_is_for_those_who_submit_when_the_jobs_have_ended(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found()
     TicketFolder(RUN).make()
     (tmp_path / "other").mkdir()
-    other = Kubectl(tmp_path / "other", {"here": "http://127.0.0.1:1"})
+    other = Kubectl(tmp_path / "other", {"here": "http://127.0.0.1:1"})  # a context of that name, of another cluster
     monkeypatch.setenv("KUBECONFIG", str(other.path))
-    assert found() == HERE
-    other.delete("here")
-    assert refusal() == (
-        f'its jobs are in context "here", namespace "mine", but kubeconfig "{other.path}" has no context "here" '
-        "(it has: none): see that it is found (KUBECONFIG, or kubeconfig in the configuration) "
-        f"until they have ended, or remove {note()} to give them up"
-    )
+    access, _where = asyncio.run(place.find(cluster()))
+    assert access.server != "http://127.0.0.1:1"
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert f'but no kubeconfig: "{tmp_path}/none" does not exist: ' in refusal()
+    assert found() == HERE
+    TicketFolder(RUN).remove()
+    monkeypatch.setenv("KUBECONFIG", str(other.path))
+    access, _where = asyncio.run(place.find(cluster()))
+    assert access.server == "http://127.0.0.1:1"
+
+
+def test_a_context_that_is_not_there_any_more_is_refused_while_there_are_jobs(kubectl: Kubectl) -> None:
+    found()
+    TicketFolder(RUN).make()
+    kubectl.delete("here")
+    assert refusal() == (
+        f'its jobs are in context "here", namespace "mine", but kubeconfig "{kubectl.path}" has no context "here" '
+        "(it has: there): see that it is found (or configure another kubeconfig) "
+        f"until they have ended, or remove {note()} to give them up"
+    )
+    kubectl.path.unlink()
+    assert f'but no kubeconfig: "{kubectl.path}" does not exist: ' in refusal()
 
 
 def test_what_else_a_kubeconfig_lacks_is_said_as_ever(kubectl: Kubectl) -> None:
@@ -286,14 +299,15 @@ def test_the_place_is_noted_before_there_can_be_a_ticket(monkeypatch: pytest.Mon
         for _ in range(2):
             backend = KubernetesBackend(cluster())
             await backend.open(Told())
-            assert json.loads(note().read_text()) == {"context": "here", "namespace": "default"}
+            kept = {"kubeconfig": there.kubeconfig, "context": "here", "namespace": "default"}
+            assert json.loads(note().read_text()) == kept
             await backend.close()
             there.namespace = "other"
             TicketFolder(RUN).make()
         assert json.loads(backend._configured.settings["namespace"]) == "default"
 
     clock.run(inside())
-    assert asked == [(None, None), (None, "here")]
+    assert asked == [(None, None), (there.kubeconfig, "here")]
 
 
 @pytest.mark.parametrize("name", ["place", "place.new"])
@@ -308,7 +322,8 @@ def test_a_note_that_is_damaged_is_made_anew(kubectl: Kubectl) -> None:
     TicketFolder(RUN).make()
     note().write_text("{")
     assert found() == HERE
-    assert json.loads(note().read_text()) == HERE.to_dict()
+    kept = {"kubeconfig": str(kubectl.path), "context": "here", "namespace": "mine"}
+    assert json.loads(note().read_text()) == kept
 
 
 def test_a_controller_that_cannot_find_them_leaves_its_jobs_as_they_are(kubectl: Kubectl, state_dir: Path) -> None:
