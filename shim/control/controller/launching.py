@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
 
 from shim.control import paths, starter
@@ -20,6 +21,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
 
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
 RETRY = 1.0  # seconds until what could not be written is tried again
 IN_A_ROW = 60.0  # seconds within which one failed start follows another
 LONGEST_PAUSE = 10.0  # seconds between two tries to start a job; the first ones follow sooner
@@ -49,11 +51,20 @@ class Launcher:
             self._failed(job, error)
         except (OSError, ValueError) as error:
             log.warning("job %s cannot be started: %s", job.job_id, error)
-            self._failed(job, BackendError(str(error)))
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                # It may have been started before: the row stays as it is, and it is tried again.
+                asyncio.get_running_loop().call_later(RETRY, self._again, job)
+            else:
+                self._failed(job, BackendError(str(error)))
         finally:
             self._under_way.discard(job.key)
         for order in world.book.orders_of(job):
             await world.backends[job.cluster].order(run_of(job), order)
+
+    def _again(self, job: Job) -> None:
+        current = self._world.book.jobs.get(job.key)
+        if current is not None and current.restarts == job.restarts and current.state in states.ALLOCATED:
+            self.launch(current)
 
     async def _ask(self, job: Job) -> None:
         world = self._world

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
 
 from shim.control.backends.base import BackendError, Run
+from shim.control.controller import launching
 from shim.core.errors import ShimError
 from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
@@ -179,6 +181,18 @@ async def test_a_start_that_fails(box: Bench) -> None:
     box.backend.problem = None
     await box.pass_time(3)
     assert box.job(job_id).state == "CONFIGURING"
+
+
+@bench
+async def test_a_start_that_this_machine_could_not_make_is_made_when_it_can(box: Bench) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launching, "RETRY", 0.0)
+        box.backend.problem = OSError(errno.EMFILE, "Too many open files")
+        job_id = await box.submit()
+        assert (box.job(job_id).state, box.backend.starts) == ("CONFIGURING", [])  # it may have been started before
+        box.backend.problem = None
+        await box.settle()
+    assert [run.job_id for run in box.backend.starts] == [job_id]
 
 
 @bench

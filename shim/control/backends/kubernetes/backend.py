@@ -115,7 +115,7 @@ class KubernetesBackend:
             self._lives[run].poke()
         elif run is not None and self._site.synced:
             self._shape.look()
-            if self._estates.adopted and run not in self._site.runs():
+            if self._estates.adopted and run not in self._site.seen.runs():
                 self._sweeping.look()
 
     def _reshaped(self, cluster: Cluster) -> None:
@@ -137,9 +137,9 @@ class KubernetesBackend:
     async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
         await self._wait_known()
         wanted = dict(runs)
-        for run in {*self._site.runs(), *tickets.known(self._site.cluster)} - set(wanted):
+        for run in {*self._site.seen.runs(), *tickets.known(self._site.cluster)} - set(wanted):
             estate = self._estates.of(run)
-            gone = estate is not None and estate.synced.is_set() and run not in self._site.runs()
+            gone = estate is not None and estate.synced.is_set() and run not in self._site.seen.runs()
             if gone or estate in (self._estates.home, None):
                 self._sweeping.sweep(run)  # of another machine's runs the index may yet have to be told: see orphans
         for run, seen in wanted.items():

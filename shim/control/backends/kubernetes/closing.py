@@ -37,14 +37,25 @@ class Closing:
         (``KubernetesBackend.start``).
         """
         watched = self._watched
-        if verdict["kind"] == "withdrawn" and watched.folder.marked:
-            verdict = {"kind": "lost", "reason": "it has begun, and nobody has seen its end"}
         ticket = watched.folder.load()
         if ticket is not None and ticket.verdict is None:
+            if verdict["kind"] == "withdrawn":
+                verdict = self._believed(verdict)
             watched.folder.save(ticket.replace(verdict={"at": watched.site.now(), **verdict}))
         await self._hush()
         await self._clear(verdict["kind"] == "withdrawn")
         watched.tell_verdict(verdict)
+
+    def _believed(self, verdict: dict[str, Any]) -> dict[str, Any]:
+        """That a run has not begun, unless something speaks against it."""
+        if self._watched.folder.marked:
+            return {"kind": "lost", "reason": "it has begun, and nobody has seen its end"}
+        if self._watched.site.seen.leaders.in_doubt(self._watched.run):
+            return {
+                "kind": "lost",
+                "reason": "it has had other pods before, and nobody has seen whether they had begun",
+            }
+        return verdict
 
     async def lost(self, why: str) -> None:
         """The leader is gone without a word."""
@@ -56,7 +67,7 @@ class Closing:
         """
         watched = self._watched
         objects = watched.site.objects
-        await objects.remove(watched.run)
+        await objects.remove(watched.run, watched.submission)
         tries = 0
         while True:
             watched.changed.clear()

@@ -36,7 +36,7 @@ class Estate:
         """
 
         site = self._site
-        takes = {site.objects.jobs: site.job_event, site.objects.pods: site.pod_event}
+        takes = {site.objects.jobs: site.seen.job_event, site.objects.pods: site.seen.pod_event}
         unsynced = set(takes)
 
         def one_synced(path: str) -> None:
@@ -53,7 +53,7 @@ class Estate:
                 on_event=_taking(take, changed),
                 on_synced=partial(one_synced, path),
                 on_trouble=partial(trouble, f"{path} {self.owner}"),
-                trim=site.trim,
+                trim=site.seen.trim,
             )
             watch.start()
             self._watches.append(watch)

@@ -77,7 +77,7 @@ class Estates:
         }
         for estate in (self.home, *self.adopted.values()):
             own = "" if estate is self.home else estate.owner
-            if own in known or self._site.runs_of(estate.owner):
+            if own in known or self._site.seen.runs_of(estate.owner):
                 try:
                     await estate.lease.hold()
                 except TakenOver:
@@ -87,7 +87,7 @@ class Estates:
         """The owners whose jobs were taken over and are this home's for sure. ApiError where that cannot be known now."""
         found = []
         for owner, estate in list(self.adopted.items()):
-            if self._site.runs_of(owner):
+            if self._site.seen.runs_of(owner):
                 try:
                     await estate.lease.hold()
                     found.append(owner)
@@ -98,7 +98,7 @@ class Estates:
     def of(self, run: Run) -> Estate | None:
         """The estate that a run belongs to, by this host's ticket of it, else by its objects; None for one that is none of ours."""
         ticket = tickets.TicketFolder(run).load()
-        owner = ticket.adopted if ticket is not None else self._site.owner_of(run)
+        owner = ticket.adopted if ticket is not None else self._site.seen.owner_of(run)
         return self.home if owner in (None, "", self.home.owner) else self.adopted.get(owner)
 
     def is_lost(self, run: Run) -> bool:
@@ -110,13 +110,13 @@ class Estates:
         """Raises ApiError unless this controller acts for the run: asked before every write about it."""
         estate = self.of(run)
         if estate is None:
-            raise TakenOver(self._site.owner_of(run) or "")
+            raise TakenOver(self._site.seen.owner_of(run) or "")
         await estate.lease.hold()
 
     async def _sign(self) -> None:
         while not await self._is_closing(self._duration / SIGNS):
             for estate in (self.home, *self.adopted.values()):
-                if not estate.lease.lost and not estate.lease.unused and self._site.runs_of(estate.owner):
+                if not estate.lease.lost and not estate.lease.unused and self._site.seen.runs_of(estate.owner):
                     try:
                         await estate.lease.renew()
                     except ApiError as error:
@@ -151,7 +151,7 @@ class Estates:
         estate = self.adopted[owner]
         await estate.lease.give_up(wanted=returned)
         await estate.close()
-        self._site.drop(owner)
+        self._site.seen.drop(owner)
         del self.adopted[owner]
         self._forget(owner)
 
@@ -160,7 +160,7 @@ class Estates:
         before = self.home
         self._save(_BEFORE, [*self._load(_BEFORE, []), before.owner])
         await before.close()
-        self._site.drop(before.owner)
+        self._site.seen.drop(before.owner)
         self._site.synced = False
         self._site.owner = names.begin_anew(self._site.cluster)
         self.home = self._estate(self._site.owner, self._site.owner, self._site.cluster)
@@ -187,7 +187,7 @@ class Estates:
                     await asyncio.wait([self._signs])  # not cut off in a write, which would come after the removal
                 if (
                     home.synced.is_set()
-                    and not self._site.runs_of(home.owner)
+                    and not self._site.seen.runs_of(home.owner)
                     and not tickets.known(self._site.cluster)
                 ):
                     await home.lease.give_up()

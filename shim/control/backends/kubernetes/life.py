@@ -141,12 +141,12 @@ class Life:
             return None
         views = watched.views()
         leader = watched.leader(views)
-        gone = self._site.gone_leader(self.run)
+        gone = self._site.seen.leaders.begun(self.run)
         if gone is not None:
             return await self._leader_gone(gone)
         if leader is not None and leader.ended is not None:
             return await self._leader_over(leader)
-        if self._site.interrupted(self.run) and not watched.started and not watched.settings.queue:
+        if self._site.seen.leaders.interrupted(self.run) and not watched.started and not watched.settings.queue:
             await self._starting.shut()  # pods that are made anew must not begin: those before may have
         alone = self._alone(views)
         speaks = leader is not None and leader.running and watched.folder.has_key  # to nobody without its key
@@ -157,10 +157,10 @@ class Life:
             pause = await self._end_ordered(order, leader)
             if watched.over or pause is not None:
                 return pause
-        if self._site.synced and not self._site.has_job(self.run):
+        if self._site.synced and not self._site.seen.has_job(self.run):
             await self._job_gone(views)
             return RETRY
-        if watched.started and self._site.suspended(self.run):
+        if watched.started and self._site.seen.suspended(self.run):
             # Resumed it would be made anew, by whoever suspended it: a queueing system, or a person.
             await self._closing.lost("its Job was suspended")
             return RETRY

@@ -12,6 +12,7 @@ from shim.control.backends.kubernetes import manifests, names
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.gangs import Gang, code_name
+from shim.control.backends.kubernetes.observed import changes, queued, suspended
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.tickets import TicketFolder
 
@@ -72,8 +73,7 @@ class Objects:
                 folder.let_go()  # with its Secret: that is never made again
             else:
                 uid = job["metadata"]["uid"]
-                queued = names.QUEUE in (job["metadata"].get("labels") or {})
-                if queued:
+                if queued(job):
                     folder.let_go()  # whoever has the queue may do so from now on
                 made = [self._create(self.secrets, manifests.secret(gang, uid, files))]
                 if gang.pod_group:
@@ -82,11 +82,26 @@ class Objects:
                     if problem is not None:
                         raise problem
                 folder.let_go()
-                if not queued:
+                if not queued(job):
                     path = f"{self.jobs}/{names.stem(gang.run)}"
                     self.noted(gang.run, await self.access.patch(path, {"spec": {"suspend": False}}))
         except ApiError as error:
+            await self._shut_again(gang, folder)
             raise refusal(error) from error
+
+    async def _shut_again(self, gang: Gang, folder: TicketFolder) -> None:
+        """Takes back that a run was let go if it is certain that none of its pods can begin: it is as it was made, and without its Secret."""
+        ticket = folder.load()
+        if ticket is None or not ticket.let_go:
+            return
+        try:
+            job = await self._ours(gang)
+            if not _let_go_before(job):
+                await self.tear(gang.run, gang.submission)
+                if not _let_go_before(await self._ours(gang)):
+                    folder.save(ticket.replace(let_go=False))
+        except (ApiError, BackendError):
+            pass  # nobody knows: it is followed
 
     async def _job(self, gang: Gang, settings: Settings, folder: TicketFolder) -> Object:
         ticket = folder.make()
@@ -130,10 +145,17 @@ class Objects:
         await self.guard(run)
         await self._delete(f"{self.secrets}/{names.attempt(run, submission)}")
 
-    async def remove(self, run: Run) -> None:
-        """Removes the Job, and with it everything of the run."""
+    async def remove(self, run: Run, submission: str = "") -> None:
+        """Removes the Job, and with it everything of the run; not another's of this name, if ``submission`` says which it is."""
         await self.guard(run)
-        await self._delete(f"{self.jobs}/{names.stem(run)}")
+        path = f"{self.jobs}/{names.stem(run)}"
+        try:
+            job = await self.access.get(path)
+            if not submission or names.submission_of(job) == submission:
+                await self.access.delete(path, uid=job["metadata"].get("uid"))
+        except ApiError as error:
+            if not error.missing:
+                raise
 
     async def keep(self, run: Run, job: Object, record: str, key: bytes) -> None:
         """Leaves what another machine needs to carry on with a run that has begun."""
@@ -196,12 +218,7 @@ class Objects:
 def _let_go_before(job: Object) -> bool:
     """Whether its pods could be made before. When it is suspended again its start is cleared; that it was changed stays."""
     started = (job.get("status") or {}).get("startTime")
-    return not job["spec"].get("suspend") or bool(started) or changes(job) > 0
-
-
-def changes(job: Object) -> int:
-    """How often what is wanted of a Job has changed since it was made."""
-    return max(0, int(job["metadata"].get("generation") or 0) - 1)
+    return not suspended(job) or bool(started) or changes(job) > 0
 
 
 def refusal(error: ApiError) -> BackendError:

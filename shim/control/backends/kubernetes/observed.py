@@ -1,4 +1,4 @@
-"""What a pod's status says, in the backend's terms. Pure.
+"""What a pod's status, and a Job, say in the backend's terms. Pure.
 
 ``containerStatuses[].state`` is looked at and not the phase: it is a second ahead, and phases stay Running on dead nodes.
 """
@@ -113,3 +113,21 @@ def _silent(status: Mapping[str, Any], ready: Mapping[str, Any]) -> bool:
     # The node controller sets Ready=False on the pods of a node that is gone, and leaves the container's own state alone.
     containers = status.get("containerStatuses") or ()
     return all(one.get("ready") for one in containers) and ready.get("reason") != "ContainersNotReady"
+
+
+# Jobs
+
+
+def queued(job: Mapping[str, Any]) -> bool:
+    """Whether a queueing system lets the Job go, and takes it back."""
+    return names.QUEUE in (job["metadata"].get("labels") or {})
+
+
+def suspended(job: Mapping[str, Any]) -> bool:
+    """Whether no pods of the Job are to be there."""
+    return bool(job.get("spec", {}).get("suspend"))
+
+
+def changes(job: Mapping[str, Any]) -> int:
+    """How often what is wanted of a Job has changed since it was made."""
+    return max(0, int(job["metadata"].get("generation") or 0) - 1)

@@ -54,7 +54,7 @@ class Orphans:
         found = []
         try:
             for owner in await self._estates.held():
-                for run in sorted(self._site.runs_of(owner), key=lambda one: (one.job_id, one.restart)):
+                for run in sorted(self._site.seen.runs_of(owner), key=lambda one: (one.job_id, one.restart)):
                     if not seen_to(run):
                         found.append(await self._orphan(run, owner, seen_to))
         except (ApiError, OSError) as error:
@@ -62,7 +62,7 @@ class Orphans:
         return [one for one in found if one is not None]
 
     async def _orphan(self, run: Run, owner: str, seen_to: Callable[[Run], bool]) -> Orphan | None:
-        job = self._site.job(run)
+        job = self._site.seen.job(run)
         if job is None or job["metadata"].get("deletionTimestamp"):
             return None  # it is going, or its pods are
         objects = self._site.objects
@@ -76,7 +76,7 @@ class Orphans:
         record, outputs, key = _told(kept, ticket)
         made = self._job(run, job, record)
         queued = names.QUEUE in (job["metadata"].get("labels") or {})
-        if kept is None and not queued and self._site.suspended(run):
+        if kept is None and not queued and self._site.seen.suspended(run):
             # It was never let go, and nobody can do that any more.
             made = made.replace(state=states.CANCELLED, end_time=self._site.now(), system_comment=_TOO_EARLY)
             ways = []
@@ -151,7 +151,7 @@ class Orphans:
     def began_at(self, run: Run) -> float | None:
         """About when a run began of which only its pods can tell; None where the leader will."""
         ticket = TicketFolder(run).load()
-        leader = next((view for view in map(look, self._site.pods_of(run)) if view.index == 0), None)
+        leader = next((view for view in map(look, self._site.seen.pods_of(run)) if view.index == 0), None)
         if ticket is None or not ticket.torn or leader is None or not leader.running:
             return None
         return _seconds(leader.started_at) or self._site.now()

@@ -56,6 +56,12 @@ def never_began(pod: PodView) -> bool:
     return unmade or pod.ended.message.strip() == UNBEGUN
 
 
+def ended_unbegun(leader: PodView) -> bool:
+    """Whether the record that a leader has left says that nothing has run."""
+    found = _record(leader.ended.message) if leader.ended is not None else None
+    return found is not None and not found.get("started")
+
+
 def _record(message: str) -> Mapping[str, Any] | None:
     try:
         found = json.loads(message)

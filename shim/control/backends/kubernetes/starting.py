@@ -20,6 +20,7 @@ from shim.core.model import states
 GIVE_UP = 0  # the number of our own order to the leader: the index's begin at 1
 QUOTA = "AssocGrpResourceLimit"  # Slurm's reason for a group's limit
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
+_UNDONE_WAIT = 5.0  # seconds until a Job that was to be let go, and was not, is taken back: the watch may lag
 _OFTEN = 30.0  # seconds between looks, whatever else there is to wait for
 _QUEUED = 60.0  # seconds between looks at a job that a queueing system holds: its changes are told
 _AUTOSCALE_WAIT = 1200.0  # seconds for a node to be added
@@ -64,14 +65,14 @@ class Starting:
         texts = [view.unschedulable for view in views if view.unschedulable]
         # One pod of a gang tells the real reason, the others that they wait for it.
         text = next((one for one in texts if one.startswith("0/")), texts[0] if texts else "")
-        if watched.settings.queue and watched.site.suspended(watched.run):
+        if watched.settings.queue and watched.site.seen.suspended(watched.run):
             watched.tell_reason("Resources", f"waits in queue {watched.settings.queue}")
             watched.elapsed("unplaced", False)
             return _QUEUED
         waits = watched.elapsed("unplaced", True)
         if not texts:
             # Pods that are not there have no status: the Job's events tell why.
-            job = watched.site.job(watched.run)
+            job = watched.site.seen.job(watched.run)
             text = await self._warnings.about(job["metadata"].get("uid", "") if job else "", waits)
         watched.tell_reason(QUOTA if "exceeded quota" in text else "Resources", text)
         patience = self._patience(bool(texts))
@@ -82,6 +83,8 @@ class Starting:
 
     def _patience(self, unschedulable: bool) -> float:
         settings = self._watched.settings
+        if self._watched.site.seen.never_let_go(self._watched.run):
+            return _UNDONE_WAIT
         if settings.autoscale or self._watched.adopted:  # one that is carried on here would not be started again
             return max(_AUTOSCALE_WAIT, settings.bind_wait)
         if self._watched.pinned and unschedulable and self._watched.nodes > 1:
@@ -119,9 +122,12 @@ class Starting:
         """
         watched = self._watched
         pods, job = await watched.site.objects.made(watched.run, watched.submission)
-        if not job or any(look(pod).index == 0 for pod in pods):
+        if not job:
+            watched.site.seen.job_is_gone(watched.run)
+            return False
+        if any(look(pod).index == 0 for pod in pods):
             return False  # it came meanwhile, and may have begun: the watch is about to tell
-        if watched.site.leader_unknown(watched.run, job):
+        if watched.site.seen.leaders.unknown(watched.run, job):
             await self._closing.lost("the job's first pod is gone, and nobody has seen how")
             return False
         return True

@@ -39,7 +39,7 @@ class Sweeping:
 
     def sweep(self, run: Run) -> None:
         """Removes what there is of a run, in the background."""
-        self._swept.intersection_update(self._site.runs())
+        self._swept.intersection_update(self._site.seen.runs())
         self._swept.add(run)
         task = self._runs[run] = self._site.soon(self._remove(run))
         task.add_done_callback(lambda done: self._runs.pop(run, None) if self._runs.get(run) is done else None)
@@ -65,7 +65,7 @@ class Sweeping:
         ticket = tickets.load(run)
         while self._has_objects(run):
             try:
-                await self._site.objects.remove(run)
+                await self._site.objects.remove(run, ticket.submission if ticket is not None else "")
                 if ticket is not None and not ticket.torn:
                     # Script, environment and key are not left to a garbage collector that may lag for minutes.
                     await self._site.objects.tear(run, ticket.submission)
@@ -86,7 +86,7 @@ class Sweeping:
             self._site.soon(self._remove_strays(run))
         loop = asyncio.get_running_loop()
         end = loop.time() + _AWAY
-        while self._site.strays(run) and loop.time() < end:
+        while self._site.seen.strays(run) and loop.time() < end:
             await asyncio.sleep(_LOOK)
 
     async def _remove_strays(self, run: Run) -> None:
@@ -95,7 +95,7 @@ class Sweeping:
         try:
             while True:
                 await asyncio.sleep(pause)
-                strays = self._site.strays(run)
+                strays = self._site.seen.strays(run)
                 if not strays or not await self._removed(run, strays):
                     return
                 if all("deletionTimestamp" in pod["metadata"] for pod in strays):
@@ -117,7 +117,7 @@ class Sweeping:
 
     def _has_objects(self, run: Run) -> bool:
         """Whether there may be objects of the run that are this home's: names alone would do for another machine's as well."""
-        seen = tickets.load(run) is not None or self._site.owner_of(run) is not None
+        seen = tickets.load(run) is not None or self._site.seen.owner_of(run) is not None
         return seen and not self._estates.is_lost(run)
 
     # Estates
@@ -145,7 +145,7 @@ class Sweeping:
         known = map(tickets.load, tickets.known(self._site.cluster))
         owners = {found.adopted for found in known if found is not None}
         for owner, estate in list(self._estates.adopted.items()):
-            gone = estate.synced.is_set() and not self._site.runs_of(owner)
+            gone = estate.synced.is_set() and not self._site.seen.runs_of(owner)
             if owner not in owners and (estate.lease.lost or gone):
                 await self._estates.drop(owner)
         if self._estates.home.lease.lost and "" not in owners:

@@ -49,7 +49,7 @@ class Watched:
 
     def views(self) -> list[PodView]:
         """The run's pods as they are known. Not those of an attempt before, which may be there still: they have no Secret."""
-        found = self.site.pods_of(self.run)
+        found = self.site.seen.pods_of(self.run)
         return [look(pod) for pod in found if names.submission_of(pod) == self.submission]
 
     @staticmethod
@@ -145,7 +145,7 @@ class Watched:
 
     async def _keep(self) -> None:
         """Leaves in the cluster what another machine would need if this one is lost. Without it the job runs as well."""
-        job, record = self.site.job(self.run), self.folder.kept()
+        job, record = self.site.seen.job(self.run), self.folder.kept()
         if job is not None and record:
             try:
                 await self.site.objects.keep(self.run, job, record, self.folder.key())

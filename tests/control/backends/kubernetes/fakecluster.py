@@ -193,7 +193,9 @@ class FakeCluster:
         job["spec"]["suspend"] = True
         job["metadata"]["generation"] += 1
         for path in self.pods():
-            self._tell("DELETED", path, self.objects.pop(path))
+            pod = self.objects.pop(path)
+            pod["metadata"]["deletionTimestamp"] = "2026-11-22T05:00:00Z"
+            self._tell("DELETED", path, pod)
         del job["status"]
         self.changed(job, JOBS)
 

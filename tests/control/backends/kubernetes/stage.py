@@ -89,8 +89,8 @@ class Stage:
         self.site.synced = True
         self.site.nodes = {"n1": {}, "n2": {}}
         self.cluster.watchers.clear()
-        self.cluster.watch(JOBS, lambda kind, found: self._take(self.site.job_event, kind, found))
-        self.cluster.watch(PODS, lambda kind, found: self._take(self.site.pod_event, kind, found))
+        self.cluster.watch(JOBS, lambda kind, found: self._take(self.site.seen.job_event, kind, found))
+        self.cluster.watch(PODS, lambda kind, found: self._take(self.site.seen.pod_event, kind, found))
         if not self.ticket.made:
             made = gang(found.submission, nodes)
             await self.site.objects.make(made, self.settings, {"key": b"k"}, self.folder)

@@ -241,7 +241,9 @@ def test_a_run_that_was_made_does_not_wait_for_its_own_pods(cluster: FakeCluster
         cluster.run("n1", "n2", stem="slurm-7-r1")
         await backend.close()
         backend, _told, shape = await opened([(RUN.replace(restart=1), 0)])
-        backend._site.job_event("DELETED", cluster.objects[f"{JOBS}/slurm-7-r1"])  # its watch has not told of it yet
+        backend._site.seen.job_event(
+            "DELETED", cluster.objects[f"{JOBS}/slurm-7-r1"]
+        )  # its watch has not told of it yet
         await start(backend, shape, restart=1)
         assert [run.restart for run in backend._lives] == [1]
         await backend.close()

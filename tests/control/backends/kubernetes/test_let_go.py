@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order
-from shim.control.backends.kubernetes import estate, tickets
+from shim.control.backends.kubernetes import estate, names, tickets
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.proxy import Proxy
+from shim.control.backends.kubernetes.settings import texts
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from tests.contract.support import spec_of
@@ -42,8 +43,12 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     return found
 
 
-async def opened(runs: Any = ()) -> tuple[KubernetesBackend, Told, Cluster]:
-    backend, told = KubernetesBackend(SHAPE), Told()
+def configured(**words: Any) -> Cluster:
+    return SHAPE.replace(settings={**SHAPE.settings, **texts(words)})
+
+
+async def opened(configured: Cluster = SHAPE, runs: Any = ()) -> tuple[KubernetesBackend, Told, Cluster]:
+    backend, told = KubernetesBackend(configured), Told()
     shape = await backend.open(told)
     await backend.recover(runs)
     return backend, told, shape
@@ -85,17 +90,87 @@ def test_a_job_that_was_let_go_without_an_answer_is_followed(cluster: FakeCluste
     clock.run(inside())
 
 
-def test_a_job_that_was_not_let_go_after_all_waits_again(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize("autoscale", [False, True])
+def test_a_job_that_was_not_let_go_after_all_waits_again(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, autoscale: bool
+) -> None:
     async def inside() -> None:
-        backend, told, shape = await opened()
-        cluster.refusals["PATCH jobs/slurm-7"] = DOWN
+        backend, told, shape = await opened(configured(autoscale=autoscale))
+        get, patch = cluster.get, cluster.patch
+
+        async def down(*_request: Any) -> Any:
+            monkeypatch.setattr(cluster, "get", down)
+            raise DOWN
+
+        monkeypatch.setattr(cluster, "patch", down)
         await start(backend, shape)
-        cluster.refusals.clear()
-        await asyncio.sleep(120)
+        monkeypatch.setattr(cluster, "get", get)
+        monkeypatch.setattr(cluster, "patch", patch)
+        await asyncio.sleep(10)
         assert [one["kind"] for one in told.ends] == ["withdrawn"]
         await backend.forget(RUN)
         await start(backend, shape)
         assert len(cluster.pods()) == 2
+        await backend.close()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [("PATCH jobs/slurm-7", {}), ("POST secrets/slurm-7", {}), ("POST secrets/slurm-7", {"queue": "team"})],
+)
+def test_a_start_that_is_refused_for_the_moment_is_tried_again_soon(
+    cluster: FakeCluster, write: str, words: dict[str, str]
+) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened(configured(**words))
+        cluster.refusals[write] = ApiError(429, "TooManyRequests", "later")
+        with pytest.raises(BackendError, match="later") as caught:
+            await start(backend, shape)
+        assert caught.value.transient
+        cluster.refusals.clear()
+        await asyncio.sleep(1)
+        assert (cluster.ticket(), JOB in cluster.objects, told.lines) == (None, False, [])
+        await start(backend, shape)
+        assert cluster.ticket() is not None
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_anothers_job_of_that_name_is_left_alone(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        labels = {names.SUBMISSION: "f" * 32, names.OWNER: "somebody"}
+        spec = {"suspend": False, "completions": 1, "template": {"metadata": {"labels": labels}}}
+        await cluster.post(JOBS, {"metadata": {"name": "slurm-7", "labels": labels}, "spec": spec})
+        with pytest.raises(BackendError, match="there is another job"):
+            await start(backend, shape)
+        await asyncio.sleep(3)
+        assert JOB in cluster.objects and len(cluster.pods()) == 1
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_what_is_told_late_of_a_job_whose_answer_was_lost_is_not_of_the_next_one(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend, told, shape = await opened()
+        held, jobs = late(cluster)
+        cluster.silent_after = 4
+        with pytest.raises(BackendError, match="in time"):
+            await start(backend, shape)
+        assert cluster.said[-1] == "POST jobs/slurm-7"
+        await asyncio.sleep(2)
+        await start(backend, shape)
+        lead(cluster)
+        for kind, found in held:
+            for watcher in jobs:
+                watcher(kind, found)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(30)
+        assert (told.ends, len(cluster.pods())) == ([], 2)
         await backend.close()
 
     clock.run(inside())
@@ -110,7 +185,7 @@ def test_a_controller_that_follows_while_nobody_answers_keeps_what_runs(
         before = submission()
         await backend.close()
         lead(cluster)
-        backend, told, shape = await opened([(RUN, 0)])
+        backend, told, shape = await opened(runs=[(RUN, 0)])
         get = cluster.get
 
         async def down(path: str, query: Any = None) -> Any:
@@ -199,7 +274,7 @@ def test_a_watch_of_jobs_that_lags_says_nothing_of_the_next_try(cluster: FakeClu
         await start(backend, shape)
         for path in cluster.pods():
             cluster.objects.pop(path)  # none was ever made
-        backend._site._pods.clear()
+        backend._site.seen._pods.clear()
         held, jobs = late(cluster)
         await asyncio.sleep(100)
         assert [one["kind"] for one in told.ends] == ["withdrawn"]

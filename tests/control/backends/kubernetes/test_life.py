@@ -232,7 +232,7 @@ def test_a_silent_node_is_waited_for_and_then_lost() -> None:
         assert f"{JOBS}/slurm-7" not in stage.cluster.objects
         assert stage.told.ends == [{"kind": "lost", "reason": "node n1 does not answer"}]
         assert len(stage.cluster.pods()) == 1  # its processes may still write: another run waits for that
-        text = stage.site.still_there(stage.site.pods_of(stage.life.run))
+        text = stage.site.still_there(stage.site.seen.pods_of(stage.life.run))
         assert text.endswith("on n1: until it answers, is removed or tainted out-of-service")
         await stage.end()
 

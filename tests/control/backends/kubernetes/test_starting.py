@@ -418,7 +418,9 @@ def test_pods_that_the_watch_has_not_told_of_may_have_begun() -> None:
         stage = await Stage(FakeCluster()).begin()
         cluster = stage.cluster
         for path in cluster.pods():
-            stage.site.pod_event("DELETED", cluster.objects[path])  # the API server has come back, the watch has not
+            stage.site.seen.pod_event(
+                "DELETED", cluster.objects[path]
+            )  # the API server has come back, the watch has not
         watchers, cluster.watchers = cluster.watchers, []
         stage.lead("started")
         cluster.run("n1", "n2")

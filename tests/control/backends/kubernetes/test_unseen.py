@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from shim.control.backends.kubernetes.observed import look
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster
+from tests.control.backends.kubernetes.fakecluster import JOBS, PODS, FakeCluster
 from tests.control.backends.kubernetes.stage import Stage, gang
 
 JOB = f"{JOBS}/slurm-7"
@@ -44,7 +45,7 @@ def test_a_pod_that_was_last_seen_without_a_node_may_have_run_since(nodes: int) 
         cluster.objects[JOB]["status"] = {"startTime": "x", "completedIndexes": "0-1"}
         cluster.watchers = watchers
         for pod in seen:  # what a list does not have any more is told as it was
-            stage._take(stage.site.pod_event, "DELETED", stage.site.trim(pod))
+            stage._take(stage.site.seen.pod_event, "DELETED", stage.site.seen.trim(pod))
         cluster.changed(cluster.objects[JOB], JOBS)
         await asyncio.sleep(70)
         assert stage.told.ends == [UNSEEN]
@@ -122,7 +123,9 @@ def test_a_worker_whose_leader_was_never_made_is_taken_back() -> None:
         path = next(path for path in cluster.pods() if "-0-" in path)
         leader = cluster.objects.pop(path)
         stage._take(
-            stage.site.pod_event, "DELETED", {**leader, "metadata": {**leader["metadata"], "deletionTimestamp": "x"}}
+            stage.site.seen.pod_event,
+            "DELETED",
+            {**leader, "metadata": {**leader["metadata"], "deletionTimestamp": "x"}},
         )
         cluster.bind(1, "n2")
         cluster.state(1, "terminated", exitCode=0, reason="Completed")
@@ -176,12 +179,12 @@ def test_that_a_first_pod_has_not_begun_says_nothing_of_the_next_one() -> None:
         job = {"metadata": {}, "status": {"failedIndexes": "0"}}
         first = copy.deepcopy(cluster.pod(0))
         gone(cluster, 0)
-        assert not site.leader_unknown(stage.life.run, job)
+        assert not site.seen.leaders.unknown(stage.life.run, job)
         other = {**first, "metadata": {**first["metadata"], "name": "slurm-7-0-other", "uid": "other"}}
         assert look(other).index == 0
-        site.pod_event("ADDED", other)
-        site.pod_event("DELETED", other)  # as it was seen before a break in the watch
-        assert site.leader_unknown(stage.life.run, job)
+        site.seen.pod_event("ADDED", other)
+        site.seen.pod_event("DELETED", other)  # as it was seen before a break in the watch
+        assert site.seen.leaders.unknown(stage.life.run, job)
         await stage.end()
 
     clock.run(inside())
@@ -201,6 +204,79 @@ def test_a_job_that_was_suspended_by_hand_while_nobody_looked_may_have_begun() -
         assert cluster.said == writes  # nor is it let go again
         await asyncio.sleep(70)
         assert stage.told.ends == [UNSEEN]
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_run_that_began_unheard_and_was_made_anew_by_hand_is_not_taken_back(watched: bool) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        cluster = stage.cluster
+        if not watched:
+            await stage.life.close()
+            deaf(cluster)
+        cluster.run("n1", "n2")
+        cluster.suspend()
+        await asyncio.sleep(1)
+        await cluster.patch(JOB, {"spec": {"suspend": False}})
+        cluster.unschedulable(0, FULL)
+        cluster.unschedulable(1, FULL)
+        if not watched:
+            stage = await Stage(cluster).begin()  # the next controller
+        await asyncio.sleep(90)
+        assert [line["kind"] for line in stage.told.ends] == ["lost"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_gang_whose_first_pods_were_seen_not_to_begin_may_be_made_anew_by_hand_and_taken_back() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        cluster = stage.cluster
+        cluster.unschedulable(0, FULL)
+        cluster.suspend()
+        await asyncio.sleep(1)
+        await cluster.patch(JOB, {"spec": {"suspend": False}})
+        cluster.unschedulable(0, FULL)
+        await asyncio.sleep(90)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_first_pod_whose_record_says_that_nothing_ran_is_known_though_it_is_gone() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        cluster = stage.cluster
+        record = json.dumps({"ended": {"n": 1, "at": 6.0, "kind": "ended", "state": "NODE_FAIL", "status": 0}})
+        cluster.run("n1", "n2")
+        pod = cluster.pod(0)
+        watchers = deaf(cluster)
+        cluster.leave(0, exitCode=1, reason="Error", message=record)
+        cluster.watchers = watchers
+        cluster.vanish(f"{PODS}/{pod['metadata']['name']}")
+        assert not stage.site.seen.leaders.in_doubt(stage.life.run)
+        assert not stage.site.seen.leaders.unknown(stage.life.run, {"metadata": {}, "status": {"failedIndexes": "0"}})
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_job_that_was_deleted_before_the_watch_told_of_it_has_ended() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        cluster = stage.cluster
+        watchers = deaf(cluster)
+        cluster.vanish(JOB)
+        cluster.objects = {path: one for path, one in cluster.objects.items() if path not in cluster.pods()}
+        stage.site.seen._pods.clear()  # a list after a break has none, and none was told
+        cluster.watchers = watchers
+        await asyncio.sleep(90)
+        assert [line["state"] for line in stage.told.ends] == ["FAILED"]
         await stage.end()
 
     clock.run(inside())
