@@ -1,4 +1,4 @@
-"""A fake API server for each test that asks for one, and the real one where there is one."""
+"""A fake API server or a cluster in memory for each test that asks for one, and the real one where there is one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from shim.control.backends.kubernetes import estate
+from shim.control.backends.kubernetes.access import Access
 from tests.control.backends.kubernetes.fakeapi import FakeServer
+from tests.control.backends.kubernetes.fakecluster import FakeCluster
+from tests.control.backends.kubernetes.fakewatch import FakeReflector
 from tests.control.backends.kubernetes.real import kubeconfig, namespace
 
 __all__ = ["kubeconfig", "namespace", "server"]
@@ -19,3 +23,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     fake = FakeServer()
     yield fake
     fake.stop()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """The cluster that every backend of the test finds."""
+    found = FakeCluster()
+
+    async def load(*_where: str | None) -> Access:
+        return found.access
+
+    monkeypatch.setattr(estate, "Reflector", FakeReflector)
+    monkeypatch.setattr(Access, "load", load)
+    return found

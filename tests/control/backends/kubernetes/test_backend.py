@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order, Run
-from shim.control.backends.kubernetes import estate, names, shape, tickets
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes import names, shape, tickets
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.settings import texts
@@ -38,19 +37,6 @@ WRITES = [
     "POST secrets/slurm-7",
     "PATCH jobs/slurm-7",
 ]
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    """The cluster that every backend of the test finds."""
-    found = FakeCluster()
-
-    async def load(*_where: str | None) -> Access:
-        return found.access
-
-    monkeypatch.setattr(estate, "Reflector", FakeReflector)
-    monkeypatch.setattr(Access, "load", load)
-    return found
 
 
 async def opened(runs: Any = ()) -> tuple[KubernetesBackend, Told, Cluster]:

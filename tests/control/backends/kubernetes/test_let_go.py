@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order
-from shim.control.backends.kubernetes import estate, names, tickets
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes import names, tickets
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.proxy import Proxy
@@ -22,25 +21,11 @@ from tests.contract.support import spec_of
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster, Watcher
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
-from tests.control.backends.kubernetes.fakewatch import FakeReflector
 from tests.control.backends.kubernetes.stage import RUN, Told
 from tests.control.backends.kubernetes.test_backend import SHAPE
 
 JOB = f"{JOBS}/slurm-7"
 DOWN = ApiError(0, "Timeout", "the API server does not answer in time")
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    """The cluster that every backend of the test finds."""
-    found = FakeCluster()
-
-    async def load(*_where: str | None) -> Access:
-        return found.access
-
-    monkeypatch.setattr(estate, "Reflector", FakeReflector)
-    monkeypatch.setattr(Access, "load", load)
-    return found
 
 
 def configured(**words: Any) -> Cluster:
