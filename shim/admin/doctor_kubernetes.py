@@ -44,9 +44,9 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
     async with asyncio.timeout(_PATIENCE):
         access, where = await place.find(cluster)
         look = Look(cluster, settings.replace(namespace=where.namespace), access, found)
-        elsewhere = place.kubectls(settings, where, access)
-        if elsewhere:
-            text = f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {elsewhere}"
+        kubectl = place.elsewhere(settings, where, access)
+        if kubectl:
+            text = f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {kubectl}"
             found.append((NOTE, text))
         await look.all()
 

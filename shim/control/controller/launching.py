@@ -21,7 +21,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
 
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)  # the machine's troubles, not the job's
 RETRY = 1.0  # seconds until what could not be written is tried again
 IN_A_ROW = 60.0  # seconds within which one failed start follows another
 LONGEST_PAUSE = 10.0  # seconds between two tries to start a job; the first ones follow sooner

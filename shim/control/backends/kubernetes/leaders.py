@@ -5,11 +5,12 @@ Nothing is concluded from what nobody has seen: a watch lags, breaks off, and af
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import record
-from shim.control.backends.kubernetes.observed import PodView, changes, queued, suspended
+from shim.control.backends.kubernetes.observed import PodView, changes, look, queued, suspended
 
 Object = dict[str, Any]
 
@@ -39,16 +40,17 @@ class Leaders:
             if changes(job) > 1 and not queued(job):
                 self._doubt.add(run)
 
-    def changed(self, run: Run, before: Object | None, job: Object, there: bool) -> None:
+    def changed(self, run: Run, before: Object | None, job: Object, pods: Iterable[Object]) -> None:
         """The run's Job is another than it was: let go (its first change), suspended by somebody, resumed, and so on.
 
-        ``there``: a first pod is.
+        ``pods``: those that are there.
         """
         missed = changes(job) - (changes(before) if before is not None else 0) > 1
         if before is not None and suspended(job) and not suspended(before):
             self._interrupted.add(run)
         if before is not None and suspended(before) and not suspended(job) and changes(job) > 1:
-            missed = missed or run in self._vanished or not (run in self._unbegun or there)
+            there = run in self._unbegun or any(look(pod).index == 0 for pod in pods)
+            missed = missed or run in self._vanished or not there
             self._unbegun.discard(run)  # pods are made anew
         if missed and not queued(job):
             self._doubt.add(run)

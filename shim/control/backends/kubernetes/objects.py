@@ -145,17 +145,19 @@ class Objects:
         await self.guard(run)
         await self._delete(f"{self.secrets}/{names.attempt(run, submission)}")
 
-    async def remove(self, run: Run, submission: str = "") -> None:
-        """Removes the Job, and with it everything of the run; not another's of this name, if ``submission`` says which it is."""
+    async def remove(self, run: Run, submission: str = "") -> bool:
+        """Removes the Job, and with it everything of the run; False for another's of this name, if ``submission`` says which it is."""
         await self.guard(run)
         path = f"{self.jobs}/{names.stem(run)}"
         try:
             job = await self.access.get(path)
-            if not submission or names.submission_of(job) == submission:
-                await self.access.delete(path, uid=job["metadata"].get("uid"))
+            if submission and names.submission_of(job) != submission:
+                return False
+            await self.access.delete(path, uid=job["metadata"].get("uid"))
         except ApiError as error:
             if not error.missing:
                 raise
+        return True
 
     async def keep(self, run: Run, job: Object, record: str, key: bytes) -> None:
         """Leaves what another machine needs to carry on with a run that has begun."""

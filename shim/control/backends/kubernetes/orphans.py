@@ -15,7 +15,7 @@ from shim.control.backends.kubernetes import names, volumes
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.manifests import KEPT_KEY, KEPT_RECORD
-from shim.control.backends.kubernetes.observed import look
+from shim.control.backends.kubernetes.observed import look, queued
 from shim.control.backends.kubernetes.output import Output
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.site import Site
@@ -75,8 +75,7 @@ class Orphans:
         known = folder.load() is not None
         record, outputs, key = _told(kept, ticket)
         made = self._job(run, job, record)
-        queued = names.QUEUE in (job["metadata"].get("labels") or {})
-        if kept is None and not queued and self._site.seen.suspended(run):
+        if kept is None and not queued(job) and self._site.seen.suspended(run):
             # It was never let go, and nobody can do that any more.
             made = made.replace(state=states.CANCELLED, end_time=self._site.now(), system_comment=_TOO_EARLY)
             ways = []

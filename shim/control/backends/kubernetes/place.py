@@ -1,4 +1,4 @@
-"""Where a cluster's jobs are: a context and a namespace, which stay in force while this home has runs there.
+"""Where a cluster's jobs are: a kubeconfig, a context and a namespace, which stay in force while this home has runs there.
 
 What kubectl is switched to (`kubectl config use-context`, `set-context --current --namespace`) is for whoever types next. A controller
 that followed it would find none of its jobs where it looks, and take them for deleted.
@@ -58,7 +58,7 @@ async def find(cluster: Cluster) -> tuple[Access, Place]:
         ) from problem
 
 
-def kubectls(settings: Settings, held: Place, access: Access) -> str:
+def elsewhere(settings: Settings, held: Place, access: Access) -> str:
     """What kubectl does now, where the configuration leaves it to that, if it is elsewhere than ``held``; else ""."""
     files = os.pathsep.join(login.files(settings.kubeconfig or None))
     if files != held.kubeconfig:

@@ -89,9 +89,10 @@ class Seen:
         job = self._jobs.pop(run, None)
         if job is not None:
             self._replaced.add(_uid(job))
+            self.leaders.forget(run)
 
     def _put(self, run: Run, before: Object | None, job: Object) -> None:
-        self.leaders.changed(run, before, job, any(look(pod).index == 0 for pod in self.pods_of(run)))
+        self.leaders.changed(run, before, job, self.pods_of(run))
         self._jobs[run] = job
 
     def drop(self, owner: str) -> None:

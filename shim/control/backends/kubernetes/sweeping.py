@@ -65,7 +65,8 @@ class Sweeping:
         ticket = tickets.load(run)
         while self._has_objects(run):
             try:
-                await self._site.objects.remove(run, ticket.submission if ticket is not None else "")
+                if await self._site.objects.remove(run, ticket.submission if ticket is not None else ""):
+                    self._site.seen.job_is_gone(run)
                 if ticket is not None and not ticket.torn:
                     # Script, environment and key are not left to a garbage collector that may lag for minutes.
                     await self._site.objects.tear(run, ticket.submission)

@@ -276,3 +276,19 @@ def test_a_watch_of_jobs_that_lags_says_nothing_of_the_next_try(cluster: FakeClu
         await backend.close()
 
     clock.run(inside())
+
+
+def test_a_job_that_was_removed_before_the_watch_told_of_it_is_gone(cluster: FakeCluster) -> None:
+    """Else its home's Lease would be renewed for ever, and stay."""
+
+    async def inside() -> None:
+        backend, _told, shape = await opened()
+        late(cluster)  # and it breaks off: the next list has no such Job
+        await start(backend, shape)
+        await backend.forget(RUN)
+        await asyncio.sleep(5)
+        assert (cluster.pods(), backend._site.seen.runs()) == ([], set())
+        await backend.close()
+        assert not [path for path in cluster.objects if "/leases/" in path]
+
+    clock.run(inside())
