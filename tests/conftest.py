@@ -16,7 +16,7 @@ settings.load_profile("suite")
 # Nothing of the caller's job, configuration or input variables may reach a test.
 _OURS = ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SHIM_", "SKYPILOT_")
 for _name in list(os.environ):
-    if _name.startswith(_OURS) and _name not in ("SHIM_TEST_SLURM", "SHIM_TEST_KUBERNETES"):
+    if _name.startswith(_OURS) and not _name.startswith("SHIM_TEST_"):
         del os.environ[_name]
 os.umask(0o022)
 

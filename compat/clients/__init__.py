@@ -1,0 +1,1 @@
+"""Real client programs: what they are, and what each is asked to do."""

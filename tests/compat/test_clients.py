@@ -1,0 +1,107 @@
+"""Programs that call Slurm's commands, unmodified from their registry, on the local backend (compat/clients/)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from compat.clients import environment
+from compat.targets import local_session
+
+pytestmark = pytest.mark.clients
+
+FOLDER = environment.HERE
+CONFIG = """
+[clusters.local]
+backend = "local"
+nodes = 4
+cpus = 2
+memory = "4G"
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> Path:
+    """The environment of the programs; where there must be one, a test that is not run is no test passed."""
+    if not environment.is_up():
+        refuse = pytest.fail if os.environ.get("SHIM_TEST_CLIENTS") else pytest.skip
+        refuse("no client programs: python -m compat.clients.environment up")
+    return environment.folder()
+
+
+@pytest.fixture
+def run(tmp_path: Path, programs: Path) -> Iterator[Run]:
+    """Runs one of the environment's programs in an empty folder with a cluster of its own: four nodes of two CPUs."""
+    work = tmp_path / "work"
+    work.mkdir()
+    with local_session(tmp_path, CONFIG) as environ:
+        # What a user does who activates the environment: it comes first, our commands follow.
+        environ["PATH"] = f"{programs / 'bin'}:{environ['PATH']}"
+
+        def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+            done = subprocess.run(
+                list(map(str, command)),
+                cwd=work,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=400,
+            )
+            assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+            return done
+
+        yield run
+
+
+def test_submitit(run: Run) -> None:
+    assert run("python", FOLDER / "submitit_jobs.py").stdout.startswith("submitit: CANCELLED COMPLETED FAILED")
+
+
+def test_hydra(run: Run, tmp_path: Path) -> None:
+    launcher = [
+        "hydra/launcher=submitit_slurm",
+        "hydra.launcher.timeout_min=5",
+        "hydra.sweep.dir=swept",
+        "hydra.job.chdir=True",
+    ]
+    run("python", FOLDER / "hydra_sweep.py", "-m", "x=1,2,3,4", *launcher)
+    found = sorted(path.read_text() for path in (tmp_path / "work" / "swept").glob("*/swept"))
+    assert found == ["1 0\n", "2 1\n", "3 2\n", "4 3\n"]
+
+
+def test_dask(run: Run) -> None:
+    assert run("python", FOLDER / "dask_workers.py").stdout == "dask: six workers\n"
+
+
+def test_snakemake(run: Run, tmp_path: Path) -> None:
+    command = ["snakemake", "-s", FOLDER / "Snakefile", "--executor", "slurm", "--jobs", "4"]
+    resources = ["--default-resources", "slurm_partition=debug", "runtime=5", "mem_mb=1000"]
+    quick = [
+        "--seconds-between-status-checks",
+        "1",
+        "--latency-wait",
+        "2",
+        "--slurm-init-seconds-before-status-checks",
+        "1",
+    ]
+    run(*command, *resources, *quick)
+    lines = (tmp_path / "work" / "joined.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["apple", "pear", "plum"]
+    assert len({line.split()[1] for line in lines}) == 3
+
+    failed = run(*command, *resources, *quick, "--config", "fail=1", check=False)
+    assert failed.returncode == 1
+    assert "SLURM job" in failed.stderr and "failed" in failed.stderr
+
+
+def test_stui(run: Run) -> None:
+    run("sbatch", "-J", "waltz", "-t5", "--wrap", "sleep 300")
+    run("sbatch", "-J", "tango", "-t5", "-H", "--wrap", "sleep 300")
+    run("python", FOLDER / "stui_screen.py", "waltz", "tango")
