@@ -19,13 +19,22 @@ from shim.core.options.grammar import VERSIONS
 def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster, ...]:
     """All configured clusters, the default one first. ``isolation``: how local nodes get their names."""
     for name in config.clusters:
-        if name == "all" or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[:1] in "-.":
+        if name == "all" or not _is_name(name):
             raise ConfigError(f'error: clusters.{name}: "{name}" cannot be the name of a cluster')
     made = [_cluster(name, words, machine, isolation) for name, words in config.clusters.items()]
+    for cluster in made:
+        for node in cluster.nodes:
+            if not _is_name(node.name):
+                raise ConfigError(f'error: clusters.{cluster.name}: "{node.name}" cannot be the name of a node')
     version = VERSIONS[config.slurm_version.value]
     if version != SLURM_VERSION:
         made = [cluster.replace(settings={**cluster.settings, "slurm_version": version}) for cluster in made]
     return numbered(sorted(made, key=lambda cluster: cluster.name != config.default.value))
+
+
+def _is_name(text: str) -> bool:
+    """Whether a host or a file may be called so, and no program takes it for an option or another folder."""
+    return text.isascii() and text.replace("-", "").replace("_", "").replace(".", "").isalnum() and text[0] not in "-."
 
 
 def _value(words: Mapping[str, Any], table: tuple[Word, ...], name: str) -> Any:

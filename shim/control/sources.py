@@ -71,7 +71,9 @@ def file_stamp(path: str) -> tuple[Any, ...]:
 def files(environ: Mapping[str, str]) -> list[str]:
     """The configuration files in the order of reading, whether they exist or not."""
     found = [] if environ.get("SHIM_NO_SYSTEM_CONFIG") else ["/etc/shim/config.toml"]
-    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    home = environ.get("XDG_CONFIG_HOME", "")
+    if not home.startswith("/"):  # the XDG rules: a relative path is to be ignored
+        home = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     found.append(os.path.join(home, "shim", "config.toml"))
     if environ.get("SHIM_CONFIG"):
         found.append(environ["SHIM_CONFIG"])

@@ -118,6 +118,8 @@ def test_later_files_and_variables_win_and_say_so(tmp_path: Path, monkeypatch: p
         ("[clusters.a]\n[clusters.b]\n", 'default "local" names no cluster'),
         ("default = 'all'\n[clusters.all]\n", '"all" cannot be the name of a cluster'),
         ("[clusters.'a,b']\n", '"a,b" cannot be the name of a cluster'),
+        ("[clusters.a]\nnode_names='n1,../x'\n", 'clusters.a: "../x" cannot be the name of a node'),
+        ("[clusters.a]\nnode_names='-oProxy'\n", 'clusters.a: "-oProxy" cannot be the name of a node'),
         ("clusters = 3\n", '"clusters" must be a table'),
         ("[clusters.local\n", "config.toml: "),
     ],
@@ -127,6 +129,18 @@ def test_errors_name_the_word_and_what_would_do(tmp_path: Path, text: str, said:
     with pytest.raises(ShimError) as caught:
         made()
     assert said in str(caught.value)
+
+
+def test_a_relative_folder_of_configurations_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = tmp_path / "planted" / "shim"
+    planted.mkdir(parents=True)
+    (planted / "config.toml").write_text("[clusters.planted]\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", "planted")
+    assert [one.name for one in site.clusters()] == ["local"]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "planted"))
+    assert [one.name for one in site.clusters()] == ["planted"]
 
 
 def test_the_site_is_kept_and_read_anew_when_a_file_changes(tmp_path: Path, state_dir: Path) -> None:
