@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job, Step
+    from shim.core.options.query import Values
     from shim.core.render.sacct_rows import Row
 
 _PROGRAM = "sacct"
@@ -98,12 +99,14 @@ def _show(ask: Ask, rows: list[Row], *, header: bool) -> None:
     reading.put(lines)
 
 
-def _format(values: dict[str, str]) -> str:
+def _format(values: Values) -> str:
+    """-o, and behind it what -b and -l stand for; without any of them what SACCT_FORMAT says, or the default."""
+    fields = list(values.said.get("format", ()))
     if "brief" in values:
-        return sacct_table.BRIEF
+        fields.append(sacct_table.BRIEF)
     if "long" in values:
-        return sacct_table.LONG
-    return values.get("format") or sacct_table.DEFAULT
+        fields.append(sacct_table.LONG)
+    return ",".join(fields) or values.get("format") or sacct_table.DEFAULT
 
 
 def _rows(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Row]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from shim.commands.job_ids import JobId
     from shim.core.model.job import Job, Step
+    from shim.core.options.query import Values
     from shim.core.render.sacct_rows import Row
 
 _ALL = "0"  # -j 0: every job
@@ -25,7 +26,7 @@ _ALL = "0"  # -j 0: every job
 class Ask:
     """One sacct, checked. ``since`` and ``until``: the window in seconds since the epoch."""
 
-    def __init__(self, values: dict[str, str], clusters: Sequence[str], now: float) -> None:
+    def __init__(self, values: Values, clusters: Sequence[str], now: float) -> None:
         self.values = values
         self.clusters = tuple(clusters)
         self.named = "jobs" in values  # -j: whenever they ran, whoever they belong to
@@ -34,7 +35,7 @@ class Ask:
         self.since, self.until = self._window(now)
         self.users = self._users()
         self.groups = _groups(values.get("gid"))
-        self.nodes = _nodes(values.get("nodelist"))
+        self.nodes = _nodes(_first(values.said.get("nodelist", ())))
         self.node_counts = _range(values.get("nnodes"))
         self.cpu_counts = _range(values.get("ncpus"))
         self.limits = _limits(values)
@@ -212,6 +213,12 @@ def _groups(text: str | None) -> frozenset[int]:
         except KeyError:
             raise ShimError(f"error: Invalid group id: {word}") from None
     return frozenset(found)
+
+
+def _first(said: Sequence[str]) -> str | None:
+    """-N: of several only the first counts, and each of the others is told of."""
+    reading.complain("sacct", [f"error: Already asked for nodes '{said[0]}'" for _ in said[1:]])
+    return said[0] if said else None
 
 
 def _nodes(text: str | None) -> frozenset[str]:

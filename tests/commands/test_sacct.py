@@ -278,6 +278,26 @@ def test_refusals(past: World, argv: str, text: str) -> None:
     assert (result.code, result.out, result.err) == (1, "", text + "\n")
 
 
+def test_what_is_asked_several_times_adds_up(past: World) -> None:
+    assert table(past, "-X", "-j", "23", "-j", "24,31", "-o", "jobid", "-o", "state") == [
+        "23|FAILED",
+        "24|FAILED",
+        "31|CANCELLED by 0",
+    ]
+    assert table(past, "-X", "-s", "OOM", "-s", "NF", "-o", "jobid", "-S", "00:00", "-u", "1002", "-u", "7") == ["32"]
+    assert table(past, "-X", "--name=acc1", "--name=oom", "-o", "jobid") == ["23", "32"]
+    assert table(past, "-X", "-r", "debug", "-r", "gpu", "-A", "none", "-A", "research", "-j", "23", "-o", "jobid") == [
+        "23"
+    ]
+    assert table(past, "-X", "-j", "23", "-o", "jobname", "-b") == ["acc1|23|FAILED|3:0"]
+
+
+def test_of_several_lists_of_nodes_the_first_counts(past: World) -> None:
+    result = past.run("sacct", "-nPX", "-o", "jobid", "-N", "n2", "-N", "n1", "--nodelist=n3")
+    assert result.lines == ["23"]
+    assert result.err == "sacct: error: Already asked for nodes 'n2'\n" * 2
+
+
 def test_scripts(past: World) -> None:
     assert past.run("sacct", "-B", "-j", "23").lines == ["Batch Script for 23", "-" * 80, "NONE", ""]
     past.script = "#!/bin/sh\ntrue\n"

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 from shim.core.options.getopt import parse
-from shim.core.options.table_query import options_of
+from shim.core.options.table_query import ADD_UP, options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Sequence, Tuple
 
+    _Base = Dict[str, str]
+else:
+    _Base = dict
+
+
+class Values(_Base):
+    """What was asked, by field. ``said``: each value of the command line, by field, in its order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: Dict[str, List[str]] = {}
+
 
 def read(
     command: str, argv: Sequence[str], environ: Mapping[str, str], from_environment: bool = True
-) -> Tuple[Dict[str, str], List[str]]:
+) -> Tuple[Values, List[str]]:
     """What squeue, scancel, sinfo, scontrol or sacct was asked: values by field, and the words that are no options.
 
-    A flag and an optional value that was not given have the value ``""``; an option given several times keeps its last
-    value, except ``verbose``, which has one ``v`` for each time. The command line wins over variables. UsageError (rc 1).
+    A flag and an optional value that was not given have the value ``""``. Of an option given several times the last value
+    counts, except those of ``ADD_UP``, whose values are one list, and ``verbose``, which has one ``v`` for each time. The
+    command line wins over variables. UsageError (rc 1).
 
     ``squeue -j 5`` and ``-s 5.0``: these take a value only in attached form, so the 5 is among the words.
     """
     options = options_of(command)
     found, words = parse(command, argv, options, permute=True, code=1)
-    values: Dict[str, str] = {}
+    values = Values()
     if from_environment:
         for option in options:
             for variable in option.env:
                 if variable in environ:
                     values[option.field] = environ[variable] if option.arity else ""
     for option, value in found:
+        values.said.setdefault(option.field, []).append(value or "")
         if option.field == "verbose":
             values["verbose"] = values.get("verbose", "") + "v"
         else:
             values[option.field] = value or ""
+    for field in ADD_UP.get(command, "").split():
+        if field in values.said:
+            values[field] = ",".join(values.said[field])
     return values, words

@@ -190,6 +190,9 @@ json - ?
 yaml - ?
 """
 
+# Options that may be given several times, and then mean all that was said; of the others the last one counts.
+ADD_UP = {"sacct": "accounts associations constraints format gid jobs name partition qos reason state user wckeys"}
+
 _TEXTS = {"sacct": _SACCT, "squeue": _SQUEUE, "scancel": _SCANCEL, "sinfo": _SINFO, "scontrol": _SCONTROL}
 
 

@@ -27,6 +27,14 @@ def test_read(command: str, argv: list[str], environ: dict[str, str], values: di
     assert read(command, argv, environ) == (values, words)
 
 
+def test_given_twice() -> None:
+    assert read("sacct", ["-j1", "-o", "a", "-j", "2", "--jobs=3,4", "-o", "b"], {"SACCT_FORMAT": "c"})[0] == {
+        "jobs": "1,2,3,4",
+        "format": "a,b",
+    }
+    assert read("squeue", ["-j1", "-j2", "-n", "a", "-n", "b"], {})[0] == {"jobs": "2", "name": "b"}
+
+
 def test_variables_can_be_left_out() -> None:
     assert read("squeue", [], {"SQUEUE_ALL": "1"}, from_environment=False) == ({}, [])
 
