@@ -1,8 +1,8 @@
 """Where the state of this user on this host lives. Strings; writers call ``ensure`` before they create anything.
 
 Homes are shared between hosts and SQLite is not, so the folder has one part per host. Inside a job the host's name may
-be a virtual node's (``node1``), therefore whoever starts a job's processes gives them the folder itself in
-``SHIM_HOST_STATE_DIR``, which wins over everything else.
+be a virtual node's (``node1``), therefore each task is given the folder itself in ``SHIM_HOST_STATE_DIR``, which wins over
+everything else; and one that clears its environment (``env -i``, ``su -``) finds the machine's own name in ``/etc/hosts``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 
 HOST_VARIABLE = "SHIM_HOST_STATE_DIR"
+_HOSTS = "/etc/hosts"
+_NODE_OF = b"# a virtual node of "
 
 
 def state_dir() -> str:
@@ -22,7 +24,25 @@ def state_dir() -> str:
         xdg = os.environ.get("XDG_STATE_HOME")
         # The XDG rules: a relative path is to be ignored.
         base = f"{xdg}/shim" if xdg and xdg.startswith("/") else os.path.expanduser("~/.local/state/shim")
-    return f"{os.path.abspath(base)}/{os.uname().nodename or 'localhost'}"
+    return f"{os.path.abspath(base)}/{machine()}"
+
+
+def machine() -> str:
+    """The name of this machine, whatever a virtual node is called."""
+    try:
+        file = os.open(_HOSTS, os.O_RDONLY | os.O_CLOEXEC)
+        first = os.read(file, 256).partition(b"\n")[0]
+        os.close(file)
+    except OSError:
+        first = b""
+    if first.startswith(_NODE_OF):
+        return os.fsdecode(first[len(_NODE_OF) :])
+    return os.uname().nodename or "localhost"
+
+
+def hosts_head() -> str:
+    """The first line of the ``/etc/hosts`` of virtual nodes: there ``machine`` finds its name."""
+    return os.fsdecode(_NODE_OF) + machine()
 
 
 def index_path() -> str:

@@ -50,6 +50,7 @@ class RunSpec(Value):
     isolate: str = "none"
     private: str = ""
     commands: str = ""
+    own: dict[str, str] = {}  # variables of ours that every task gets, whatever --export leaves of its caller's
     news: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()  # MiB enforced per node; 0 = not enforced
     rlimits: dict[str, tuple[int, int]] = {}  # RLIMIT_ name -> (soft, hard) of the submitter

@@ -32,6 +32,16 @@ def test_the_folder(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], ex
     assert paths.job_spool(7) == f"{expected}/spool/7"
 
 
+def test_a_virtual_node_is_on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert paths.machine() == HOST
+    hosts = tmp_path / "hosts"
+    hosts.write_text(f"{paths.hosts_head()}\n127.0.0.1 localhost\n")
+    monkeypatch.setattr(paths, "_HOSTS", str(hosts))
+    monkeypatch.setattr(os, "uname", lambda: pytest.fail("the name of the node counts for nothing"))
+    assert paths.machine() == HOST
+    assert paths.hosts_head() == hosts.read_text().splitlines()[0], "a controller that is started on the node"
+
+
 def test_made_on_demand_for_the_user_alone(tmp_path: Path) -> None:
     folder = str(tmp_path / "a" / "b")
     assert paths.ensure(folder) == folder == paths.ensure(folder)

@@ -15,7 +15,7 @@ def apply_export(
     """The user's part of a batch script's environment by sbatch's ``--export``.
 
     ``environment``: sbatch's own; ``login``: what a fresh login of the user gives (PATH, HOME, SHELL, USER, LOGNAME, MAIL).
-    None and ``ALL``: everything. ``ALL,A=1``: everything and A. Any other text: SLURM_* of the submitter, the variables it
+    None and ``ALL``: everything. ``ALL,A=1``: everything and A. Any other text: SLURM_* and SHIM_* of the submitter, the variables it
     names, and the login's. With a text (but ``ALL``) SLURM_EXPORT_ENV and SLURM_GET_USER_ENV tell the job's own srun.
     """
     if export is None or export.upper() == "ALL":
@@ -25,7 +25,7 @@ def apply_export(
     if any(word.upper() == "ALL" for word in words):
         kept = {**login, **environment}
     else:
-        kept = {**login, **_slurm_only(environment)}
+        kept = {**login, **_always(environment)}
     kept.update(_named(environment, words))
     kept["SLURM_EXPORT_ENV"] = export
     kept["SLURM_GET_USER_ENV"] = "1"
@@ -33,12 +33,12 @@ def apply_export(
 
 
 def step_export(environment: Mapping[str, str], export: str | None) -> dict[str, str]:
-    """What srun passes on to tasks: all, or SLURM_* and the variables named; no login variables, so perhaps no PATH."""
+    """What srun passes on to tasks: all, or SLURM_*, SHIM_* and the variables named; no login variables, so perhaps no PATH."""
     if export is None or export.upper() == "ALL":
         return dict(environment)
     words = _words(export)
     everything = any(word.upper() == "ALL" for word in words)
-    kept = dict(environment) if everything else _slurm_only(environment)
+    kept = dict(environment) if everything else _always(environment)
     kept.update(_named(environment, words))
     return kept
 
@@ -56,8 +56,9 @@ def prepend_path(environment: Mapping[str, str], folder: str) -> dict[str, str]:
     return {**environment, "PATH": ":".join([folder, *others])}
 
 
-def _slurm_only(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith("SLURM_")}
+def _always(environment: Mapping[str, str]) -> dict[str, str]:
+    """SLURM_*, and SHIM_*, which are to us what SLURM_CONF is to Slurm: the way to the cluster."""
+    return {name: value for name, value in environment.items() if name.startswith(("SLURM_", "SHIM_"))}
 
 
 def _named(environment: Mapping[str, str], words: list[str]) -> dict[str, str]:

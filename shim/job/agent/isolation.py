@@ -28,14 +28,17 @@ _PROBE_LIMIT = 5.0  # seconds
 _NSCD = ("/run/nscd", "/var/run/nscd")
 
 
-def prepare(folder: str, addresses: Mapping[str, str], commands: str) -> None:
+def prepare(folder: str, addresses: Mapping[str, str], commands: str, head: str = "# a virtual node") -> None:
     """Write the files that nodes mount into ``folder`` (made when missing): node name -> address, our command folder. OSError.
 
-    Nodes that run already keep what they have mounted.
+    ``head``: the first line of their ``/etc/hosts``, a comment. Nodes that run already keep what they have mounted.
     """
     os.makedirs(folder, mode=0o755, exist_ok=True)
-    lines = "".join(f"{address}\t{name}\n" for name, address in addresses.items())
-    _write(folder, "hosts", _text("/etc/hosts").rstrip("\n") + "\n" + lines)
+    nodes = [f"{address}\t{name}" for name, address in addresses.items()]
+    outside = [
+        line for line in _text("/etc/hosts").split("\n") if line not in (head, *nodes)
+    ]  # the caller may be on such a node
+    _write(folder, "hosts", "\n".join([head, *outside]).rstrip("\n") + "\n" + "".join(line + "\n" for line in nodes))
     # Their own files are mounted on these two, so that the real profile stays within reach and a folder can be hidden.
     _write(folder, "profile.system", "")
     os.makedirs(os.path.join(folder, "empty"), exist_ok=True)

@@ -6,7 +6,7 @@ import os
 
 from shim.core.times import stamp
 from shim.job.agent.leader_outcome import job_line
-from shim.job.agent.stepman_launch import with_commands
+from shim.job.agent.stepman_launch import with_ours
 from shim.job.spec import SCRIPT
 from shim.job.wire import BATCH
 
@@ -45,7 +45,7 @@ class BatchScript:
                     "environment": {},
                 }
             ],
-            "environment": with_commands(environment, self._spec.commands),
+            "environment": with_ours(environment, self._spec),
             "work_dir": request.work_dir,
             "umask": request.umask,
             "stdin": _file(job.stdin, False),

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 _STREAMS = ("stdin", "stdout", "stderr")
 
 
-def with_commands(environment: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The environment with our command folder first on PATH. A task that is to have no PATH gets none."""
-    return prepend_path(environment, folder) if "PATH" in environment else dict(environment)
+def with_ours(environment: Mapping[str, str], spec: RunSpec) -> dict[str, str]:
+    """The environment with our own variables, and our command folder first on PATH. A task that is to have no PATH gets none."""
+    found = prepend_path(environment, spec.commands) if "PATH" in environment else dict(environment)
+    return {**found, **spec.own}
 
 
 class Launcher:
@@ -80,7 +81,7 @@ class Launcher:
     def _of_part(self, step: StepRun, part: Part, ends: Message) -> Iterator[tuple[int, Message]]:
         job, cluster = part.job, self._spec.cluster
         request, layout = part.request, part.layout
-        environment = with_commands(self._environment(step, part), self._spec.commands)
+        environment = with_ours(self._environment(step, part), self._spec)
         lines = command_lines(request, layout)
         first = part.ranks[0]
         same = {"argv": lines[0]} if all(line == lines[0] for line in lines) else {}

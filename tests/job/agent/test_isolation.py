@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_the_files(files: Path) -> None:
     hosts = (files / "hosts").read_text()
-    assert hosts.startswith(Path("/etc/hosts").read_text().rstrip("\n"))
+    assert hosts.startswith("# a virtual node\n" + Path("/etc/hosts").read_text().rstrip("\n"))
     assert hosts.endswith("\n127.0.0.71\tshim-node-a\n127.0.0.72\tshim-node-b\n")
 
 

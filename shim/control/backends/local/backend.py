@@ -44,7 +44,7 @@ class LocalBackend:
         if self._cluster.settings.get("isolation") == isolation.NAMESPACES:
             addresses = {node.name: node.address for node in self._cluster.nodes}
             self._private = os.path.join(paths.ensure(paths.state_dir()), f"private.{self._cluster.name}")
-            isolation.prepare(self._private, addresses, launchers.folder())
+            isolation.prepare(self._private, addresses, launchers.folder(), paths.hosts_head())
         return self._cluster
 
     async def warm(self) -> None:
@@ -117,8 +117,9 @@ class LocalBackend:
         used = ""
         if idle is not None:
             used, idle.folder = idle.folder, ""
-        spec = spec.replace(private=self._private)
-        return runs.create(run, spec, {**environment, **self._own(run)}, script, used)
+        # The state folder goes to every task: the host's name, which else leads to it, differs there.
+        spec = spec.replace(private=self._private, own={paths.HOST_VARIABLE: paths.state_dir()})
+        return runs.create(run, spec, environment, script, used)
 
     async def _leader(self, run: Run, place: str) -> Line:
         """Asks the fork server for the run's first agent; the connection that it is given. BackendError."""
@@ -199,11 +200,6 @@ class LocalBackend:
         self._tidying = None
         gone, self._gone = self._gone, []
         self._removal = asyncio.ensure_future(asyncio.to_thread(runs.clear, gone))
-
-    @staticmethod
-    def _own(run: Run) -> dict[str, str]:
-        """What our commands need inside the job: the run, and the state folder (the host's name differs there)."""
-        return {"SHIM_RUN_DIR": runs.folder(run), paths.HOST_VARIABLE: paths.state_dir()}
 
     def _watch(self, run: Run, seen: int) -> None:
         if run not in self._watches:

@@ -1,0 +1,70 @@
+"""The commands as users run them, from the launcher through a controller and agents to the task."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.control.controller import processes
+
+OURS = Path(__file__).parents[2] / "bin"
+
+
+@pytest.fixture(autouse=True)
+def road(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine of two virtual nodes, and an empty directory to be in."""
+    config = tmp_path / "shim.toml"
+    config.write_text("[clusters.local]\nnodes = 2\ncpus = 4\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("SHIM_CONFIG", str(config))
+    monkeypatch.setenv("SHIM_PYTHON", sys.executable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{OURS}:/usr/bin:/bin")
+    monkeypatch.chdir(work)
+    with processes.ended_afterwards():
+        yield work
+
+
+def said(*words: str | bytes, code: int = 0, **given: object) -> str:
+    """What a command prints."""
+    done = subprocess.run(words, capture_output=True, timeout=120, check=False, **given)  # type: ignore[call-overload]
+    assert done.returncode == code, done
+    return os.fsdecode(done.stdout)
+
+
+# One index, whatever the machine is called where a command runs
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("srun", "-J", "mine", "squeue", "-ho", "%i %j"),
+        ("srun", "-J", "mine", "--export=NONE,PATH", "squeue", "-ho", "%i %j"),
+        ("srun", "-J", "mine", "env", "-i", "SHIM_STATE_DIR={state}", "PATH={path}", "squeue", "-ho", "%i %j"),
+        ("salloc", "-J", "mine", "srun", "squeue", "-ho", "%i %j"),
+    ],
+)
+def test_a_task_sees_the_queue_that_it_is_in(state_dir: Path, words: tuple[str, ...]) -> None:
+    held = said("sbatch", "--parsable", "-H", "-J", "held", "--wrap", "true").strip()
+    seen = said(*(word.format(state=state_dir, path=os.environ["PATH"]) for word in words))
+    assert sorted(seen.splitlines()) == [f"{held} held", f"{int(held) + 1} mine"]
+    assert [path.name for path in state_dir.iterdir()] == [os.uname().nodename]
+
+
+@pytest.mark.parametrize("words", [("srun",), ("sbatch", "--wait", "-o", "/dev/stdout")])
+def test_a_task_without_its_callers_variables_sees_the_same_cluster(road: Path, words: tuple[str, ...]) -> None:
+    (road / "script").write_text("#!/bin/sh\nsinfo -ho %D > seen\n")
+    (road / "script").chmod(0o755)
+    said(*words, "--export=NONE,PATH", "./script")
+    assert (road / "seen").read_text() == "2\n"
+
+
+def test_a_job_of_a_task_is_the_next_one() -> None:
+    assert said("srun", "sbatch", "--parsable", "-H", "--wrap", "true") == "2\n"
+    assert said("squeue", "-ho", "%i") == "2\n"
