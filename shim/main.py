@@ -30,7 +30,22 @@ def launch() -> NoReturn:
             f" ({sys.executable}); name another interpreter in SHIM_PYTHON\n"
         )
         sys.exit(1)
+    _call_process(sys.argv[1])
     _end(sys.argv[1], sys.argv[2:])
+
+
+def _call_process(name: str) -> None:
+    """Lets ``ps`` and ``pgrep`` find this process by the command's name, not the interpreter's."""
+    try:
+        comm = os.open("/proc/self/comm", os.O_WRONLY)
+    except OSError:
+        return  # no Linux, or no /proc
+    try:
+        os.write(comm, os.fsencode(name))
+    except OSError:
+        pass
+    finally:
+        os.close(comm)
 
 
 def add_site_packages() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from shim.commands.limits import passed_on
 from shim.commands.options_here import backend
 from shim.commands.settled import read_text, settled
 from shim.core.errors import ShimError, Unsupported, plain
@@ -90,6 +91,7 @@ def _step(settings: Settings, words: Sequence[str], directory: str) -> StepReque
     changes: Dict[str, Any] = {
         "work_dir": os.path.join(directory, step.work_dir) if step.work_dir else directory,
         "umask": mask,
+        "rlimits": passed_on(settings.get("propagate")),
     }
     if not settings.given("job-name"):
         changes["name"] = None  # a step is named by its command, not by the job's SLURM_JOB_NAME

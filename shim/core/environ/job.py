@@ -142,7 +142,7 @@ def asked_variables(job: Job) -> dict[str, str]:
         ntasks = request.ntasks or sum(share.tasks for share in job.shares)
         asked.extend((("SLURM_NTASKS", ntasks), ("SLURM_NPROCS", ntasks)))
     if request.distribution:
-        kind, _, size = request.distribution.split(",")[0].partition("=")
+        kind, _, size = request.distribution.partition("=")
         asked.extend((("SLURM_DISTRIBUTION", kind), ("SLURM_DIST_PLANESIZE", size or None)))
     return _texts(asked)
 

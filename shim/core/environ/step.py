@@ -27,6 +27,7 @@ _PER_TASK = (
     "SLURM_STEP_GPUS",
     "SLURMD_TRES_BIND",
 )  # the script's must not reach a step without GPUs
+_PRESERVED = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES", "SLURM_TASKS_PER_NODE")  # by srun -E
 
 
 def step_environment(
@@ -38,11 +39,10 @@ def step_environment(
     step_id: int,
     *,
     comm_host: str = "127.0.0.1",
-    comm_port: int = 0,
 ) -> dict[str, str]:
     """The environment that all tasks of a step share: ``base`` (srun's, after --export) under the step's variables.
 
-    ``comm_host`` and ``comm_port``: where the tasks would reach srun; programs only look whether they are there.
+    ``comm_host`` and the request's ``comm_port``: where the tasks reach srun, who answers nothing there.
     """
     environment = {"TMPDIR": "/tmp", **base}
     for name in _PER_TASK:
@@ -57,7 +57,7 @@ def step_environment(
             variables["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = variables["SLURM_JOB_CPUS_PER_NODE"]
         variables["SLURM_DISTRIBUTION"] = layout.distribution
     variables.update(_shape(layout))
-    port = str(comm_port)
+    port = str(step.comm_port)
     variables.update(
         SLURM_STEPID=str(step_id),
         SLURM_STEP_ID=str(step_id),
@@ -77,6 +77,9 @@ def step_environment(
     ):
         if value is not None:
             variables[name] = str(value)
+    if step.preserve_env:
+        for name in _PRESERVED:
+            variables.pop(name, None)
     environment.update(variables)
     environment.update(skypilot_environment(job, cluster))
     return environment

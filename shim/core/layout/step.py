@@ -9,7 +9,7 @@ from __future__ import annotations
 from shim.core import hostlist
 from shim.core.layout.step_gpus import StepGpus
 from shim.core.layout.step_values import NodeUse, StepError, StepLayout, in_use
-from shim.core.layout.tasks import kind_of, task_layout
+from shim.core.layout.tasks import PACKS, kind_of, task_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class _Plan:
             held = sum(len(share.gpus) for share in self.shares)
             if step.ntasks_per_node:
                 ntasks = step.ntasks_per_node * least
+            elif step.cpus_per_task:  # as many as all nodes of the job have CPUs for, also for a step on some of them
+                ntasks = max(sum(share.cpus // step.cpus_per_task for share in self.shares), least)
             elif step.ntasks_per_gpu and held:
                 ntasks = step.ntasks_per_gpu * held
             else:
@@ -239,8 +241,12 @@ class _Plan:
         return share.memory
 
     def distribution(self, nodes: int) -> tuple[str, int | None]:
-        """SLURM_DISTRIBUTION (``-m block:cyclic`` stays as given) and SLURM_DIST_PLANESIZE."""
+        """SLURM_DISTRIBUTION (``-m block:cyclic`` and ``cyclic,pack`` stay as given) and SLURM_DIST_PLANESIZE."""
         kind = kind_of(self.step.distribution, self.ntasks, nodes)
         name, _, size = kind.partition("=")
-        given = (self.step.distribution or "").split(",")[0]
-        return (given if ":" in given else name), (int(size) if size.isdigit() else None)
+        given = self.step.distribution or ""
+        if given in PACKS:
+            name = f"{name},{given}"
+        elif ":" in given or "," in given:
+            name = given
+        return name, (int(size) if size.isdigit() else None)

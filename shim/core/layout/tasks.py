@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     Ranks = tuple[tuple[int, ...], ...]
 
 
+PACKS = ("pack", "nopack")  # they may stand alone in ``-m``, or behind a comma
+
+
 def kind_of(distribution: str | None, ntasks: int, nodes: int) -> str:
     """``block``, ``cyclic``, ``plane=N`` or ``arbitrary``: the node part of ``-m``, or Slurm's default for the shape.
 
     ``-m '*'`` and an absent option mean block with more tasks than nodes, otherwise cyclic (SLURM_DISTRIBUTION shows it).
     """
     first = (distribution or "*").split(",")[0].split(":")[0].lower()
-    if first in ("*", "", "pack", "nopack"):
+    if first in ("*", "", *PACKS):
         return "block" if ntasks > nodes else "cyclic"
     return first
 

@@ -169,3 +169,8 @@ class StepRequest(Value):
     container_image: str | None = None
     verbose: int = 0
     quiet: bool = False
+    rlimits: dict[str, tuple[int, int]] | None = (
+        None  # RLIMIT_ name -> (soft, hard) of srun, by --propagate; None: the job's
+    )
+    comm_port: int = 0  # where srun listens, for SLURM_SRUN_COMM_PORT
+    preserve_env: bool = False  # -E: the numbers of tasks and nodes in the environment stay

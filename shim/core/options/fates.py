@@ -21,7 +21,7 @@ epilog error
 exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-task gres help het-group hold ignore-pbs immediate input
 job-name jobid kill-on-bad-exit kill-on-invalid-dep label licenses mem mem-per-cpu mem-per-gpu mincpus mpi multi-prog nice
 ignore-signals no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
-overlap oversubscribe parsable partition prolog propagate pty quiet quit-on-interrupt relative requeue reservation resv-ports signal
+overlap oversubscribe parsable partition preserve-env prolog propagate pty quiet quit-on-interrupt relative requeue reservation resv-ports signal
 stepmgr
 task-epilog task-prolog test-only time tmp tres-per-task unbuffered usage verbose version wait wait-for-children wrap
 """
@@ -133,7 +133,6 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "external": "a job that another system runs: every job runs on nodes of its cluster",
         "gid": "jobs run as the user who submits them",
         "no-allocate": "tasks run in an allocation only",
-        "preserve-env": "the command line wins over the environment",
         "reboot": "nodes are not rebooted",
         "resources": "no resources of several layers (resources.yaml) are configured; Slurm refuses unknown ones too",
         "uid": "jobs run as the user who submits them",

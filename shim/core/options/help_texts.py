@@ -109,7 +109,7 @@ parsable |print the id (and cluster) only
 partition names|partition, or several of which one will do
 power flags|power management
 prefer list|features wanted if they can be had
-preserve-env |variables win over options
+preserve-env |tasks get SLURM_NTASKS, SLURM_NNODES and the like as srun has them
 priority value|priority of the job (administrators)
 profile kinds|what to sample in detail
 prolog program|run once before the step

@@ -119,6 +119,7 @@ _STEP_SAME = (
     "open_mode",
     "overcommit",
     "overlap",
+    "preserve_env",
     "pty",
     "quiet",
     "relative",

@@ -126,7 +126,7 @@ class Node:
         self._memory.start()
         if self.adapt is not None:
             message = dict(message, environment=self.adapt(message["environment"]))
-        step.launch(message, self._spec.rlimits, self._run_dir)
+        step.launch(message, message.get("rlimits", self._spec.rlimits), self._run_dir)
 
     def _signal(self, message: dict[str, Any]) -> None:
         number, scope = message["signal"], message.get("scope", "steps")

@@ -116,6 +116,7 @@ class Launcher:
                     **{name: ends[name] for name in _STREAMS},
                     "pty": request.pty,
                     "window": request.window,
+                    **({} if request.rlimits is None else {"rlimits": request.rlimits}),
                     "label": request.label,
                     "task_prolog": request.task_prolog or "",
                     "task_epilog": request.task_epilog or "",

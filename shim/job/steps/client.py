@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import os
 
 from shim.core.errors import ShimError
@@ -63,6 +64,7 @@ class StepClient:
         self._aborted: set[int] = set()  # parts of which "Job step aborted" was said
         self._run_dir = run_dir
         self._asked = asked
+        self._port = _Port(self.loop)
         self._attend = attend
         self._scripts = scripts
         self._busy = False
@@ -81,6 +83,8 @@ class StepClient:
             self._interrupts.install()
             if self._attend is not None:
                 self._attend(self.loop)
+            for one in self._asked:
+                one.request = one.request.replace(comm_port=self._port.number)
             message = {"do": "step", "sid": os.getsid(0), **asked_for(self._asked)}
             if len(dumps(message)) > LONGEST_REQUEST:
                 raise self._no_step("Argument list too long")
@@ -88,6 +92,7 @@ class StepClient:
             self.loop.run()
         finally:
             self._plumbing.close()
+            self._port.close()
             self._link.close()
             self.loop.close()
         if self._failed is not None:
@@ -304,3 +309,37 @@ class StepClient:
     def _finish(self) -> None:
         self._over = True
         self._plumbing.when_empty(self.loop.stop)
+
+
+class _Port:
+    """The port that the tasks know srun by (SLURM_SRUN_COMM_PORT): nobody else gets it while the step runs, and who comes is let go.
+
+    ``number`` is 0 where there is none to be had.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self.number = 0
+        self._loop = loop
+        self._socket: _socket.socket | None = None
+        try:
+            self._socket = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+            self._socket.bind(("127.0.0.1", 0))
+            self._socket.listen(4)
+        except OSError:
+            return
+        self.number = int(self._socket.getsockname()[1])
+        loop.reader(self._socket.fileno(), self._let_go)
+
+    def close(self) -> None:
+        """Gives the port back."""
+        if self._socket is not None:
+            if self.number:
+                self._loop.forget(self._socket.fileno())
+            self._socket.close()
+
+    def _let_go(self) -> None:
+        assert self._socket is not None
+        try:
+            os.close(self._socket._accept()[0])  # type: ignore[attr-defined]
+        except OSError:
+            return  # gone again

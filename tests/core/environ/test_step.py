@@ -21,9 +21,10 @@ def tasks(made: Job, step: StepRequest, base: dict[str, str] | None = None) -> l
     """The complete environments of a step's tasks, by rank."""
     on = cluster()
     layout = step_layout(step, made, [NodeUse()] * len(made.shares))
+    step = step.replace(comm_port=38515)
     if base is None:
         base = completed(USER, batch_environment(made, on))
-    shared = step_environment(base, made, on, step, layout, 0, comm_port=38515)
+    shared = step_environment(base, made, on, step, layout, 0)
     found = {}
     for position, ranks in enumerate(layout.ranks):
         for local, rank in enumerate(ranks):
@@ -117,6 +118,9 @@ def test_job_name(job_name, step_name, expected):
         ({"cpus_per_task": 2, "ntasks": 1}, {"SLURM_CPUS_PER_TASK": "2", "SLURM_CPUS_ON_NODE": "2"}),
         ({"ntasks": 1, "exact": True}, {"SLURM_CPUS_ON_NODE": "1", "SLURM_DISTRIBUTION": "cyclic"}),
         ({"distribution": "plane=2"}, {"SLURM_DISTRIBUTION": "plane", "SLURM_DIST_PLANESIZE": "2"}),
+        ({"distribution": "cyclic,nopack"}, {"SLURM_DISTRIBUTION": "cyclic,nopack"}),
+        ({"distribution": "nopack"}, {"SLURM_DISTRIBUTION": "block,nopack"}),
+        ({"preserve_env": True, "ntasks": 1}, {"SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "1"}),
         ({}, {"SLURM_LABELIO": None, "SLURM_CPUS_PER_TASK": None, "SLURM_DIST_PLANESIZE": None}),
     ],
 )
