@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 
 # These may run for days; the others end before garbage in cycles could matter, and looking for it costs a tenth of their work.
 _LASTING = ("srun", "salloc", "shim")
+_HAND_ON = ("sbatch", "srun", "salloc")  # their environment
 
 
 def launch() -> NoReturn:
-    """Runs the program named in the first argument and ends this process with its exit code."""
+    """Runs the program named in the first argument and ends this process with its exit code.
+
+    ``NAME:PID:FD``: our child PID is a copy of the shell that became this process, with the environment that the shell was given;
+    it waits for the end of descriptor FD.
+    """
+    sys.argv[1], *copy = sys.argv[1].split(":")
+    if sys.argv[1] in _HAND_ON:
+        _restore_environment(*map(int, copy))
     if sys.argv[1] not in _LASTING:
         gc.disable()
     if sys.version_info < (3, 9):  # noqa: UP036 - the launcher takes whatever python3 is
@@ -54,6 +62,36 @@ def add_site_packages() -> None:
         import site
 
         site.main()
+
+
+def _restore_environment(copy: int = 0, fd: int = -1) -> None:
+    """Undoes what shells, and Python in the C locale (LC_CTYPE), do to the variables that they are given."""
+    given = _given("self")
+    if copy:
+        given = _given(str(copy)) or given
+        os.close(fd)
+        os.kill(copy, 9)
+        os.waitpid(copy, 0)
+    if not given:
+        return
+    found = os.environb
+    for name in [name for name in found if name not in given]:
+        del found[name]
+    for name, value in given.items():
+        if found.get(name) != value:
+            found[name] = value
+
+
+def _given(process: str) -> dict[bytes, bytes]:
+    """The environment that a process was started with; nothing where that cannot be read. Of a name's values the first one counts."""
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            lines = file.read().split(b"\0")
+    except OSError:
+        return {}
+    return {
+        name: value for name, equals, value in (line.partition(b"=") for line in reversed(lines)) if name and equals
+    }
 
 
 def _open_streams() -> None:

@@ -30,7 +30,7 @@ _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.control.controll
 def argv() -> list[str]:
     """The command that starts a controller; it goes to the background by itself once it listens or gives up."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return [sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _CODE, here]
+    return [sys.executable or "/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _CODE, here]
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:

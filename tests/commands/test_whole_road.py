@@ -68,3 +68,56 @@ def test_a_task_without_its_callers_variables_sees_the_same_cluster(road: Path, 
 def test_a_job_of_a_task_is_the_next_one() -> None:
     assert said("srun", "sbatch", "--parsable", "-H", "--wrap", "true") == "2\n"
     assert said("squeue", "-ho", "%i") == "2\n"
+
+
+# The environment
+
+
+ODD = {
+    b"BASH_FUNC_module%%": b"() {  eval `/usr/bin/modulecmd bash $*`\n}",
+    b"a.b-c": b"no name to a shell",
+    b"LINES_": b"two\nlines\n",
+    b"BYTES": bytes(range(1, 256)),
+    b"\xff\xfe": b"\xe4",
+    b"EMPTY": b"",
+}
+OF_A_JOB = (b"SLURM", b"SRUN_DEBUG", b"SKYPILOT_", b"SHIM_HOST_STATE_DIR", b"SHIM_RUN_DIR")
+OF_A_BATCH_JOB = (*OF_A_JOB, b"ENVIRONMENT", b"HOSTNAME")
+
+
+def environment(*more: bytes) -> dict[bytes, bytes]:
+    """A caller's, without a locale. TMPDIR is there, else jobs get one."""
+    kept = (b"SHIM_", b"HOME", b"PATH", b"XDG_CONFIG_HOME", *more)
+    return {name: value for name, value in os.environb.items() if name.startswith(kept)} | {b"TMPDIR": b"/tmp"} | ODD
+
+
+def seen(path: Path, of_the_job: tuple[bytes, ...]) -> dict[bytes, bytes]:
+    """What a task has written of its environment, without what it has as a task."""
+    lines = path.read_bytes().split(b"\0")[:-1]
+    return dict(line.split(b"=", 1) for line in lines if not line.startswith(of_the_job))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("words", [("srun",), ("salloc",), ("salloc", "srun")])
+def test_a_task_gets_its_callers_environment_byte_for_byte(road: Path, words: tuple[str, ...]) -> None:
+    given = environment()
+    said(*words, "/usr/bin/env", "cp", "/proc/self/environ", str(road / "seen"), env=given)
+    assert seen(road / "seen", OF_A_JOB) == given
+
+
+def test_a_batch_job_and_its_steps_too(road: Path) -> None:
+    given = environment()
+    for command in ("cp", "srun cp"):  # and no shell: it also gets the script's path
+        (road / "script").write_text(f"#!/usr/bin/env -S {command} -t {road.parent} /proc/self/environ\n")
+        said("sbatch", "--wait", "script", env=given)
+        assert seen(road.parent / "environ", OF_A_BATCH_JOB) == given
+
+
+def test_a_callers_open_files_are_left_alone(road: Path) -> None:
+    (road / "file").write_text("from the caller")
+    taken = " ".join(f"{number}<file" for number in range(3, 10))
+    shown = said("/bin/sh", "-c", f"salloc sh -c 'cat <&3; cat <&9' {taken}; env a.b=1 srun true {taken}")
+    assert shown == "from the caller" * 2
+
+
+def test_nothing_stays_beside_a_command(road: Path) -> None:
+    assert said("salloc", "sh", "-c", "ps -o comm= --ppid $PPID").split() == ["sh"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,5 +47,5 @@ def test_they_are_written_once_and_mended(installed: str) -> None:
     assert os.stat(path).st_mtime_ns == before
     Path(path).write_text("damaged")
     launchers.folder()
-    assert Path(path).read_text().startswith("#!/bin/sh\n")
+    assert Path(path).read_text().startswith(f"#!{sys.executable} ")
     assert os.access(path, os.X_OK)

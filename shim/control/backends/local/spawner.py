@@ -23,6 +23,8 @@ TRIES = 8  # fork servers that may be gone without an answer to the same request
 _REFUSALS = 2  # answers that an agent cannot be started
 ROOT = str(Path(__file__).resolve().parents[4])
 # -I -S: nothing of the user's Python settings and no site-packages; agents need the standard library alone.
+# As text everything is UTF-8, whatever the locale: bytes stay bytes on their way from a command to a task.
+_FLAGS = ("-I", "-S", "-X", "utf8")
 # Not by way of runpy: what that imports would be in every agent's memory, a fifth of all.
 _BOOT = f"import sys; sys.path.insert(0, {ROOT!r}); from shim.job.agent.forkserver import serve; serve(0)"
 
@@ -50,7 +52,7 @@ class _ForkServer:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", "-c", _BOOT, stdin=theirs.fileno(), start_new_session=True, close_fds=True
+                sys.executable, *_FLAGS, "-c", _BOOT, stdin=theirs.fileno(), start_new_session=True, close_fds=True
             )
         except BaseException:
             ours.close()
