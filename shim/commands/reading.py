@@ -116,6 +116,29 @@ def one_cluster(text: str | None) -> str | None:
     return chosen[0] if chosen else None
 
 
+def unseen(cluster: str) -> frozenset[str]:
+    """The partitions of that cluster that its caller is shown with --all only: hidden ones, and those of other groups."""
+    from shim.control import site
+
+    found = site.restricted().get(cluster)
+    if not found or os.getuid() == 0:
+        return frozenset()
+    own = _own_groups() if any(found.values()) else frozenset()
+    return frozenset(name for name, groups in found.items() if own.isdisjoint(groups.split(",")))
+
+
+def _own_groups() -> frozenset[str]:
+    import grp
+
+    found = set()
+    for gid in {os.getegid(), *os.getgroups()}:
+        try:
+            found.add(grp.getgrgid(gid).gr_name)
+        except KeyError:
+            pass  # a group without a name is in no list
+    return frozenset(found)
+
+
 class Views:
     """The views of jobs of all clusters: each job is shown by its own cluster's shape."""
 

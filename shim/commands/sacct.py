@@ -101,7 +101,7 @@ def _show(ask: Ask, rows: list[Row], *, header: bool) -> None:
 
 def _format(values: Values) -> str:
     """-o, and behind it what -b and -l stand for; without any of them what SACCT_FORMAT says, or the default."""
-    fields = list(values.said.get("format", ()))
+    fields = values.each("format")
     if "brief" in values:
         fields.append(sacct_table.BRIEF)
     if "long" in values:

@@ -35,7 +35,7 @@ class Ask:
         self.since, self.until = self._window(now)
         self.users = self._users()
         self.groups = _groups(values.get("gid"))
-        self.nodes = _nodes(_first(values.said.get("nodelist", ())))
+        self.nodes = _nodes(_first(values.each("nodelist")))
         self.node_counts = _range(values.get("nnodes"))
         self.cpu_counts = _range(values.get("ncpus"))
         self.limits = _limits(values)

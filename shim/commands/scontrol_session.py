@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shim.core.options.query import Values
+
 PROGRAM = "scontrol"
 OF_JOBS = ("hold", "holdu", "uhold", "release", "requeue", "requeuehold", "resume", "suspend", "top")
 ACTIONS = (*OF_JOBS, "update", "write")  # the verbs that change something
@@ -17,10 +19,11 @@ ACTIONS = (*OF_JOBS, "update", "write")  # the verbs that change something
 class Session:
     """One run of scontrol: the options, which verbs change too, and whether anything went wrong."""
 
-    def __init__(self, values: dict[str, str], argv: Sequence[str]) -> None:
+    def __init__(self, values: Values, argv: Sequence[str]) -> None:
         self.argv = argv
         self.interactive = False
         self.beside = False  # other clusters are listed too: having nothing is not worth a word
+        self.all = values.shows_all("all")
         self.details = "details" in values
         self.oneliner = "oneliner" in values
         self.cluster = reading.one_cluster(values.get("clusters"))
@@ -36,3 +39,5 @@ class Session:
             self.details = True
         elif name == "oneliner":
             self.oneliner = True
+        elif name in ("all", "hide"):
+            self.all = name == "all"

@@ -94,7 +94,10 @@ def partitions(session: Session, wanted: str | None) -> int:
     from shim.core.render.scontrol_node import partition_record
 
     found = [
-        (cluster, one) for cluster in _clusters(session) for one in cluster.partitions if wanted in (None, one.name)
+        (cluster, one)
+        for cluster in _clusters(session)
+        for one in cluster.partitions
+        if wanted in (None, one.name) and (session.all or one.name not in reading.unseen(cluster.name))
     ]
     if wanted is not None and not found:
         return reading.not_found(f"Partition {wanted} not found")

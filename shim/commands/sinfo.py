@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shim.core.model.cluster import Cluster
+    from shim.core.options.query import Values
     from shim.core.render.columns import Column
     from shim.core.render.node_state import NodeUse
 
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> int:
         time.sleep(seconds)
 
 
-def _reservations(values: dict[str, str], argv: list[str]) -> int:
+def _reservations(values: Values, argv: list[str]) -> int:
     """``sinfo -T``: only real Slurms have any."""
     real = elsewhere.real(reading.chosen_clusters(values.get("clusters")))
     if not real:
@@ -63,7 +64,7 @@ def _reservations(values: dict[str, str], argv: list[str]) -> int:
     return elsewhere.told(elsewhere.Asked(_PROGRAM, argv, real, header="noheader" not in values), None, found=False)
 
 
-def _show(values: dict[str, str], argv: list[str]) -> int:
+def _show(values: Values, argv: list[str]) -> int:
     """One table of all clusters, real Slurms last; with -M one for each. The exit code."""
     chosen = reading.chosen_clusters(values.get("clusters"))
     header = "noheader" not in values
@@ -98,7 +99,7 @@ def _show(values: dict[str, str], argv: list[str]) -> int:
     return code
 
 
-def _table(values: dict[str, str], clusters: Sequence[Cluster]) -> None:
+def _table(values: Values, clusters: Sequence[Cluster]) -> None:
     """The rows of these clusters, one cluster after the other, under one header."""
     shown, letters = _columns(values, clusters)
     reader = reading.open_index(_PROGRAM)
@@ -111,7 +112,7 @@ def _table(values: dict[str, str], clusters: Sequence[Cluster]) -> None:
 
 
 def _lines(
-    values: dict[str, str], cluster: Cluster, known: dict[str, NodeUse], shown: Sequence[Column], letters: list[str]
+    values: Values, cluster: Cluster, known: dict[str, NodeUse], shown: Sequence[Column], letters: list[str]
 ) -> list[str]:
     by_node = "Node" in values
     reasons = "list-reasons" in values
@@ -120,6 +121,7 @@ def _lines(
         known,
         letters,
         partitions=_words(values.get("partition")),
+        unseen=() if values.shows_all("partition") else reading.unseen(cluster.name),
         wanted=_wanted(values),
         by_node=by_node,
         exact="exact" in values,
@@ -131,7 +133,7 @@ def _lines(
     return columns.rows(shown, sinfo_rows.ordered(rows, order), view)
 
 
-def _columns(values: dict[str, str], clusters: Sequence[Cluster]) -> tuple[list[Column], list[str]]:
+def _columns(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column], list[str]]:
     """The columns asked for, and the letters that decide which nodes share a row."""
     if "Format" in values:
         found, unknown = columns.parse_names(values["Format"], sinfo_fields.names())
@@ -142,7 +144,7 @@ def _columns(values: dict[str, str], clusters: Sequence[Cluster]) -> tuple[list[
     return found, [column.key for column in found]
 
 
-def _default(values: dict[str, str], clusters: Sequence[Cluster]) -> str:
+def _default(values: Values, clusters: Sequence[Cluster]) -> str:
     """The format of a plain, long, node, summary or reason listing; names get the room that the longest needs."""
     part = max([9, *(len(one.name) + one.default for cluster in clusters for one in cluster.partitions)])
     node = max([9, *(len(one.name) for cluster in clusters for one in cluster.nodes)])
@@ -160,7 +162,7 @@ def _default(values: dict[str, str], clusters: Sequence[Cluster]) -> str:
     return f"%{part}P %.5a %.10l %.6D %.6t %N"
 
 
-def _wanted(values: dict[str, str]) -> Callable[[NodeUse], bool]:
+def _wanted(values: Values) -> Callable[[NodeUse], bool]:
     """Which nodes are meant: -n, -t, -d (none: every node responds), -R (those with a reason)."""
     text = values.get("nodes")
     names: frozenset[str] | None = None

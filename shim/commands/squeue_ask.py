@@ -14,6 +14,7 @@ from shim.core.model import states
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.model.job import Job
+    from shim.core.options.query import Values
 
 _PROGRAM = "squeue"
 
@@ -21,7 +22,7 @@ _PROGRAM = "squeue"
 class Ask:
     """What one squeue was asked, checked."""
 
-    def __init__(self, values: dict[str, str], words: list[str]) -> None:
+    def __init__(self, values: Values, words: list[str]) -> None:
         self.values = values
         self.steps = "steps" in values
         self.no_job = False  # -j names none: nothing is shown
@@ -37,6 +38,9 @@ class Ask:
             self.states = (states.PENDING,)
         self.users = _users(values)
         self.nodes = _nodes(values.get("nodelist"))
+        # Which partitions the jobs are in matters only to those who name neither.
+        self._all = bool(self.ids) or values.shows_all("partitions")
+        self._unseen: dict[str, frozenset[str]] = {}
 
     def _ids(self, name: str, words: list[str]) -> list[JobId]:
         """The ids of ``-j`` or ``-s``. Their value is optional, so ``-j 5`` leaves the 5 among the words."""
@@ -70,7 +74,7 @@ class Ask:
 
     def fits(self, job: Job) -> bool:
         """The conditions that the index does not know."""
-        if self.no_job:
+        if self.no_job or self._hidden(job):
             return False
         if self.states == ("all",):
             pass
@@ -92,6 +96,14 @@ class Ask:
                 return False
         licenses = _words(self.values.get("licenses"))
         return not licenses or any(name.partition(":")[0] in licenses for name in _words(request.licenses))
+
+    def _hidden(self, job: Job) -> bool:
+        """Whether all partitions that the job is for are left out."""
+        if self._all:
+            return False
+        if job.cluster not in self._unseen:
+            self._unseen[job.cluster] = reading.unseen(job.cluster)
+        return bool(self._unseen[job.cluster]) and self._unseen[job.cluster].issuperset(job.partition.split(","))
 
 
 def _states(text: str | None) -> tuple[str, ...]:

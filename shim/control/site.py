@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
 
 UNREACHABLE = "can't be reached now"  # said of a name that is no cluster
-_VERSION = 7  # of the kept form
+_VERSION = 8  # of the kept form
 
 
 def clusters() -> tuple[Cluster, ...]:
@@ -66,6 +66,23 @@ def places() -> tuple[Place, ...]:
 
 _LOCAL = Place("local", "local", ("debug",))
 _IMPLIED = Place("slurm", "slurm", real_name="slurm")  # so that no -M is taken for our own name
+
+
+def restricted() -> dict[str, dict[str, str]]:
+    """By cluster the partitions that listings do not show to everybody: see ``restricted_in``. Cheap like ``grammar``."""
+    if not sources.configured():
+        return {}
+    found: dict[str, dict[str, str]] = _settled(False)[0]["restricted"]
+    return found
+
+
+def restricted_in(cluster: Cluster) -> dict[str, str]:
+    """Its hidden partitions, and those that are for some groups, which are named."""
+    return {
+        one.name: "" if one.hidden else one.allow_groups
+        for one in cluster.partitions
+        if one.hidden or one.allow_groups.upper() != "ALL"
+    }
 
 
 def _place(cluster: Cluster) -> tuple[Any, ...]:
@@ -153,6 +170,7 @@ def _resolve() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
     short = {
         "places": [_place(one) for one in made],
         "grammar": site_options.grammar(settings).to_dict(),
+        "restricted": {one.name: restricted_in(one) for one in made},
         "backends": {one.name: one.backend for one in made},
     }
     return more, short, [kept_cluster.pack(one) for one in made]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from shim.control import paths
 from tests import reference
 from tests.commands.conftest import World
 
@@ -200,6 +203,21 @@ def test_a_newer_index_is_named(world: World) -> None:
     assert result.code == 1
     assert "has format 99, this version knows formats up to" in result.err
     assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("program", ["squeue", "sacct", "sinfo", "scontrol show jobs", "scancel -n job"])
+def test_an_index_that_cannot_be_looked_at_is_not_no_index(world: World, program: str) -> None:
+    path = paths.index_path()
+    paths.ensure(os.path.dirname(path))
+    os.symlink(path, path)  # not even root can follow it
+    name, *argv = program.split()
+    result = world.run(name, *argv)
+    said = f"{name}: error: cannot use the job index {path}: Too many levels of symbolic links\n"
+    assert (result.code, result.out, result.err) == (1, "", said)
+    os.unlink(path)
+    os.rmdir(os.path.dirname(path))
+    with open(os.path.dirname(path), "w"):
+        assert world.run(name, *argv).err.endswith(f"{path}: Not a directory\n")
 
 
 def test_a_damaged_index_is_named(world: World) -> None:

@@ -21,7 +21,17 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
 
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)  # the machine's troubles, not the job's
+# The machine's troubles, not the job's: a folder on the network whose credentials are over can be read again later.
+_PASSING = (
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EIO,
+    errno.ESTALE,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EKEYEXPIRED,
+)
 RETRY = 1.0  # seconds until what could not be written is tried again
 IN_A_ROW = 60.0  # seconds within which one failed start follows another
 LONGEST_PAUSE = 10.0  # seconds between two tries to start a job; the first ones follow sooner
@@ -50,11 +60,12 @@ class Launcher:
         except BackendError as error:
             self._failed(job, error)
         except (OSError, ValueError) as error:
-            log.warning("job %s cannot be started: %s", job.job_id, error)
             if isinstance(error, OSError) and error.errno in _PASSING:
                 # It may have been started before: the row stays as it is, and it is tried again.
+                self._noted(job, BackendError(str(error), transient=True))
                 asyncio.get_running_loop().call_later(RETRY, self._again, job)
             else:
+                log.warning("job %s cannot be started: %s", job.job_id, error)
                 self._failed(job, BackendError(str(error)))
         finally:
             self._under_way.discard(job.key)

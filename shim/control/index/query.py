@@ -70,5 +70,5 @@ def where(query: JobQuery) -> tuple[str, list[object]]:
     if query.partitions:
         listed = " OR ".join(["instr(',' || partition || ',', ?) > 0"] * len(query.partitions))
         terms.append(f"({listed})")
-        values.extend(f",{name}," for name in query.partitions)
+        values.extend(storable(f",{name},") for name in query.partitions)
     return (" AND ".join(terms) or "1"), values

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from shim.control.index import csqlite
-from shim.control.index.errors import IndexCorrupt, IndexNewer, fault
+from shim.control.index.errors import IndexCorrupt, IndexNewer, IndexUnavailable, fault
 from shim.control.index.query import JobQuery, where
 from shim.core import jsonlite
 from shim.core.model import states
@@ -206,9 +206,16 @@ class Reader:
 
 
 def open_reader(path: str) -> Reader | None:
-    """The index at ``path``; None if there is none yet (no job was ever submitted here)."""
-    if not os.path.exists(path):
+    """The index at ``path``; None if there is none yet (no job was ever submitted here).
+
+    Only a file that is not there is none yet: one that cannot be looked at may hold jobs, and is a fault.
+    """
+    try:
+        os.stat(path)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise IndexUnavailable(path, error.strerror or str(error)) from None
     try:
         connection = _connect(path)
         found = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -15,11 +15,20 @@ else:
 
 
 class Values(_Base):
-    """What was asked, by field. ``said``: each value of the command line, by field, in its order."""
+    """What was asked, by field. ``said``: what the command line says, in its order: field and value."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: Dict[str, List[str]] = {}
+        self.said: List[Tuple[str, str]] = []
+
+    def each(self, field: str) -> List[str]:
+        """Every value that the command line has for ``field``."""
+        return [value for name, value in self.said if name == field]
+
+    def shows_all(self, naming: str) -> bool:
+        """Whether hidden partitions are shown: of --all, --hide and ``naming``, which names partitions, the last one decides."""
+        told = [name for name, _ in self.said if name in ("all", "hide", naming)]
+        return told[-1] != "hide" if told else "all" in self or naming in self
 
 
 def read(
@@ -42,12 +51,12 @@ def read(
                 if variable in environ:
                     values[option.field] = environ[variable] if option.arity else ""
     for option, value in found:
-        values.said.setdefault(option.field, []).append(value or "")
+        values.said.append((option.field, value or ""))
         if option.field == "verbose":
             values["verbose"] = values.get("verbose", "") + "v"
         else:
             values[option.field] = value or ""
     for field in ADD_UP.get(command, "").split():
-        if field in values.said:
-            values[field] = ",".join(values.said[field])
+        if len(values.each(field)) > 1:
+            values[field] = ",".join(values.each(field))
     return values, words

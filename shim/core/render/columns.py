@@ -86,23 +86,26 @@ def sorted_letters(fields: Any) -> list[tuple[str, Any]]:
 
 
 def parse_names(format_text: str, fields: Any) -> tuple[list[Column], list[str]]:
-    """The columns of a ``-O`` format, and the names that are no field (they are left out).
+    """The columns of a ``-O`` format, and the names that are no field (of them what stands behind their width is left).
 
     ``fields``: name in lower case -> (header, show).
     """
     columns: list[Column] = []
     unknown: list[str] = []
     for word in format_text.split(","):
+        if not word:
+            continue
         name, colon, rest = word.partition(":")
         found = fields.get(name.lower())
-        if found is None:
-            unknown.append(name)
-            continue
         right = rest.startswith(".")
         digits = rest[1:] if right else rest
         end = 0
         while end < len(digits) and digits[end] in "0123456789":
             end += 1
+        if found is None:
+            unknown.append(name)
+            columns.append(Column("", prefix=digits[end:]))
+            continue
         width = min(int(digits[:end] or "0"), 1024) if colon else DEFAULT_WIDTH
         columns.append(Column(name.lower(), found[0], found[1], width, right, suffix=digits[end:]))
     return columns, unknown

@@ -217,9 +217,21 @@ def files(job: Job) -> tuple[str, str, str]:
     return _path(job, out), _path(job, err), _path(job, "/dev/null" if request.stdin is None else request.stdin)
 
 
-def _path(job: Job, pattern: str) -> str:
-    if pattern.lower() == "none":
+def files_asked(job: Job) -> tuple[str, str, str]:
+    """The same as squeue shows them: as they were asked for; the usual one has the job's own id, a task's too."""
+    request = job.request
+    out = f"slurm-{job.job_id}.out" if request.stdout is None else request.stdout
+    err = out if request.stderr is None else request.stderr
+    return _from_root(job, out), _from_root(job, err), _from_root(job, request.stdin or "/dev/null")
+
+
+def _from_root(job: Job, name: str) -> str:
+    if name.lower() == "none":
         return "/dev/null"
+    return name if name.startswith("/") else f"{job.request.work_dir}/{name}"
+
+
+def _path(job: Job, pattern: str) -> str:
     if "%" in pattern:
         task = NO_TASK if job.array_task_id is None else job.array_task_id
         for letter, value in (
@@ -230,7 +242,7 @@ def _path(job: Job, pattern: str) -> str:
             ("%x", job.name),
         ):
             pattern = pattern.replace(letter, value)
-    return pattern if pattern.startswith("/") else f"{job.request.work_dir}/{pattern}"
+    return _from_root(job, pattern)
 
 
 def num_nodes(job: Job, view: View) -> str:

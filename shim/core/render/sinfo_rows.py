@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
     from shim.core.model.cluster import Cluster, Partition
@@ -54,12 +54,16 @@ def make_rows(
     letters: Iterable[str],
     *,
     partitions: Sequence[str] = (),
+    unseen: Collection[str] = (),
     wanted: Callable[[NodeUse], bool] = lambda use: True,
     by_node: bool = False,
     exact: bool = False,
     empty: bool = True,
 ) -> list[Row]:
-    """The rows of a listing with these columns. ``empty``: also partitions without a node that is ``wanted``."""
+    """The rows of a listing with these columns. ``empty``: also partitions without a node that is ``wanted``.
+
+    ``partitions``: these only; ``unseen``: those that the listing leaves out.
+    """
     shown = set(letters)
     apart = [key for letter, key in _APART.items() if letter in shown]
     if exact:
@@ -68,7 +72,7 @@ def make_rows(
     by_partition = by_node or bool(shown & PARTITION_LETTERS)
     found: dict[Any, Row] = {}
     for place, partition in enumerate(cluster.partitions):
-        if (partitions and partition.name not in partitions) or (partition.hidden and not partitions):
+        if (partitions and partition.name not in partitions) or partition.name in unseen:
             continue
         some = False
         for name in partition.nodes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.control.backends.base import BackendError, Run
-from shim.control.controller import launching
+from shim.control.controller import launching, spool
 from shim.core.errors import ShimError
 from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
@@ -181,6 +181,26 @@ async def test_a_start_that_fails(box: Bench) -> None:
     box.backend.problem = None
     await box.pass_time(3)
     assert box.job(job_id).state == "CONFIGURING"
+
+
+@bench
+async def test_a_script_that_cannot_be_read_now_is_no_end_of_its_job(box: Bench) -> None:
+    said: list[str] = []
+
+    def read(path: str) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launching, "RETRY", 0.0)
+        patch.setattr(launching.log, "warning", lambda text, *words: said.append(text % words))
+        with pytest.MonkeyPatch.context() as denied:
+            denied.setattr(spool.rawfile, "read", read)
+            job_id = await box.submit()
+            await box.settle()
+            assert (box.job(job_id).state, box.backend.starts) == ("CONFIGURING", [])
+        await box.settle()
+    assert [run.job_id for run in box.backend.starts] == [job_id]
+    assert len(said) == 1 and "Permission denied" in said[0]
 
 
 @bench

@@ -49,6 +49,8 @@ def test_letters(text: str, header: str, row: str, unknown: list[str]) -> None:
         ("alpha:0", "xyz", []),
         ("alpha:5|", "xyz  |", []),
         ("nosuch,alpha:3", "xyz", ["nosuch"]),
+        ("nosuch:7 |,alpha:3,nosuch:,:4x", " |xyzx", ["nosuch", "nosuch", ""]),
+        (",,alpha:3,", "xyz", []),
     ],
 )
 def test_names(text: str, row: str, unknown: list[str]) -> None:

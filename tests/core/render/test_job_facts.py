@@ -8,6 +8,7 @@ import pytest
 
 from shim.core.model.job import Job
 from shim.core.render import job_facts as facts
+from shim.core.render import job_fields
 from shim.core.render.scontrol_job import job_record
 from shim.core.render.view import View
 from tests import reference
@@ -127,6 +128,22 @@ def test_ends_and_durations() -> None:
 )
 def test_lines_of_a_record(fields: dict[str, Any], line: str) -> None:
     assert line in job_record(waiting(**fields), view())
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, ("/home/alice/w/slurm-1.out", "/home/alice/w/slurm-1.out", "/dev/null")),
+        ({"stdout": "x%A_%a"}, ("/home/alice/w/x%A_%a", "/home/alice/w/x%A_%a", "/dev/null")),
+        ({"stdout": "/o/%j", "stderr": "none", "stdin": "in%%"}, ("/o/%j", "/dev/null", "/home/alice/w/in%%")),
+    ],
+)
+def test_squeue_shows_files_as_they_were_asked_for(fields: dict[str, Any], shown: tuple[str, ...]) -> None:
+    job = waiting(**fields)
+    names = ("stdout", "stderr", "stdin")
+    assert tuple(job_fields.names()[name][1](job, view()) for name in names) == shown
+    task = job.replace(job_id=9, array_job_id=7, array_task_id=2)
+    assert job_fields.names()["stdout"][1](task, view()) == shown[0].replace("slurm-1", "slurm-9")
 
 
 def test_a_held_job_is_eligible_when_it_was_asked_to_begin() -> None:
