@@ -28,6 +28,8 @@ from compat.targets import Local, RealSlurm, Target, acting
 
 # Ours has the shape of the real one from the same file.
 CONFIG = f"""\
+operators = []
+
 [clusters.local]
 backend = "local"
 slurm_conf = "{{conf}}"

@@ -33,6 +33,8 @@ from compat.targets import acting, local_session, person
 
 Case = dict[str, Any]
 CONFIG = """\
+operators = []
+
 [clusters.local]
 backend = "local"
 slurm_conf = "{conf}"

@@ -26,7 +26,10 @@ PRELUDE = Path(__file__).resolve().parent / "prelude.sh"
 CASE_LIMIT = 150.0  # seconds for a whole case
 WAIT_LIMIT = 60  # seconds for one wait in it
 
+# Users of the real one are no operators.
 SHAPE = f"""\
+operators = []
+
 [clusters.local]
 backend = "local"
 nodes = {len(slurm_conf.NODES)}

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from shim.admin import judge_slurm
 from shim.control import site
-from shim.control.groups import names_of
-from shim.core import check, script
+from shim.control.groups import names_of, user_name
+from shim.core import check, policy, script
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
@@ -96,8 +96,10 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdi
         verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
         requests = verdict.requests = [_request(settings, words) for settings in components]
         check.het_refusals(requests)
+        uid = os.getuid()
+        operator = policy.operates(cluster.operators, uid, user_name(uid), uid)
         for request in requests:
-            check.refusals(request, cluster, os.getuid(), int(now), lambda: names_of(os.getuid()))
+            check.refusals(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator)
             verdict.reason = verdict.reason or check.pending_reason(request, cluster)
     except scan.Shown:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)

@@ -14,6 +14,8 @@ def report(out: TextIO, *, origin: bool) -> None:
     found = configuration.load()
     _line(out, "default", found.default.value, found.default.origin, origin)
     _line(out, "slurm_version", found.slurm_version.value, found.slurm_version.origin, origin)
+    if found.operators.value is not None:
+        _line(out, "operators", found.operators.value, found.operators.origin, origin)
     out.write("\n[plugins]\n")
     for word in PLUGINS:
         known = found.plugins.get(word.name)

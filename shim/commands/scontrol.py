@@ -157,6 +157,10 @@ def _perform(session: Session, words: list[str]) -> int:
         from shim.commands import scontrol_show
 
         return scontrol_show.show(session, words[1:])
+    if verb == "update":
+        from shim.commands import scontrol_update
+
+        return scontrol_update.update(session, words[1:])
     if verb in ACTIONS:
         from shim.commands import scontrol_act
 

@@ -1,4 +1,4 @@
-"""What scontrol does to jobs: hold, release, requeue, suspend, resume, top, update, write. Each is one call."""
+"""What scontrol does to jobs: hold, release, requeue, suspend, resume, top, write. Each is one call."""
 
 from __future__ import annotations
 
@@ -19,22 +19,12 @@ if TYPE_CHECKING:
 _NO_JOB = "Invalid job id specified"
 _OPERATIONS = {"holdu": "hold", "uhold": "hold", "release": "release_job"}
 _SUMMED_UP = ("hold", "release_job")  # these end with a line of their own after a failure
-# Fields of a job that ``update`` takes, as the controller knows them.
-_WORDS = (
-    "Account AdminComment ArrayTaskThrottle Comment Contiguous Deadline Dependency EligibleTime EndTime"
-    " ExcNodeList Features Gres JobName Licenses MailType MailUser MinCPUsNode MinMemoryCPU MinMemoryNode MinTmpDiskNode"
-    " Name Nice NodeList NumCPUs NumNodes NumTasks OverSubscribe Partition Priority QOS Reboot ReqNodeList Requeue"
-    " Reservation Shared SiteFactor StartTime StdOut Switches TimeLimit TimeMin TresPerNode UserID WCKey WorkDir"
-)
-_BY_NAME = {name.lower(): name for name in _WORDS.split()}
 
 
 def act(session: Session, verb: str, words: list[str]) -> int:
     """Does ``verb`` to what the words name; the exit code."""
     if verb == "write":
         return _write(words)
-    if verb == "update":
-        return _update(session, words)
     if not words:
         raise ShimError(plain(f"too few arguments for keyword:{verb}"))
     operation = _OPERATIONS.get(verb, verb)
@@ -43,7 +33,8 @@ def act(session: Session, verb: str, words: list[str]) -> int:
         words = _jobs_named(names, session.cluster)
         if not words:
             raise ShimError(plain("slurm_suspend error: No error"))
-    return _report(operation, _call(operation, _listed(words), {}, session.cluster))
+    fields = {"user_hold": True} if verb in ("holdu", "uhold") else {}
+    return report(operation, call(operation, _listed(words), fields, session.cluster))
 
 
 def _listed(words: list[str]) -> list[str]:
@@ -70,9 +61,7 @@ def _jobs_named(names: list[str], cluster: str | None) -> list[str]:
     return list(dict.fromkeys(str(job.array_job_id or job.het_job_id or job.job_id) for job in jobs))
 
 
-def _call(
-    operation: str, words: list[str], fields: dict[str, Any], cluster: str | None
-) -> list[tuple[str, str | None]]:
+def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str | None) -> list[tuple[str, str | None]]:
     """Each id as it was given, with the error it met. Ids that are none are not sent."""
     from shim.control import client
 
@@ -99,7 +88,7 @@ def _targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
     return [{"job_id": one.job_id, "task": task, "step": one.step, **own} for task in tasks]
 
 
-def _report(operation: str, results: list[tuple[str, str | None]]) -> int:
+def report(operation: str, results: list[tuple[str, str | None]]) -> int:
     """Slurm's lines for the ids that failed; 1 if there was one."""
     failed = [(word, error) for word, error in results if error]
     for word, error in failed:
@@ -107,79 +96,6 @@ def _report(operation: str, results: list[tuple[str, str | None]]) -> int:
     if failed and operation in _SUMMED_UP:
         reading.complain("", [f"slurm_suspend error: {failed[-1][1]}"])
     return 1 if failed else 0
-
-
-def _update(session: Session, words: list[str]) -> int:
-    """``update jobid=33 timelimit=5 name=x``; ``update job 33 …`` is understood too."""
-    if not words:
-        raise ShimError(plain("too few arguments for update keyword"))
-    key, equals, value = words[0].partition("=")
-    lower = key.lower()
-    if not equals and lower in ("job", "jobid") and len(words) > 1:
-        value, words = words[1], words[1:]
-    elif not (equals and lower in ("job", "jobid")):
-        if equals and lower in ("nodename", "partitionname", "reservation", "reservationname", "slurmctlddebug"):
-            raise ShimError(plain("slurm_update error: Invalid user id"))
-        raise ShimError(
-            plain("No valid entity in update command"),
-            plain('Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'),
-        )
-    fields = _fields(words[1:])
-    if not fields:
-        raise ShimError(plain("No changes specified"))
-    return _report("update", _call("update", split_ids(value), {"fields": fields}, session.cluster))
-
-
-def _fields(words: list[str]) -> dict[str, str]:
-    """The changes, by the field's canonical name."""
-    found: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise ShimError(plain(f"Invalid input: {word}"), plain("Request aborted"))
-        name = _canonical(key.rstrip("+-"))
-        if name is None:
-            raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
-        if name in ("TimeLimit", "TimeMin"):
-            _check_minutes(name, value)
-        elif name == "StartTime":
-            _check_instant(value)
-        if name != "UserID":  # who may ask is decided by who asks
-            found[name] = value
-    return found
-
-
-def _canonical(key: str) -> str | None:
-    """The field that ``key`` or the beginning of it names (three letters at least)."""
-    lower = key.lower()
-    if lower in _BY_NAME:
-        return _BY_NAME[lower]
-    if len(lower) < 3:
-        return None
-    found = [name for known, name in _BY_NAME.items() if known.startswith(lower)]
-    return found[0] if len(found) == 1 else None
-
-
-def _check_minutes(name: str, value: str) -> None:
-    from shim.core.times import parse_minutes
-
-    try:
-        parse_minutes(value[1:] if value[:1] in ("+", "-") else value)
-    except ValueError:
-        raise ShimError(f"error: Invalid {name} value") from None
-
-
-def _check_instant(value: str) -> None:
-    import time
-
-    from shim.core.when import WhenError, parse_when
-
-    try:
-        parse_when(value, time.time())
-    except WhenError as error:
-        raise ShimError(
-            plain(f"Invalid time specification (pos={error.position}): {value}"), plain("No changes specified")
-        ) from None
 
 
 def _write(words: list[str]) -> int:

@@ -39,6 +39,7 @@ class Config(Value):
 
     default: Setting = Setting(value="local")
     slurm_version: Setting = Setting(value=DEFAULT_LEVEL)
+    operators: Setting = Setting()
     plugins: dict[str, Setting] = {}
     clusters: dict[str, dict[str, Any]] = {}
 
@@ -70,6 +71,7 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
     return Config(
         default=default,
         slurm_version=_level_of(merged, env),
+        operators=merged.get("operators", Setting()),
         plugins=merged.get("plugins", {}),
         clusters=clusters,
     )

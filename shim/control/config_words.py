@@ -29,6 +29,12 @@ TOP = (
         default="22.05",
         text="whose options sbatch, srun and salloc have, and what `--version` says: `22.05` or `25.11` ([support.md](support.md))",
     ),
+    Word(
+        name="operators",
+        type="words",
+        default=None,
+        text="who may do what Slurm leaves to operators, beside root and the owner of the index; `[]`: root alone",
+    ),
     Word(name="plugins", type="table", text="options that a site's plugins add"),
     Word(name="clusters", type="table", text="the clusters, one table each: what `-M` names"),
 )

@@ -1,10 +1,18 @@
-"""The groups of a user, by name."""
+"""A user's name, and the groups of a user by theirs."""
 
 from __future__ import annotations
 
 import grp
 import os
 import pwd
+
+
+def user_name(uid: int) -> str:
+    """The user's name; the number of one whom nobody knows."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def names_of(uid: int) -> set[str]:

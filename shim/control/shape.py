@@ -29,6 +29,9 @@ def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster,
     version = VERSIONS[config.slurm_version.value]
     if version != SLURM_VERSION:
         made = [cluster.replace(settings={**cluster.settings, "slurm_version": version}) for cluster in made]
+    operators = config.operators.value
+    if operators is not None:
+        made = [cluster.replace(operators=operators) for cluster in made]
     return numbered(sorted(made, key=lambda cluster: cluster.name != config.default.value))
 
 

@@ -58,7 +58,13 @@ NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 
 
 def refusals(
-    request: JobRequest, cluster: Cluster, uid: int, now: float, groups: Optional[policy.Groups] = None
+    request: JobRequest,
+    cluster: Cluster,
+    uid: int,
+    now: float,
+    groups: Optional[policy.Groups] = None,
+    *,
+    operator: bool = False,
 ) -> None:
     """Raises RequestError if the controller of ``cluster`` refuses ``request`` of user ``uid``; else nothing happens.
 
@@ -66,7 +72,7 @@ def refusals(
     """
     check = _Check(request, cluster, uid, groups)
     check.gres()  # Slurm's client looks at these itself
-    check.nice_and_array()
+    check.nice_and_array(operator=operator)
     check.node_names()
     partitions = check.partitions()
     check.counts_and_times(now)
@@ -152,9 +158,9 @@ class _Check:
         if request.deadline and request.time_min and now + 60 * request.time_min > request.deadline:
             raise self.error(BAD_TIME_MIN)
 
-    def nice_and_array(self) -> None:
+    def nice_and_array(self, *, operator: bool) -> None:
         """What is looked at before anything else."""
-        if self.request.nice < 0 and self.uid != 0:
+        if self.request.nice < 0 and not operator:
             raise self.error(BAD_NICE)
         if self.request.array:
             try:

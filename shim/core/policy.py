@@ -20,6 +20,15 @@ NOT_IN_GROUP = "User's group not permitted to use this partition"
 NOT_NOW = "Requested partition configuration not available now"
 
 
+def operates(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
+    """Whether the user may do what Slurm leaves to operators: root, who is named, and the index's owner unless nobody is to be one."""
+    if uid == 0:
+        return True
+    if operators is None:
+        return uid == owner
+    return name in operators or str(uid) in operators or (bool(operators) and uid == owner)
+
+
 def access_problem(request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups]) -> str:
     """Why user ``uid`` may not use the partition at all, in Slurm's words; "" if he may. ``groups`` None: nobody knows them."""
     if partition.req_resv and not request.reservation:

@@ -254,15 +254,77 @@ def test_refusals_before_any_call(busy: World, words: list[str], expected: str) 
 
 
 def test_update(busy: World) -> None:
-    result = busy.run("scontrol", "update", "job", "5,4_2", "name=with space", "timelimit=+10", "Dependency=")
+    result = busy.run("scontrol", "update", "job", "5,4_2", "name=with space", "timelimit=10", "Dependency=")
     assert (result.code, result.err) == (0, "")
     ((operation, fields),) = busy.calls
     assert operation == "update"
-    assert fields["fields"] == {"Name": "with space", "TimeLimit": "+10", "Dependency": ""}
+    assert fields["fields"] == {"Name": "with space", "TimeLimit": "10", "Dependency": ""}
     assert fields["targets"] == [
         {"job_id": 5, "task": None, "step": None},
         {"job_id": 4, "task": 2, "step": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["jobid=3", "TimeLimit+=30"], {"TimeLimit": "+30"}),
+        (["jobid=3", "TimeLimit-=1:30"], {"TimeLimit": "-1:30"}),
+        (["jobid=3", "TimeLimit=+30"], {"TimeLimit": "+30"}),
+        (["jobid=3", "TimeLimit=-10"], {"TimeLimit": "-10"}),
+        (["jobid=4_2", "TimeLimit+=infinite"], {"TimeLimit": "+infinite"}),
+        (["jobid=3", "TimeLimit", "+10"], {"TimeLimit": "+10"}),
+        (["jobid=3", "TimeLimit", "55", "Name", "foo"], {"TimeLimit": "55", "Name": "foo"}),
+        (["job", "3", "nice", "name=x"], {"Nice": "", "Name": "x"}),
+        (["name=x", "jobid=3"], {"Name": "x"}),
+    ],
+)
+def test_fields_of_an_update(busy: World, words: list[str], fields: dict[str, str]) -> None:
+    result = busy.run("scontrol", "update", *words)
+    assert (result.code, result.err) == (0, "")
+    ((_, sent),) = busy.calls
+    assert sent["fields"] == fields
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["jobid=3", "TimeLimit+=+5"], "scontrol: error: Invalid syntax, variations of +=- are not accepted.\n"),
+        (["jobid=3", "TimeLimit-=-5"], "scontrol: error: Invalid syntax, variations of +=- are not accepted.\n"),
+        (
+            ["jobid=3", "TimeLimit-=1000"],
+            "scontrol: error: TimeLimit decrement larger than current time limit (1000 > 30)\n",
+        ),
+        (
+            ["jobid=3", "TimeLimit-=infinite"],
+            "scontrol: error: TimeLimit decrement larger than current time limit (4294967295 > 30)\n",
+        ),
+        (["jobid=3", "TimeLimit+=bad"], "scontrol: error: Invalid TimeLimit value\n"),
+        (["jobid=3", "TimeLimit+="], "scontrol: error: Invalid TimeLimit value\n"),
+        (["jobid=3", "TimeLimit", "+=10"], "scontrol: error: Invalid TimeLimit value\n"),
+        (["jobid=3", "TimeLimit"], "Invalid input: TimeLimit\nRequest aborted\n"),
+        (["jobid=3", "TimeMin+=5"], "scontrol: error: Option TimeMin+=5 does not accept [+|-]= syntax\n"),
+        (["jobid=3", "TimeMin=+5"], "scontrol: error: Invalid TimeMin value\n"),
+        (["jobid=3,4", "TimeLimit+=10"], "scontrol: error: Invalid job ID 3,4\n"),
+        (["jobid=4_[2-3]", "TimeLimit+=10"], "scontrol: error: Invalid job ID 4_[2-3]\n"),
+        (
+            ["jobid=99999", "TimeLimit+=10"],
+            "scontrol: error: Could not load state information for job 99999: Invalid job id specified\n",
+        ),
+        (["TimeLimit+=10", "jobid=3"], "scontrol: error: JobId must precede TimeLimit increment or decrement\n"),
+        (["jobname=nosuch", "nice=6"], "scontrol: error: No jobs with name 'nosuch'\n"),
+        (["jobid"], "Invalid input: jobid\nRequest aborted\n"),
+        (["jobid="], "No changes specified\n"),
+        (
+            ["nodename=node1", "jobid=3"],
+            "Update of this parameter is not supported: nodename=node1\nRequest aborted\n",
+        ),
+        (["jobid=3", "foo", "bar"], "Update of this parameter is not supported: bar\nRequest aborted\n"),
+    ],
+)
+def test_updates_that_cannot_be_read(busy: World, words: list[str], expected: str) -> None:
+    result = busy.run("scontrol", "update", *words)
+    assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
 
 
 def test_the_batch_script(busy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,7 +222,12 @@ def test_each_command_has_its_own_words() -> None:
 
 
 def test_root_may() -> None:
-    assert refused(uid=0, nice=-10, partition="staff") is None
+    assert refused(uid=0, partition="staff") is None
+
+
+def test_a_better_priority_is_for_operators() -> None:
+    assert refused(nice=-10) == (FAILED + "Invalid --nice value",)
+    refusals(JobRequest(nice=-10), CLUSTER, USER, NOW, operator=True)
 
 
 def test_no_default_partition() -> None:

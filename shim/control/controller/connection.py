@@ -13,18 +13,16 @@ from shim.control.protocol import MAX_MESSAGE
 
 
 class Connection:
-    """A client. ``uid`` and ``gid`` are the kernel's word, not the client's."""
+    """A client. ``uid`` and ``gid`` are the kernel's word, not the client's. ``admin``: it may do what Slurm leaves to operators."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, uid: int, gid: int) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, uid: int, gid: int, *, admin: bool = False
+    ) -> None:
         self.uid = uid
         self.gid = gid
+        self.admin = admin
         self._reader = reader
         self._writer = writer
-
-    @property
-    def admin(self) -> bool:
-        """Whether the client may do what Slurm leaves to operators."""
-        return self.uid == 0
 
     async def request(self) -> dict[str, Any]:
         """The client's request. Raises ChannelClosed if it does not come or is none."""

@@ -56,7 +56,7 @@ class Controller:
         self.allocations = Allocations(self.world, self.dispatcher)
         self.adopting = Adopting(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
-        self.server = Server(self._operations(), self._look_idle)
+        self.server = Server(self._operations(), self._look_idle, self.world.operates)
         self._ends = 0
         self.world.book.followers.append(self._changed)
 

@@ -21,10 +21,13 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Server:
-    """Answers clients. ``idle`` is told whenever the last connection is gone."""
+    """Answers its owner, root and the operators. ``idle`` is told whenever the last connection is gone."""
 
-    def __init__(self, operations: dict[str, Operation], idle: Callable[[], None]) -> None:
+    def __init__(
+        self, operations: dict[str, Operation], idle: Callable[[], None], operator: Callable[[int], bool]
+    ) -> None:
         self._operations = operations
+        self._operator = operator
         self._idle = idle
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
@@ -63,9 +66,10 @@ class Server:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sock: socket.socket = writer.get_extra_info("socket")
         _pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        if uid not in (os.getuid(), 0):
+        operator = self._operator(uid)
+        if uid != os.getuid() and not operator:
             return
-        connection = Connection(reader, writer, uid, gid)
+        connection = Connection(reader, writer, uid, gid, admin=operator)
         try:
             message = await connection.request()
             await connection.send(await self._answer(connection, message))

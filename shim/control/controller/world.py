@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine
+from itertools import chain
 from typing import Any
 
 from shim.control.backends.base import Backend, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller.book import Book
 from shim.control.controller.ids import LOW, IdStock
+from shim.control.groups import user_name
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.core.policy import operates
 
 log = logging.getLogger("shim.controller")
 
@@ -32,6 +36,11 @@ class World:
         # Who waits for a change of one job: woken and forgotten when it changes.
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
         book.followers.append(self._changed)
+
+    def operates(self, uid: int) -> bool:
+        """Whether the user may do what Slurm leaves to operators."""
+        named = [one.operators for one in self.clusters.values() if one.operators is not None]
+        return operates(None if not named else [*chain.from_iterable(named)], uid, user_name(uid), os.getuid())
 
     def cluster_of(self, job: Job) -> Cluster:
         """The job's cluster; one that is configured no more is an empty one."""

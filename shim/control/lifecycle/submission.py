@@ -24,6 +24,7 @@ class Submitter(Value):
     host: str = ""
     line: str = ""  # the command line, for SubmitLine
     sid: int = 0
+    operator: bool = False  # whose --priority counts
 
 
 def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_id: int, now: float) -> Job:
@@ -31,6 +32,8 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
     second = float(int(now))
     if request.qos and not cluster.accounting:
         request = request.replace(qos=None)
+    if request.priority is not None and not submitter.operator:
+        request = request.replace(priority=None)
     partition = None if "," in partition_text(request, cluster) else cluster.partition(partition_text(request, cluster))
     if partition is not None:
         request = in_partition(request, cluster, partition)
@@ -49,7 +52,7 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
         submit_line=submitter.line,
         alloc_sid=submitter.sid,
         request=request,
-        held="user" if request.hold else "",
+        held="user" if request.hold or request.priority == 0 else "",
         partition=partition_text(request, cluster),
         submit_time=second,
         dependency=request.dependency or "",

@@ -26,6 +26,12 @@ class Asked(Value):
     cluster: Cluster
     admin: bool
     now: float
+    own: bool = True
+
+    @property
+    def holder(self) -> str:
+        """Who holds a job that is held by this: its user, or an operator whose hold the user cannot release."""
+        return "user" if self.own else "admin"
 
 
 Handler = Callable[[Job, Asked], Job]

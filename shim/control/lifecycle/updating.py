@@ -17,17 +17,17 @@ from shim.control.lifecycle.update_field import (
     UpdateRefused,
     number,
 )
-from shim.core import times
+from shim.core import times, when
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE
 
-__all__ = ["DENIED", "FINISHED", "NOT_PENDING", "UpdateRefused", "updated"]
+__all__ = ["DENIED", "FINISHED", "HELD", "NOT_PENDING", "UpdateRefused", "updated"]
 
 
-def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: bool, now: float) -> Job:
-    """The job with all of ``fields`` changed. Raises UpdateRefused (then nothing is changed).
+def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: bool, now: float, own: bool = True) -> Job:
+    """The job with all of ``fields`` changed. Raises UpdateRefused (then nothing is changed). ``own``: whether its user asks.
 
     Names are scontrol's, in any case. A pending job's size, limit and reason follow from what it asks for then.
     """
@@ -43,7 +43,7 @@ def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: boo
         if job.state != states.PENDING and word not in _WHILE_RUNNING:
             raise UpdateRefused(NOT_PENDING)
         try:
-            job = handler(job, Asked(text=text, cluster=cluster, admin=admin, now=now))
+            job = handler(job, Asked(text=text, cluster=cluster, admin=admin, now=now, own=own))
         except ValueError:
             raise UpdateRefused(f"Invalid {name} value") from None
     if job.state != states.PENDING:
@@ -63,6 +63,7 @@ def _time_limit(job: Job, asked: Asked) -> Job:
 
 
 def _minutes(old: int | None, text: str) -> int:
+    """The limit that ``30``, ``+30`` or ``-30`` make of the old one."""
     sign, rest = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
     try:
         minutes = times.parse_minutes(rest)
@@ -70,31 +71,35 @@ def _minutes(old: int | None, text: str) -> int:
         raise UpdateRefused("Invalid TimeLimit value") from None
     if not sign:
         return minutes
-    if old is None or old < 0:
-        raise UpdateRefused("Invalid TimeLimit value")
-    changed = old + minutes if sign == "+" else old - minutes
-    if changed < 1:
-        raise UpdateRefused("Invalid TimeLimit value")
-    return changed
+    if old is None or old < 0 or minutes < 0:
+        return INFINITE  # what has no limit keeps none; Slurm, that counts in 32 bits, would leave it some minutes
+    if sign == "-" and minutes > old:
+        raise UpdateRefused("Requested time limit is invalid (missing or exceeds some limit)")
+    return old + minutes if sign == "+" else old - minutes
 
 
 def _nice(job: Job, asked: Asked) -> Job:
     nice = number(asked.text or "100")
     if nice < 0 and not asked.admin:
         raise UpdateRefused(DENIED)
+    if job.request.priority is not None:
+        return job  # an operator's word stands
     return job.replace(request=job.request.replace(nice=nice))
 
 
 def _priority(job: Job, asked: Asked) -> Job:
-    if job.state != states.PENDING:
+    priority = int(asked.text)
+    if not 0 <= priority < _MOST_PRIORITY:
+        raise ValueError(asked.text)
+    if job.state != states.PENDING and not asked.admin:
         raise UpdateRefused(NO_PRIORITY)
-    if number(asked.text) == 0:
-        return waiting.hold(job, asked.now)
-    if job.held and not asked.admin:
+    if priority == 0:
+        return waiting.hold(job, asked.now, asked.holder)
+    if job.held:
         raise UpdateRefused(HELD)
     if not asked.admin:
         raise UpdateRefused(DENIED)
-    return waiting.release(job, asked.now)
+    return waiting.with_priority(job, priority)
 
 
 def _throttle(job: Job, asked: Asked) -> Job:
@@ -106,7 +111,13 @@ def _comment(job: Job, asked: Asked) -> Job:
 
 
 def _end_time(job: Job, asked: Asked) -> Job:
-    raise UpdateRefused("Job is not running" if job.state == states.PENDING else DENIED)
+    """An operator's: the limit that ends the job then, in whole minutes."""
+    if job.state == states.PENDING:
+        raise UpdateRefused("Job is not running")
+    if not asked.admin:
+        raise UpdateRefused(DENIED)
+    end = when.parse_when(asked.text, asked.now)
+    return running.limited(job, max(0, int(end - job.start_time + 59) // 60))
 
 
 _HANDLERS: dict[str, Handler] = {
@@ -155,6 +166,7 @@ _HANDLERS: dict[str, Handler] = {
     "admincomment": asks.recorded("admin_comment"),
     "sitefactor": asks.recorded("site_factor"),
 }
+_MOST_PRIORITY = (1 << 32) - 2
 _DENIED = frozenset(
     ("deadline", "contiguous", "oversubscribe", "shared", "reboot", "admincomment", "sitefactor"),
 )

@@ -16,9 +16,11 @@ FIRST_PRIORITY = 4294901760
 
 
 def priority_of(job: Job) -> int:
-    """0 for a held job; else earlier first, less ``--nice``."""
+    """0 for a held job; else what an operator gave it, or earlier first, less ``--nice``."""
     if job.held:
         return 0
+    if job.request.priority is not None:
+        return job.request.priority
     return max(1, FIRST_PRIORITY - (job.array_job_id or job.job_id) - job.request.nice)
 
 
@@ -65,8 +67,13 @@ def release(job: Job, now: float) -> Job:
     """``scontrol release``: the job's own priority again. Nothing happens to a job that is not held."""
     if job.state != states.PENDING or not job.held:
         return job
-    free = job.replace(held="", reason="None")
+    free = job.replace(held="", reason="None", request=job.request.replace(priority=None))
     return looked_at(free.replace(priority=priority_of(free)), now)
+
+
+def with_priority(job: Job, priority: int) -> Job:
+    """The job with a priority that an operator gave it; ``--nice`` does not count beside that."""
+    return job.replace(priority=priority, request=job.request.replace(priority=priority, nice=0))
 
 
 def judged(job: Job, verdict: str, remaining: str, now: float) -> Job:

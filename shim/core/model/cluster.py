@@ -101,6 +101,7 @@ class Cluster(Value):
     over_time: int = 0  # minutes
     requeue: bool = True
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters
+    operators: tuple[str, ...] | None = None  # names (policy.operates)
     settings: dict[str, str] = {}
     _nested = {"nodes": Node, "partitions": Partition, "licenses": Gres}
 

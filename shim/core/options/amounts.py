@@ -115,6 +115,11 @@ def _priority(option: Option, text: Optional[str], context: Context) -> str:
     return word
 
 
+def priority(text: str) -> int:
+    """The number of a ``--priority`` text as C reads it; TOP is the highest."""
+    return 0xFFFFFFFD if text.upper() == "TOP" else leading_int(text)[0] or 0
+
+
 READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "seconds": _seconds,
     "ports": _ports,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.digits import leading_int
+from shim.core.options.amounts import priority
 from shim.core.options.merge import GEOMETRY, full_path
 
 TYPE_CHECKING = False
@@ -123,8 +123,8 @@ def _geometry(numbers: Sequence[Optional[int]]) -> str:
 
 def _priority(text: str) -> str:
     """A number as C reads it; TOP is a number too."""
-    number = leading_int(text)[0] or 0
-    return "-3" if text.upper() == "TOP" or number == 0xFFFFFFFD else str(number)
+    number = priority(text)
+    return "-3" if number == 0xFFFFFFFD else str(number)
 
 
 def _yes_no(value: bool) -> str:

@@ -62,7 +62,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "ntasks-per-socket": "counts tasks; cores are not bound",
         "oom-kill-step": "recorded; the process with the most memory is killed",
         "prefer": "recorded; any node that satisfies the rest is taken",
-        "priority": "recorded; as on Slurm an ordinary user's value does not count",
+        "priority": "honoured of an operator; as on Slurm an ordinary user's value does not count",
         "qos": "recorded and shown; no QOS is known, so every one is accepted and none has limits",
         "sockets-per-node": "checked against the nodes; cores are not bound",
         "spread-job": "taken as by Slurm, but for the counts that --ntasks-per-node beside it shows",

@@ -195,6 +195,10 @@ def job_request(
     if "switches" in settings:
         count, wait = settings.get("switches")
         fields["switches"] = str(count) if wait is None or wait < 0 else f"{count}@{wait}"
+    if "priority" in settings:
+        from shim.core.options.amounts import priority
+
+        fields["priority"] = priority(settings.get("priority"))
     if fields.get("ntasks") == 0:
         del fields["ntasks"]  # -B 0: no node is asked for
         fields["min_nodes"] = 0

@@ -114,15 +114,12 @@ class FakeBackend:
 class Client:
     """A connection as operations see it."""
 
-    def __init__(self, uid: int = 1001) -> None:
+    def __init__(self, uid: int = 1001, *, admin: bool = False) -> None:
         self.uid = uid
+        self.admin = admin or uid == 0
         self.gid = uid
         self.events: list[dict[str, Any]] = []
         self._gone = asyncio.Event()
-
-    @property
-    def admin(self) -> bool:
-        return self.uid == 0
 
     async def send(self, message: dict[str, Any]) -> None:
         if self._gone.is_set():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.control.controller.fakes import NOW, Bench, Client, bench
@@ -200,3 +202,83 @@ async def test_naming_each_task_of_an_array_does_not_read_the_array_each_time(bo
         patch.setattr(box.store, "array", lambda _cluster, job_id: read.append(job_id) or [])
         assert await box.results("cancel", *({"job_id": array, "task": task} for task in range(4))) == [None] * 4
     assert read == []
+
+
+@bench
+async def test_an_operator_raises_limits(box: Bench) -> None:
+    job_id = await running(box, time_limit=10)
+    asked = {"fields": {"TimeLimit": "+30"}}
+    assert await box.results("update", {"job_id": job_id}, **asked) == ["Access/permission denied"]
+    owner = Client(1001, admin=True)
+    assert await box.results("update", {"job_id": job_id}, client=owner, **asked) == [None]
+    assert box.job(job_id).time_limit == 40
+    assert await box.results("update", {"job_id": job_id}, client=owner, fields={"TimeLimit": "-15"}) == [None]
+    assert [(order.kind, order.seconds) for order in box.backend.orders_of(job_id)] == [
+        ("limit", 2400),
+        ("limit", 1500),
+    ]
+
+
+@bench
+async def test_what_has_no_limit_keeps_none(box: Bench) -> None:
+    job_id = await running(box)
+    owner = Client(1001, admin=True)
+    assert await box.results("update", {"job_id": job_id}, client=owner, fields={"TimeLimit": "+30"}) == [None]
+    assert box.job(job_id).time_limit == -1
+
+
+@bench
+async def test_priorities_are_an_operators(box: Bench) -> None:
+    first, second = await box.submit(begin=NOW + 3600), await box.submit(begin=NOW + 3600, nice=5)
+    owner = Client(1001, admin=True)
+    assert await box.results("update", {"job_id": first}, fields={"Priority": "3"}) == ["Access/permission denied"]
+    assert await box.results("update", {"job_id": second}, client=owner, fields={"Priority": "3"}) == [None]
+    assert (box.job(second).priority, box.job(second).request.nice) == (3, 0)
+    assert await box.results("update", {"job_id": second}, client=owner, fields={"Name": "x", "Nice": "9"}) == [None]
+    assert (box.job(second).priority, box.job(second).request.nice) == (3, 0)
+    assert await box.results("top", {"job_id": second}, client=owner) == [None]
+    assert box.job(second).priority > box.job(first).priority
+    assert await box.results("hold", {"job_id": second}) == [None]
+    assert await box.results("top", {"job_id": second}, client=owner) == [
+        "Job is in held state, pending scheduler release"
+    ]
+    assert await box.results("release_job", {"job_id": second}) == [None]
+    assert box.job(second).priority < box.job(first).priority  # its own again
+
+
+@bench
+async def test_priority_at_submission(box: Bench) -> None:
+    assert box.job(await box.submit(begin=NOW + 3600, priority=7)).priority > 7
+    owner = Client(1001, admin=True)
+    assert box.job(await box.submit(owner, begin=NOW + 3600, priority=7)).priority == 7
+    assert box.job(await box.submit(owner, begin=NOW + 3600, priority=0)).held == "user"
+    assert box.job(await box.submit(owner, begin=NOW + 3600, nice=-100)).request.nice == -100
+
+
+@bench
+async def test_a_hold_of_an_operator_is_theirs_to_release(box: Bench) -> None:
+    job_id = await box.submit(begin=NOW + 3600)
+    assert await box.results("hold", {"job_id": job_id}, client=Client(0)) == [None]
+    assert box.job(job_id).reason == "JobHeldAdmin"
+    assert await box.results("hold", {"job_id": job_id}) == [None]
+    assert await box.results("release_job", {"job_id": job_id}) == ["Access/permission denied"]
+    assert await box.results("hold", {"job_id": job_id}, client=Client(0), user_hold=True) == [None]
+    assert box.job(job_id).reason == "JobHeldUser"
+    assert await box.results("release_job", {"job_id": job_id}) == [None]
+
+
+@bench
+async def test_who_is_an_operator(box: Bench) -> None:
+    operates = box.controller.world.operates
+    clusters = box.controller.world.clusters
+    assert operates(0)
+    assert operates(os.getuid())
+    assert not operates(STRANGER)
+    for name, cluster in clusters.items():
+        clusters[name] = cluster.replace(operators=(str(STRANGER),))
+    assert operates(STRANGER)
+    assert operates(os.getuid())
+    for name, cluster in clusters.items():
+        clusters[name] = cluster.replace(operators=())
+    assert operates(0)
+    assert operates(os.getuid()) == (os.getuid() == 0)

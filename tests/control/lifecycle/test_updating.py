@@ -19,7 +19,8 @@ def a_running_job() -> Job:
 
 
 @pytest.mark.parametrize(
-    ("text", "minutes"), [("5", 5), ("1:00:00", 60), ("+10", 20), ("-5", 5), ("UNLIMITED", -1), ("1-0", 1440)]
+    ("text", "minutes"),
+    [("5", 5), ("1:00:00", 60), ("+10", 20), ("-5", 5), ("UNLIMITED", -1), ("1-0", 1440), ("-10", 0)],
 )
 def test_time_limit(text: str, minutes: int) -> None:
     assert change(a_job(time_limit=10), TimeLimit=text).time_limit == minutes
@@ -29,7 +30,7 @@ def test_time_limit(text: str, minutes: int) -> None:
     ("fields", "text"),
     [
         ({"TimeLimit": "abc"}, "Invalid TimeLimit value"),
-        ({"TimeLimit": "-50"}, "Invalid TimeLimit value"),
+        ({"TimeLimit": "-50"}, "Requested time limit is invalid (missing or exceeds some limit)"),
         ({"Nice": "-20"}, "Access/permission denied"),
         ({"Nice": "x"}, "Invalid Nice value"),
         ({"Deadline": "2030-01-01"}, "Access/permission denied"),

@@ -39,7 +39,7 @@ async def admitted(
     if not isinstance(backend, TriesOut) or (token and world.book.store.submitted(token) is not None):
         return submitted(world, connection, message, cluster), []
     cluster = await _shaped(world, message, cluster)
-    requests = accepted(message, cluster, connection.uid, world.clock())
+    requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
     request = requests[0]
     job = pending_jobs(world, requests, cluster, submitter(connection, message), 0, world.clock())[0]
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")

@@ -93,18 +93,18 @@ def requests_of(message: dict[str, Any]) -> list[JobRequest]:
     return [JobRequest.from_dict(record) for record in (message["request"], *(message.get("components") or ()))]
 
 
-def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float) -> list[JobRequest]:
+def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float, *, operator: bool) -> list[JobRequest]:
     """The requests of a submission. Raises ShimError for what Slurm refuses, and what the cluster's backend cannot start."""
     requests = requests_of(message)
-    _check(requests, cluster, uid, now)
+    _check(requests, cluster, uid, now, operator=operator)
     return requests
 
 
-def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float) -> None:
+def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float, *, operator: bool) -> None:
     refuse_het(len(requests), cluster.backend)
     check.het_refusals(requests)
     for request in requests:
-        check.refusals(request, cluster, uid, int(now), lambda: names_of(uid))
+        check.refusals(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator)
 
 
 def pending_jobs(
@@ -128,7 +128,7 @@ def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobReques
 def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int) -> dict[str, Any]:
     """When and where the job would start if it were submitted now. Raises ShimError for one that never could."""
     now = world.clock()
-    _check(requests, cluster, who.uid, now)
+    _check(requests, cluster, who.uid, now, operator=who.operator)
     jobs = pending_jobs(
         world,
         [_on_named_nodes(_within_limits(one, cluster), cluster).replace(array=None) for one in requests],

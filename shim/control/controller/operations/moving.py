@@ -36,7 +36,8 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
     now = world.clock()
     request, notes = moving.fitted(found[0].request, to)
     owner = found[0].uid
-    check.refusals(request.replace(hold=bool(found[0].held)), to, owner, int(now), lambda: names_of(owner))
+    held = request.replace(hold=bool(found[0].held))
+    check.refusals(held, to, owner, int(now), lambda: names_of(owner), operator=world.operates(owner))
     await world.ids_for(to)
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
     os.mkdir(folder, 0o700)

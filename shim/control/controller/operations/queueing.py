@@ -105,7 +105,10 @@ def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None
 
 
 def _hold(asking: Asking, job: Job) -> None:
-    asking.change.put(waiting.hold(job, asking.now), asking.now)
+    if job.held == "admin" and not asking.connection.admin:
+        return  # it stays an operator's
+    own = job.uid == asking.connection.uid or bool(asking.message.get("user_hold"))
+    asking.change.put(waiting.hold(job, asking.now, "user" if own else "admin"), asking.now)
 
 
 def _release(asking: Asking, job: Job) -> None:
@@ -173,9 +176,12 @@ def _top(asking: Asking, job: Job) -> None:
     _operator(asking)
     if job.state != states.PENDING:
         raise Refused(updating.NOT_PENDING)
+    if job.held:
+        raise Refused(updating.HELD)
     others = asking.world.book.active(job.cluster)
     highest = max((other.priority for other in others if other.state == states.PENDING), default=job.priority)
-    asking.change.put(job.replace(priority=highest + 1), asking.now)
+    if highest > job.priority or job.request.priority is not None:
+        asking.change.put(waiting.with_priority(job, highest + 1), asking.now)
 
 
 def _operator(asking: Asking) -> None:
@@ -186,7 +192,8 @@ def _operator(asking: Asking) -> None:
 def _update(asking: Asking, job: Job) -> None:
     fields = {str(name): str(text) for name, text in (asking.message.get("fields") or {}).items()}
     cluster = asking.world.cluster_of(job)
-    after = updating.updated(job, fields, cluster, admin=asking.connection.admin, now=asking.now)
+    own = job.uid == asking.connection.uid
+    after = updating.updated(job, fields, cluster, admin=asking.connection.admin, now=asking.now, own=own)
     if after.request.dependency != job.request.dependency:
         _check_dependency(asking, after)
     if after.state == states.PENDING:

@@ -44,7 +44,7 @@ def submitted(
         if found is not None:
             return found
     now = world.clock()
-    requests = accepted(message, cluster, connection.uid, now)
+    requests = accepted(message, cluster, connection.uid, now, operator=connection.admin)
     request = requests[0]
     if len(world.book.active(cluster.name)) + len(requests) > cluster.max_job_count:
         raise refusal(request, "Resource temporarily unavailable")
@@ -87,6 +87,7 @@ def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
         host=str(message.get("submit_host") or os.uname().nodename),
         line=str(message.get("submit_line") or ""),
         sid=int(message.get("sid") or 0),
+        operator=connection.admin,
     )
 
 
@@ -110,7 +111,7 @@ def _names(uid: int) -> tuple[str, int, str]:
 
 def test_only(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
     """When the job would start if it were submitted now. Uses up job ids, as Slurm does."""
-    requests = accepted(message, cluster, connection.uid, world.clock())
+    requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
     with world.book.change() as change:
         job_id = change.next_id(cluster, len(requests))
     for request in requests:

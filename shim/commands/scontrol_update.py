@@ -1,0 +1,201 @@
+"""``scontrol update``: which entity is meant, and the fields of a job."""
+
+from __future__ import annotations
+
+import os
+
+from shim.commands import reading
+from shim.commands.job_ids import narrowed, parse_job_id, split_ids
+from shim.commands.scontrol_act import call, report
+from shim.control.index.query import JobQuery
+from shim.core.errors import ShimError, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.commands.scontrol_session import Session
+    from shim.core.model.job import Job
+
+# What the words of an update may name, with the fewest letters that are understood; of several the first wins.
+_ENTITIES = (
+    ("job", (("jobid", 1), ("jobname", 5))),
+    ("step", (("stepid", 4),)),
+    ("reservation", (("reservationname", 3),)),
+    ("node", (("nodename", 3),)),
+    ("partition", (("partitionname", 3),)),
+    ("debug", (("slurmctlddebug", 2),)),
+)
+# Fields of a job that ``update`` takes, as the controller knows them.
+_WORDS = (
+    "Account AdminComment ArrayTaskThrottle Comment Contiguous Deadline Dependency EligibleTime EndTime"
+    " ExcNodeList Features Gres JobId JobName Licenses MailType MailUser MinCPUsNode MinMemoryCPU MinMemoryNode"
+    " MinTmpDiskNode Name Nice NodeList NumCPUs NumNodes NumTasks OverSubscribe Partition Priority QOS Reboot ReqNodeList"
+    " Requeue Reservation Shared SiteFactor StartTime StdOut Switches TimeLimit TimeMin TresPerNode UserID WCKey WorkDir"
+)
+_BY_NAME = {name.lower(): name for name in _WORDS.split()}
+_FEWEST = 3  # letters of a field's name
+_UNLIMITED = (1 << 32) - 1  # minutes, as Slurm words them in its errors
+
+
+def update(session: Session, words: list[str]) -> int:
+    """Changes what the words name; the exit code."""
+    if not words:
+        raise ShimError(plain("too few arguments for update keyword"))
+    entity = entity_of(words)
+    if entity == "job":
+        return _job(session, words)
+    if entity is None:
+        raise ShimError(
+            plain("No valid entity in update command"),
+            plain('Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'),
+        )
+    raise ShimError(plain("slurm_update error: Invalid user id"))
+
+
+def entity_of(words: list[str]) -> str | None:
+    """What an update is about: any of its words may name that."""
+    tags = [word.partition("=")[0].lower() for word in words]
+    for entity, names in _ENTITIES:
+        for name, fewest in names:
+            if any(len(tag) >= fewest and name.startswith(tag) for tag in tags):
+                return entity
+    return None
+
+
+def pairs(words: list[str]) -> list[tuple[str, str | None, str]]:
+    """The fields in their order, each with its value (None: there is none) and the word that Slurm names in errors.
+
+    ``key=value``, ``key value``; ``key+=value`` keeps its sign with the key.
+    """
+    found: list[tuple[str, str | None, str]] = []
+    rest = iter(words)
+    for word in rest:
+        key, equals, value = word.partition("=")
+        if equals:
+            found.append((key, value, word))
+        elif word.lower() == "nice":
+            found.append((word, "", word))
+        else:
+            after = next(rest, None)
+            found.append((word, after, word if after is None else after))
+    return found
+
+
+class _Asked:
+    """The words of one update of jobs, as far as they are read."""
+
+    def __init__(self, cluster: str | None) -> None:
+        self.cluster = cluster
+        self.ids: str | None = None
+        self.fields: dict[str, str] = {}
+
+    def take(self, key: str, value: str | None, word: str) -> None:
+        if value is None:
+            raise ShimError(plain(f"Invalid input: {word}"), plain("Request aborted"))
+        sign = key[-1:] if key[-1:] in ("+", "-") else ""
+        name = _canonical(key[:-1] if sign else key)
+        if name is None:
+            raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
+        if name == "TimeLimit":
+            value = self._time_limit(sign, value)
+        elif sign:
+            raise ShimError(f"error: Option {word} does not accept [+|-]= syntax")
+        elif name == "TimeMin":
+            _minutes(name, value)
+        elif name == "StartTime":
+            _check_instant(value)
+        if name == "JobId":
+            self.ids = value
+        elif name != "UserID":  # who may ask is decided by who asks
+            self.fields[name] = value
+
+    def _time_limit(self, sign: str, value: str) -> str:
+        """``30``, or ``+30`` and ``-30`` for what is to be added and taken away."""
+        if value[:1] in ("+", "-"):
+            if sign:
+                raise ShimError("error: Invalid syntax, variations of +=- are not accepted.")
+            sign, value = value[:1], value[1:]
+        minutes = _minutes("TimeLimit", value)
+        if not sign:
+            return value
+        if self.ids is None:
+            raise ShimError("error: JobId must precede TimeLimit increment or decrement")
+        old = self._limit()
+        if sign == "-" and 0 <= old < (minutes if minutes >= 0 else _UNLIMITED):
+            more = minutes if minutes >= 0 else _UNLIMITED
+            raise ShimError(f"error: TimeLimit decrement larger than current time limit ({more} > {old})")
+        return sign + value
+
+    def _limit(self) -> int:
+        """The present limit of the one job in minutes, below 0 for none."""
+        one = parse_job_id(self.ids or "")
+        if one is None or "[" in (self.ids or ""):
+            raise ShimError(f"error: Invalid job ID {self.ids}")
+        reader = reading.open_index("scontrol")
+        query = JobQuery(cluster=self.cluster or "", job_ids=(one.job_id,), active=False)
+        known = reader.jobs(query) if reader is not None else []
+        jobs = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
+        if not jobs:
+            raise ShimError(f"error: Could not load state information for job {self.ids}: Invalid job id specified")
+        return -1 if jobs[0].time_limit is None else jobs[0].time_limit
+
+
+def _job(session: Session, words: list[str]) -> int:
+    """``update jobid=33 timelimit=5 name=x``, ``update job 33 …``, ``update jobname=x …``."""
+    asked = _Asked(session.cluster)
+    for key, value, word in pairs(words):
+        asked.take(key, value, word)
+    if asked.ids is None:
+        return _named(session, asked.fields)
+    if not asked.fields:
+        raise ShimError(plain("No changes specified"))
+    return report("update", call("update", split_ids(asked.ids), {"fields": asked.fields}, session.cluster))
+
+
+def _named(session: Session, fields: dict[str, str]) -> int:
+    """Without an id the name says which of the caller's jobs are meant."""
+    name = fields.pop("JobName", "") or fields.pop("Name", "")
+    reader = reading.open_index("scontrol")
+    query = JobQuery(cluster=session.cluster or "", names=(name,), users=(os.getuid(),))
+    ids = _ids(reader.jobs(query)) if reader is not None and name else []
+    if not ids:
+        raise ShimError(f"error: No jobs with name '{name}'")
+    return report("update", call("update", ids, {"fields": fields}, session.cluster)) if fields else 0
+
+
+def _ids(jobs: list[Job]) -> list[str]:
+    return list(dict.fromkeys(str(job.array_job_id or job.het_job_id or job.job_id) for job in jobs))
+
+
+def _canonical(key: str) -> str | None:
+    """The field that ``key`` or the beginning of it names."""
+    lower = key.lower()
+    if lower in _BY_NAME:
+        return _BY_NAME[lower]
+    if lower == "job":
+        return "JobId"
+    if len(lower) < _FEWEST:
+        return None
+    found = [name for known, name in _BY_NAME.items() if known.startswith(lower)]
+    return found[0] if len(found) == 1 else None
+
+
+def _minutes(name: str, value: str) -> int:
+    from shim.core.times import parse_minutes
+
+    try:
+        return parse_minutes(value)
+    except ValueError:
+        raise ShimError(f"error: Invalid {name} value") from None
+
+
+def _check_instant(value: str) -> None:
+    import time
+
+    from shim.core.when import WhenError, parse_when
+
+    try:
+        parse_when(value, time.time())
+    except WhenError as error:
+        raise ShimError(
+            plain(f"Invalid time specification (pos={error.position}): {value}"), plain("No changes specified")
+        ) from None
