@@ -51,7 +51,7 @@ def _findings() -> Iterator[tuple[str, str]]:
     for cluster in ours:
         if cluster.backend == "local":
             yield _names(cluster.settings.get("isolation"))
-    yield _controller()
+    yield from _controller()
     yield from _commands()
 
 
@@ -98,12 +98,20 @@ def _names(configured: str | None) -> tuple[str, str]:
     return NOTE, f"nodes are named by loopback addresses, 127.0.0.1 and on: {why}"
 
 
-def _controller() -> tuple[str, str]:
+def _controller() -> Iterator[tuple[str, str]]:
     from shim.control import client
+    from shim.control.index.reader import open_reader
 
-    if client.alive():
-        return GOOD, "a controller is running"
-    return GOOD, "no controller is running: the first command that needs one starts it"
+    if not client.alive():
+        yield GOOD, "no controller is running: the first command that needs one starts it"
+        return
+    yield GOOD, "a controller is running"
+    try:
+        reader = open_reader(paths.index_path())
+    except ShimError:
+        return  # told above
+    for line in reader.kept() if reader is not None else ():
+        yield NOTE, f"configuration: {line}"
 
 
 def _commands() -> Iterator[tuple[str, str]]:

@@ -110,7 +110,9 @@ class Waiter:
     def _happened(self, event: Event) -> None:
         kind = event.get("event")
         program = self._program
-        if kind == "queued":
+        if kind == "submitted":
+            self._tell(*event.get("notes", ()))
+        elif kind == "queued":
             self._queued = True
             reason = str(event.get("reason", ""))
             if reason.startswith("JobHeld"):

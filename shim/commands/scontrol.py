@@ -198,6 +198,17 @@ def _ping(words: list[str]) -> int:
     return 0
 
 
+def _reconfigure(words: list[str]) -> int:
+    """Has the configuration read anew; what stays as it was for active jobs is said on stderr."""
+    from shim.control import client
+
+    if words:
+        raise ShimError(plain("too many arguments for keyword:reconfigure"))
+    kept = client.call("reconfigure")["kept"]
+    reading.complain(PROGRAM, [f"warning: {line}" for line in kept])
+    return 0
+
+
 def _errnumstr(words: list[str]) -> int:
     """The text of an error number: the C library's, and the commonest of Slurm's own."""
     if not words:
@@ -235,6 +246,7 @@ _SIMPLE: dict[str, Callable[[list[str]], int]] = {
     "version": _version,
     "help": _help,
     "ping": _ping,
+    "reconfigure": _reconfigure,
     "errnumstr": _errnumstr,
     "completing": _completing,
 }

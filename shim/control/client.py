@@ -12,7 +12,7 @@ import time
 from shim.control import channel, paths
 from shim.control.alive import alive, freshen
 from shim.control.channel import ChannelClosed
-from shim.control.protocol import PROTOCOL
+from shim.control.protocol import OF_CONFIGURATION, PROTOCOL
 from shim.core.errors import RequestError, ShimError
 
 TYPE_CHECKING = False
@@ -67,6 +67,10 @@ def request(op: str, fields: dict[str, Any] | None) -> dict[str, Any]:
     message = {"protocol": PROTOCOL, "op": op, **(fields or {})}
     if op in ("submit", "allocate") and not message.get("token"):
         message["token"] = os.urandom(16).hex()
+    if op in OF_CONFIGURATION:
+        from shim.control import sources
+
+        message["configuration"] = sources.stated(os.environ)
     return message
 
 

@@ -7,6 +7,9 @@ bytes of JSON. A client sends one request and reads replies until one has ``"ok"
     event     {"event": "queued", …}
     reply     {"ok": true, …}  or  {"ok": false, "lines": ["error: …"], "code": 1}   (a ShimError)
 
+What depends on the configuration (OF_CONFIGURATION) says in ``configuration`` where the command has it from: its SHIM_* variables and
+XDG_CONFIG_HOME. A controller that finds another one there than its own begins anew, and gets the request again.
+
 Byte strings (scripts, environment) travel as text decoded with ``surrogateescape``. Operations and their fields:
 
     ping                                   -> pid, started (epoch), version
@@ -16,7 +19,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
               The same token twice answers the same job id: a client that lost its connection asks again.
               test_only -> start (epoch), processors, nodes (hostlist), partition
     allocate  the fields of submit, and keep (bool: --no-shell)
-              events  {"event": "submitted", "job_id"}, {"event": "queued", "job_id"},
+              events  {"event": "submitted", "job_id", "notes"}, {"event": "queued", "job_id"},
                       {"event": "granted", "job": Job, "environment": {…}, "run_dir": …, "reach": {…}},
                       {"event": "revoked", "state", "reason"}
               The connection is the allocation's life: when it closes (and keep is false), the job ends. reply ok comes
@@ -35,10 +38,12 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     seen      jobs (Jobs)                  -> what their Slurm has told of such jobs since
     script    job_id                       -> script (text)
     listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
+    reconfigure                            -> kept [what stays as it was for active jobs]
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
 """
 
 from __future__ import annotations
 
 PROTOCOL = 1
+OF_CONFIGURATION = ("submit", "allocate", "move", "adopt", "update", "reconfigure")
 MAX_MESSAGE = 64 * 1024 * 1024

@@ -11,7 +11,7 @@ import os
 
 from shim.control import paths, sources
 from shim.core.errors import ShimError
-from shim.core.routing import Place
+from shim.core.routing import Place, own_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ def clusters() -> tuple[Cluster, ...]:
     from shim.control import kept_cluster
 
     return tuple([kept_cluster.unpack(data) for data in _settled(True)[1]])
+
+
+def stamp() -> tuple[Any, ...]:
+    """By which it is known whether ``clusters`` would say the same as before. Raises ConfigError as that does."""
+    return (*sources.stamp(os.environ), *[sources.file_stamp(path) for path in _settled(False)[0]["files"]])
 
 
 def grammar() -> Grammar | None:
@@ -104,8 +109,10 @@ def _settled(whole: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     wanted = (_VERSION, *sources.stamp(os.environ))
     kept = _kept(wanted, whole)
     if kept is None:
-        more, *kept = _resolve()
-        _keep((wanted, [sources.file_stamp(path) for path in more], kept[0]), kept[1])
+        short, packed = _resolve()
+        if not own_job(os.environ):  # a task may be bound to a part of the machine, and sees no other
+            _keep((wanted, [sources.file_stamp(path) for path in short["files"]], short), packed)
+        return short, packed
     return kept[0], kept[1]
 
 
@@ -150,8 +157,8 @@ def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
         return None
 
 
-def _resolve() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
-    """The further files that the clusters depend on, the answers to short questions, and the clusters."""
+def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The answers to short questions, among them the further files that the clusters depend on, and the clusters."""
     from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
     from shim.control.backends.slurm import programs
 
@@ -172,8 +179,9 @@ def _resolve() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
         "grammar": site_options.grammar(settings).to_dict(),
         "restricted": {one.name: restricted_in(one) for one in made},
         "backends": {one.name: one.backend for one in made},
+        "files": more,
     }
-    return more, short, [kept_cluster.pack(one) for one in made]
+    return short, [kept_cluster.pack(one) for one in made]
 
 
 def _keep(*parts: Any) -> None:

@@ -9,9 +9,10 @@ from shim.core import routing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
     from typing import Any
 
+_HOME = "XDG_CONFIG_HOME"
 _NOT_CONFIGURATION = (
     "SHIM_STATE_DIR",
     "SHIM_GRAMMAR",
@@ -48,15 +49,35 @@ def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
     """Everything the resolved configuration depends on."""
     seen: list[Any] = [implied(environ)]
     seen.extend(file_stamp(path) for path in files(environ))
-    seen.extend(
-        (name, environ[name]) for name in sorted(environ) if name.startswith("SHIM_") and name not in _NOT_CONFIGURATION
-    )
+    seen.extend((name, environ[name]) for name in sorted(environ) if is_configuration(name))
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             seen.append(file.read())
     except OSError:
         seen.append("")
     return tuple(seen)
+
+
+def stated(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that say where the configuration of ``environ`` comes from, with absolute paths: what a command tells the controller."""
+    found = {name: value for name, value in environ.items() if is_configuration(name)}
+    *_others, home = files({**environ, "SHIM_CONFIG": ""})
+    found[_HOME] = os.path.dirname(os.path.dirname(home))
+    if found.get("SHIM_CONFIG"):
+        found["SHIM_CONFIG"] = os.path.abspath(found["SHIM_CONFIG"])
+    return found
+
+
+def adopt(environ: MutableMapping[str, str], other: Mapping[str, str]) -> None:
+    """Makes what another process has ``stated`` count in ``environ``."""
+    for name in [name for name in environ if is_configuration(name)]:
+        del environ[name]
+    environ.update({name: value for name, value in other.items() if name == _HOME or is_configuration(name)})
+
+
+def is_configuration(name: str) -> bool:
+    """Whether the variable of that name is a part of the configuration."""
+    return name.startswith("SHIM_") and name not in _NOT_CONFIGURATION
 
 
 def file_stamp(path: str) -> tuple[Any, ...]:
@@ -71,7 +92,7 @@ def file_stamp(path: str) -> tuple[Any, ...]:
 def files(environ: Mapping[str, str]) -> list[str]:
     """The configuration files in the order of reading, whether they exist or not."""
     found = [] if environ.get("SHIM_NO_SYSTEM_CONFIG") else ["/etc/shim/config.toml"]
-    home = environ.get("XDG_CONFIG_HOME", "")
+    home = environ.get(_HOME, "")
     if not home.startswith("/"):  # the XDG rules: a relative path is to be ignored
         home = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     found.append(os.path.join(home, "shim", "config.toml"))

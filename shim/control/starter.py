@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.control import paths
+from shim.control import paths, sources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         or name.startswith(_KEPT_PREFIXES)
         or (name.startswith("SHIM_") and name not in _OF_A_JOB)
     }
+    kept.update(sources.stated(environ))
     kept[SERVICE_VARIABLE] = "controller"
     return kept
 

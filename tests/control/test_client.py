@@ -173,6 +173,7 @@ def test_a_state_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch
 
 def test_a_controller_reaches_a_cluster_as_its_caller_does() -> None:
     way = {
+        "HOME": "/home/me",
         "KUBECONFIG": "/k",
         "KUBERNETES_SERVICE_HOST": "10.0.0.1",
         "KUBERNETES_SERVICE_PORT": "443",
@@ -182,7 +183,7 @@ def test_a_controller_reaches_a_cluster_as_its_caller_does() -> None:
         "SSL_CERT_FILE": "/ca.pem",
     }
     kept = starter.environment({**way, "AWSOME": "x", "MY_HTTPS_PROXY": "x"})
-    assert kept == {**way, "SHIM_SERVICE": "controller"}
+    assert kept == {**way, "XDG_CONFIG_HOME": "/home/me/.config", "SHIM_SERVICE": "controller"}
 
 
 def test_a_controller_gets_nothing_of_the_callers_shell_or_job() -> None:

@@ -11,11 +11,14 @@ from typing import Any
 
 import shim
 from shim.control.backends.base import Backend, CanWarm, Listens, NumbersJobs
+from shim.control.channel import ChannelClosed
 from shim.control.controller import crash, spool
 from shim.control.controller.book import Book
+from shim.control.controller.configured import Configured
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
+from shim.control.controller.keeping import Keeping
 from shim.control.controller.observing import Observing, recover
 from shim.control.controller.operations import admitting, cancelling, ends, moving, moving_out, queueing, recording
 from shim.control.controller.operations.adopting import Adopting
@@ -24,6 +27,7 @@ from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.index.store import Store
+from shim.control.protocol import OF_CONFIGURATION
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -33,7 +37,7 @@ FORGET_EVERY = 500  # ends of jobs between looks at what memory may forget
 
 
 class Controller:
-    """One controller's life. ``make`` gives the backend of a cluster."""
+    """One controller's life. ``make`` gives the backend of a cluster. ``configured`` tells when ``clusters`` are no more what is configured."""
 
     def __init__(
         self,
@@ -42,12 +46,15 @@ class Controller:
         make: Callable[[Cluster], Backend],
         clock: Callable[[], float],
         idle_after: float,
+        configured: Configured | None = None,
     ) -> None:
         self._store = store
         self._clusters = clusters
         self._make = make
         self._clock = clock
         self._idle_after = idle_after
+        self._configured = configured
+        self._again = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._stop = asyncio.Event()
         self._started = clock()
@@ -57,22 +64,26 @@ class Controller:
         self.adopting = Adopting(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
         self.server = Server(self._operations(), self._look_idle, self.world.operates)
+        self.keeping = Keeping(
+            store, self.world, configured.sources if configured is not None else {}, self._begin_anew
+        )
         self._ends = 0
         self.world.book.followers.append(self._changed)
 
-    async def run(self, sock: socket.socket) -> None:
-        """Serves until told to stop, or idle for long enough."""
+    async def run(self, sock: socket.socket) -> bool:
+        """Serves until told to stop, or idle for long enough; whether it is to begin anew."""
         await self.open()
         await self.server.open(sock)
         self._look_idle()
         await self._stop.wait()
         await self.close()
+        return self._again
 
     async def open(self) -> None:
         """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""
         self._store.forget_troubles()
         self.world.book.load(self._memory)
-        for cluster in self._clusters:
+        for cluster in self.keeping.settle(self._clusters):
             backend = self._make(cluster)
             self.world.backends[cluster.name] = backend
             self.world.book.clusters[cluster.name] = None
@@ -115,6 +126,11 @@ class Controller:
         """Ends the controller soon; running jobs go on."""
         self._stop.set()
 
+    def _begin_anew(self) -> None:
+        """As ``stop``, and another one takes this one's place: what is configured, or what must be kept of it, has changed."""
+        self._again = True
+        self.stop()
+
     def _look_idle(self) -> None:
         """Starts the time after which an idle controller leaves; stops it while there is something to do."""
         idle = self.world.book.idle and not self.server.busy
@@ -154,7 +170,7 @@ class Controller:
         world = self.world
 
         order = self.dispatcher.launcher.order
-        return {
+        operations: dict[str, Operation] = {
             "ping": self._ping,
             "shutdown": self._shutdown,
             "submit": partial(admitting.submit, world),
@@ -174,7 +190,21 @@ class Controller:
             "attach": self.allocations.attach,
             "release": self.allocations.release,
             **{op: partial(queueing.ask, op, world, order) for op in queueing.OPERATIONS},
+            "reconfigure": self._reconfigure,
         }
+        return {**operations, **{op: partial(self._agreed, operations[op]) for op in OF_CONFIGURATION}}
+
+    async def _agreed(self, operation: Operation, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """The operation, once the configuration is the one that the client goes by. Else the client asks the next controller."""
+        if self._again:
+            raise ChannelClosed("this one goes")
+        if self._configured is not None and self._configured.changed(message.get("configuration")):
+            self._begin_anew()
+            raise ChannelClosed("the configuration has changed")
+        return await operation(connection, message)
+
+    async def _reconfigure(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        return {"kept": list(self.keeping.kept)}
 
     async def _adopt(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         reply = await self.adopting.adopt(connection, message)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 IDLE = 60.0  # seconds without jobs and connections after which it leaves; SHIM_CONTROLLER_IDLE
 _LOCK_PATIENCE = 5.0  # seconds for one that is just leaving to give up the lock
 _REFUSALS = 2.0  # seconds in which a controller that cannot work tells why
+_AGAIN = -1  # what the controller's work returns when it is to begin anew
 _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one kept beside it
 
 
@@ -30,7 +31,7 @@ def main() -> int:
     """Runs the controller and ends the process; returns (0) only if there is another one already."""
     # Once for all: it is asked for a dozen times a job, and nothing may move it while this process lives.
     os.environ[paths.HOST_VARIABLE] = paths.state_dir()
-    lock = _lock(paths.state_dir() + "/controller.lock")
+    lock = _handed_on() or _lock(paths.state_dir() + "/controller.lock")
     if lock is None:
         return 0  # another one is there
     _detach(paths.log_path())
@@ -52,10 +53,31 @@ def main() -> int:
     finally:
         # Made to be killed at any moment, it need not take itself apart either: nothing may keep a dead one's place taken.
         try:
+            if code == _AGAIN:
+                _begin_anew(lock)
             os.unlink(path)
         finally:
             sys.stderr.flush()
             os._exit(code)
+
+
+def _handed_on() -> int | None:
+    """The lock that this process held before it began anew."""
+    if len(sys.argv) < 3:
+        return None
+    lock = int(sys.argv[2])
+    os.set_inheritable(lock, False)
+    return lock
+
+
+def _begin_anew(lock: int) -> None:
+    """Begins anew in this process, with the configuration as it is now. Nobody else gets the lock meanwhile."""
+    from shim.control import starter
+
+    sys.stderr.flush()
+    os.set_inheritable(lock, True)
+    command = [*starter.argv(), str(lock)]
+    os.execve(command[0], command, starter.environment(os.environ))
 
 
 def _lock(path: str) -> int | None:
@@ -133,7 +155,9 @@ async def _serve(sock: socket.socket) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, controller.stop)
         log.info("controller %s begins", os.getpid())
-        await controller.run(sock)
+        if await controller.run(sock):
+            log.info("controller %s begins anew: the configuration has changed", os.getpid())
+            return _AGAIN
     except ShimError as error:
         log.error("%s", error)
         await refuse_all(sock, error.lines, _REFUSALS)
@@ -151,15 +175,16 @@ def _made() -> Controller:
         import site
 
         site.main()
-    from shim.control import site as configured
     from shim.control.backends import make
+    from shim.control.controller.configured import Configured
 
     try:
         from shim.control.controller.controller import Controller
         from shim.control.index.opening import open_store
 
-        ours = tuple(cluster for cluster in configured.clusters() if cluster.backend != "slurm")
-        return Controller(open_store(paths.index_path()), ours, make, time.time, _idle_seconds())
+        configured = Configured()
+        store = open_store(paths.index_path())
+        return Controller(store, configured.clusters, make, time.time, _idle_seconds(), configured)
     except ModuleNotFoundError as error:
         raise missing_package(error, sys.executable) from None
 

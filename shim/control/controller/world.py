@@ -30,6 +30,11 @@ class World:
         self.clock = clock
         self.clusters: dict[str, Cluster] = {}
         self.backends: dict[str, Backend] = {}
+        self.offered: dict[
+            str, Cluster | None
+        ] = {}  # what keeps something for its jobs, as new jobs see it; None: not at all
+        self.blocked: dict[str, str] = {}  # why a cluster takes no jobs
+        self.untold: list[str] = []  # for whoever submits next
         self.unseen: set[str] = set()  # clusters that have not yet said what runs there: nothing is started on them
         self.seen: Callable[[], None] = lambda: None  # called when one has
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,6 +50,23 @@ class World:
     def cluster_of(self, job: Job) -> Cluster:
         """The job's cluster; one that is configured no more is an empty one."""
         return self.clusters.get(job.cluster) or Cluster(name=job.cluster)
+
+    def for_new_jobs(self) -> dict[str, Cluster]:
+        """The clusters that new jobs can go to, as they see them; the default one first."""
+        if not self.offered:
+            return self.clusters
+        seen = {name: self.offered.get(name, cluster) for name, cluster in self.clusters.items()}
+        return {name: cluster for name, cluster in seen.items() if cluster is not None}
+
+    async def usable(self, cluster: Cluster) -> None:
+        """Raises ShimError for a cluster that takes no jobs."""
+        if cluster.name in self.blocked:
+            raise ShimError(f"error: cluster {cluster.name}: {self.blocked[cluster.name]}")
+
+    def told(self) -> list[str]:
+        """What the next submitter must know; nobody is told it again."""
+        lines, self.untold = self.untold, []
+        return lines
 
     def neighbours(self, cluster: Cluster) -> list[str]:
         """The other clusters that are the same machine, counted once."""

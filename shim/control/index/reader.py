@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
 
 TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it cannot be asked
+KEPT = "kept"  # the word for what stays in force of an earlier configuration
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
 
@@ -194,6 +195,11 @@ class Reader:
         """A word that the controller left under ``name``."""
         rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
+
+    def kept(self) -> list[str]:
+        """What the controller keeps of an earlier configuration for active jobs."""
+        found: list[str] = jsonlite.loads(self.meta(KEPT) or "[]")
+        return found
 
     def troubles(self) -> list[tuple[str, str]]:
         """The clusters that cannot be asked just now, and why: what is shown of them may be old."""

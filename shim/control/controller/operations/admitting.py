@@ -22,6 +22,7 @@ async def submit(world: World, connection: Connection, message: dict[str, Any]) 
     """The operation: job_id, cluster, notes; with ``test_only`` when and where the job would start."""
     cluster = cluster_for(world, message, partial(submitter, connection, message))
     if message.get("test_only"):
+        await world.usable(cluster)
         await world.ids_for(cluster)
         cluster = await _shaped(world, message, cluster)
         return test_only(world, connection, message, cluster)
@@ -33,11 +34,12 @@ async def admitted(
     world: World, connection: Connection, message: dict[str, Any], cluster: Cluster
 ) -> tuple[Job, list[str]]:
     """The committed job, and notes for its submitter. Raises ShimError for what Slurm or the cluster refuses."""
+    await world.usable(cluster)
     backend = world.backends[cluster.name]
     await world.ids_for(cluster)
     token = str(message.get("token") or "")
     if not isinstance(backend, TriesOut) or (token and world.book.store.submitted(token) is not None):
-        return submitted(world, connection, message, cluster), []
+        return submitted(world, connection, message, cluster), world.told()
     cluster = await _shaped(world, message, cluster)
     requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
     request = requests[0]
@@ -46,7 +48,7 @@ async def admitted(
     os.mkdir(folder, 0o700)
     try:
         notes = await backend.try_out(job, folder)
-        return submitted(world, connection, message, cluster, partial(_take_over, folder)), notes
+        return submitted(world, connection, message, cluster, partial(_take_over, folder)), [*notes, *world.told()]
     except BackendError as error:
         raise refusal(request, str(error)) from error
     finally:

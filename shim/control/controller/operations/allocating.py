@@ -43,8 +43,8 @@ class Allocations:
     async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """Submits, tells what happens to the job, answers at its end."""
         cluster = cluster_for(self._world, message, partial(submitter, connection, message))
-        job, _notes = await admitted(self._world, connection, message, cluster)
-        return await self._follow(job, connection, new=True)
+        job, notes = await admitted(self._world, connection, message, cluster)
+        return await self._follow(job, connection, notes)
 
     async def attach(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The same for a job that was submitted before, from its present state on."""
@@ -67,15 +67,17 @@ class Allocations:
             self._end(job, Order(number=0, kind="release", status=int(message.get("status") or 0)))
         return {}
 
-    async def _follow(self, job: Job, connection: Connection, *, new: bool = False) -> dict[str, Any]:
-        """Tells a client everything until the job's end. The job ends with it, but not with the controller."""
+    async def _follow(self, job: Job, connection: Connection, notes: list[str] | None = None) -> dict[str, Any]:
+        """Tells a client everything until the job's end. The job ends with it, but not with the controller. ``notes``: of a new
+        job, what its client is to be told.
+        """
         if job.state in states.TERMINAL and job.key not in self._world.book.jobs:
             return _end_of(job)  # it ended long ago
         key, keep = job.key, self._submission(job).keep
         self._attached[key] += 1
         try:
-            if new:
-                await connection.send({"event": "submitted", "job_id": job.job_id})
+            if notes is not None:
+                await connection.send({"event": "submitted", "job_id": job.job_id, "notes": notes})
                 self._dispatcher.run()
             with connection.watched() as gone:
                 reply = await self._tell_all(key, connection, gone)

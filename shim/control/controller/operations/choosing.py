@@ -50,24 +50,28 @@ def cluster_for(world: World, message: dict[str, Any], who: Callable[[], Submitt
 
 def cluster_named(world: World, name: str | None) -> Cluster:
     """The cluster of that name, or the default one. Raises ShimError with Slurm's text."""
-    if not world.clusters:
+    known = world.for_new_jobs()
+    if not known:
         raise ShimError("error: no cluster of the configuration runs its jobs here")
     if name is None:
-        return next(iter(world.clusters.values()))
-    if name not in world.clusters:
-        raise site.unknown(name, next(iter(world.clusters.values())))
-    return world.clusters[name]
+        return next(iter(known.values()))
+    if name not in known:
+        raise site.unknown(name, next(iter(known.values())))
+    return known[name]
 
 
 def _listed(world: World, text: str) -> list[str]:
-    return list(world.clusters) if text == "all" else list(dict.fromkeys(name for name in text.split(",") if name))
+    if text == "all":
+        return list(world.for_new_jobs())
+    return list(dict.fromkeys(name for name in text.split(",") if name))
 
 
 def _with_partition(world: World, partitions: str, home: object) -> Cluster:
     """The first cluster, the usual one before the others, that has these partitions; else the usual one."""
-    usual = world.clusters.get(str(home)) or cluster_named(world, None)
+    known = world.for_new_jobs()
+    usual = known.get(str(home)) or cluster_named(world, None)
     wanted = [name for name in partitions.split(",") if name]
-    for cluster in (usual, *world.clusters.values()):
+    for cluster in (usual, *known.values()):
         if wanted and all(cluster.partition(name) is not None for name in wanted):
             return cluster
     return usual
@@ -79,6 +83,8 @@ def _soonest(world: World, requests: list[JobRequest], chosen: list[Cluster], wh
     refused: ShimError | None = None
     for cluster in chosen:
         try:
+            if cluster.name in world.blocked:
+                raise ShimError(f"error: cluster {cluster.name}: {world.blocked[cluster.name]}")
             found.append((float(trial(world, requests, cluster, who, 0)["start"]), cluster))
         except ShimError as error:
             refused = refused or error
@@ -147,7 +153,8 @@ def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submi
     running = [other for other in others if other.state in states.ALLOCATED]
     beside = [other for name in world.neighbours(cluster) for other in world.book.active(name)]
     held = [other for other in beside if other.state in states.ALLOCATED]
-    return _answer(jobs, requests, plan([*pending, *jobs], cluster, running, now, held), now)
+    whole = world.clusters[cluster.name] if cluster.name in world.offered else cluster
+    return _answer(jobs, requests, plan([*pending, *jobs], whole, running, now, held), now)
 
 
 def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:

@@ -33,6 +33,7 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
         return {"job_id": job_id, "cluster": to.name, "notes": []}
     if moving.leaving(found[0]) is not None:
         raise ShimError(f"error: job {job_id} is being moved to {(moving.leaving(found[0]) or ('',))[0]}")
+    await world.usable(to)
     now = world.clock()
     request, notes = moving.fitted(found[0].request, to)
     owner = found[0].uid

@@ -1,0 +1,154 @@
+"""The configuration changes while jobs are active: what commands show and what the controller does is one and the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shim.control import paths
+from shim.control.index.reader import open_reader
+from shim.core.model.job import Job
+from tests.control.backends.slurm.fake import OURS
+from tests.control.controller import processes
+from tests.support import wait_until
+
+ONE = "[clusters.local]\nnode_names = 'n[1-3]'\ncpus = 2\n"
+TWO = "default = 'big'\n[clusters.local]\nnode_names = 'n[1-2]'\ncpus = 2\n[clusters.local.partitions.other]\n[clusters.big]\nnode_names = 'b1'\ncpus = 2\n"
+
+
+class Site:
+    """A configuration file, and commands that are run as users run them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "config" / "shim" / "config.toml"
+        self.file.parent.mkdir(parents=True)
+
+    def configure(self, text: str) -> None:
+        """As an editor does: another file takes the old one's place."""
+        draft = self.file.with_suffix(".new")
+        draft.write_text(text)
+        draft.replace(self.file)
+
+    def said(self, *words: str, code: int = 0) -> tuple[str, list[str]]:
+        """stdout, and the lines on stderr, of one of our commands."""
+        done = subprocess.run([OURS / words[0], *words[1:]], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == code, (done, processes.log())
+        return done.stdout, done.stderr.splitlines()
+
+    def submitted(self, *words: str) -> tuple[int, list[str]]:
+        """The id of a submission, and what was said."""
+        out, err = self.said("sbatch", "--parsable", "-o", "/dev/null", *words)
+        return int(out), err
+
+    def running(self, *words: str) -> int:
+        """The id of a job that runs until it is cancelled."""
+        found = self.submitted(*words, "--wrap", "sleep 300")[0]
+        wait_until(lambda: job(found).state == "RUNNING", "the job runs")
+        return found
+
+
+def job(job_id: int) -> Job:
+    reader = open_reader(paths.index_path())
+    assert reader is not None
+    found = reader.job(None, job_id)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def site(tmp_path: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """The site of a test; its jobs and its controller end with it."""
+    monkeypatch.setenv("SHIM_PYTHON", sys.executable)
+    monkeypatch.setenv("PATH", f"{OURS}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    made = Site(tmp_path)
+    made.configure(ONE)
+    with processes.ended_afterwards():
+        yield made
+        ids = made.said("squeue", "-h", "-o", "%A")[0].split()
+        if ids:
+            made.said("scancel", *ids)
+        wait_until(lambda: not made.said("squeue", "-h")[0], "no job is left")
+
+
+def test_a_changed_file_counts_for_new_jobs_and_what_stays_is_named(site: Site) -> None:
+    runs = site.running("-w", "n3")
+    controller = processes.pid()
+    site.configure(TWO)
+    assert "other*" in site.said("sinfo")[0]
+    new, err = site.submitted("-H", "--wrap", "true")
+    kept = [
+        f"node n3 of cluster local stays for job {runs}: it is configured no more",
+        f"partition debug of cluster local stays for job {runs}: it is configured no more",
+    ]
+    assert err == [f"sbatch: warning: {line}" for line in kept]
+    assert (job(new).cluster, job(runs).state) == ("big", "RUNNING")
+    assert processes.pid() == controller, "it is the same process, outside of any job"
+    listed, err = site.submitted("-H", "-p", "other", "--wrap", "true")
+    assert (job(listed).cluster, err) == ("local", []), "what stays is told once"
+    assert site.said("scontrol", "reconfigure") == ("", [f"scontrol: warning: {line}" for line in kept])
+    assert [line in site.said("shim", "doctor")[0] for line in kept] == [True, True]
+    _, err = site.said("sbatch", "-M", "local", "-p", "debug", "--wrap", "true", code=1)
+    assert err[0] == "sbatch: error: invalid partition specified: debug"
+    _, err = site.said("sbatch", "-p", "other", "-w", "n3", "--wrap", "true", code=1)
+    assert err == ["sbatch: error: Batch job submission failed: Invalid node name specified"]
+    site.said("scancel", str(runs))
+    wait_until(lambda: site.said("scontrol", "reconfigure")[1] == [], "nothing has to stay")
+
+
+def test_a_running_srun_goes_on(site: Site) -> None:
+    with subprocess.Popen(
+        [OURS / "srun", "-w", "n3", "sh", "-c", "echo begun; read line; echo $line"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as srun:
+        assert srun.stdin is not None
+        assert srun.stdout is not None
+        assert srun.stdout.readline() == "begun\n"
+        site.configure(TWO)
+        assert len(site.submitted("-H", "--wrap", "true")[1]) == 2
+        assert srun.communicate("end\n", timeout=60)[0] == "end\n"
+        assert srun.returncode == 0
+
+
+def test_a_changed_text_without_other_clusters_changes_nothing(site: Site) -> None:
+    site.submitted("-H", "--wrap", "true")
+    site.configure(ONE + "# a comment\n")
+    site.submitted("-H", "--wrap", "true")
+    assert processes.begun() == 1
+
+
+def test_a_shell_with_another_configuration_gets_its_own_and_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = site.submitted("-H", "--wrap", "true")[0]
+    (site.folder / "mine.toml").write_text("[clusters.mine]\nnode_names = 'm1'\ncpus = 2\n[clusters.local]\n")
+    monkeypatch.setenv("SHIM_CONFIG", "mine.toml")  # of the folder that the shell is in
+    monkeypatch.setenv("SHIM_DEFAULT", "mine")
+    found, err = site.submitted("--wrap", "true")
+    mine = f"SHIM_CONFIG={site.folder}/mine.toml, SHIM_DEFAULT=mine"
+    assert err == [f"sbatch: warning: another configuration than until now: {mine}"]
+    assert job(found).cluster == "mine"
+    assert job(held).state == "PENDING"
+    monkeypatch.delenv("SHIM_CONFIG")
+    monkeypatch.delenv("SHIM_DEFAULT")
+    found, err = site.submitted("--wrap", "true")
+    assert job(found).cluster == "local"
+    assert err[0].startswith("sbatch: warning: another configuration than until now: without SHIM_CONFIG=")
+
+
+def test_a_configuration_that_cannot_be_used_refuses_and_the_old_jobs_go_on(site: Site) -> None:
+    runs = site.running()
+    site.configure("[clusters.local]\nnodez = 1\n")
+    _, err = site.said("sbatch", "--wrap", "true", code=1)
+    assert 'unknown word "clusters.local.nodez"' in err[0]
+    site.configure(ONE)
+    site.submitted("--wrap", "true")
+    assert job(runs).state == "RUNNING"
+    assert processes.begun() == 1
