@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shim.core.model.job import Job, NodeShare
     from shim.core.model.request import JobRequest
 
+_SAMPLING = (("profile", "PROFILE"), ("acctg-freq", "ACCTG_FREQ"))
 _ANY_INDEX = 1 << 32  # an array that was accepted is not checked again
 
 
@@ -135,8 +136,11 @@ def asked_variables(job: Job) -> dict[str, str]:
         ("SLURM_MEM_PER_NODE", request.mem_per_node or None),
         ("SLURM_MEM_PER_CPU", request.mem_per_cpu or None),
         ("SLURM_OVERCOMMIT", 1 if request.overcommit else None),
-        ("SLURM_JOB_DEPENDENCY", request.dependency or None),
+        ("SLURM_JOB_DEPENDENCY", request.extra.get("dependency") if request.kind != "alloc" else None),
+        ("SLURM_OPEN_MODE", request.open_mode if request.kind == "batch" else None),
     ]
+    if request.kind != "run":
+        asked.extend((f"SLURM_{name}", request.extra.get(option)) for option, name in _SAMPLING)
     if request.ntasks is not None or request.ntasks_per_node or request.ntasks_per_gpu or request.gpus_per_task:
         # With --ntasks-per-node and --ntasks-per-gpu the nodes have room for more than -n.
         ntasks = request.ntasks or sum(share.tasks for share in job.shares)

@@ -124,7 +124,7 @@ def arguments(request: JobRequest) -> Tuple[List[str], List[str]]:
         found.append(f"--signal={batch}{request.signal.number}@{request.signal.lead}")
     recorded: Dict[str, str] = request.extra
     found += [f"--{name}={recorded[name]}" if recorded[name] else f"--{name}" for name in _RECORDED if name in recorded]
-    kept = (*_RECORDED, "submit_dir")
+    kept = (*_RECORDED, "submit_dir", "dependency")
     return found, [f"--{name}" for name in recorded if name not in kept]
 
 

@@ -261,7 +261,7 @@ def _recorded(settings: Settings, directory: str) -> Dict[str, str]:
     """The texts that are only kept, and ``submit_dir`` (SLURM_SUBMIT_DIR) where --chdir makes it differ."""
     kept = {option: settings.texts[option] for option in _RECORDED if option in settings.sources}
     # Slurm keeps these as it understood them.
-    kept.update({option: settings.get(option) for option in ("cpu-freq", "power") if option in kept})
+    kept.update({option: settings.get(option) for option in ("cpu-freq", "power", "profile") if option in kept})
     if "chdir" in settings:
         kept["submit_dir"] = directory
     return kept

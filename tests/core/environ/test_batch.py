@@ -189,7 +189,15 @@ def gpus(text: str) -> dict[str, str]:
                 "SLURM_TASKS_PER_NODE": "4",
             },
         ),
-        ({"dependency": "singleton"}, {"SLURM_JOB_DEPENDENCY": "singleton"}),
+        (
+            {"dependency": "afterok:1(unfulfilled)", "extra": {"dependency": "afterok:1:2"}},
+            {"SLURM_JOB_DEPENDENCY": "afterok:1:2"},
+        ),
+        ({"open_mode": "a"}, {"SLURM_OPEN_MODE": "a"}),
+        (
+            {"extra": {"profile": "Energy,Task", "acctg-freq": "task=15"}},
+            {"SLURM_PROFILE": "Energy,Task", "SLURM_ACCTG_FREQ": "task=15"},
+        ),
         ({"name": "envjob"}, {"SLURM_JOB_NAME": "envjob"}),
         ({"name": "wrap"}, {"SLURM_JOB_NAME": "wrap"}),
         ({"name": "sbatch", "command": "/home/bob/sbatch"}, {"SLURM_JOB_NAME": "sbatch"}),

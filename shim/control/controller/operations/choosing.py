@@ -128,7 +128,7 @@ def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobReques
     if why:
         raise RequestError(f"error: {why}", _FAILED[request.kind] + "Job dependency problem")
     known = unfulfilled(dependency, lambda job, task: world.book.known(cluster.name, job, task))
-    return request.replace(dependency=known)
+    return request.replace(dependency=known, extra={**request.extra, "dependency": request.dependency})
 
 
 def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int) -> dict[str, Any]:
