@@ -176,6 +176,12 @@ CLUSTER = (
     ),
     Word(name="max_jobs", type="int", default=10000, text="MaxJobCount: how many jobs may be active"),
     Word(name="kill_wait", type="int", default=30, text="KillWait: seconds from TERM to KILL"),
+    Word(
+        name="output_wait",
+        type="int",
+        default=2,
+        text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails",
+    ),
     Word(name="min_job_age", type="int", default=300, text="MinJobAge: seconds an ended job stays in `squeue -t all`"),
     Word(name="requeue_delay", type="int", default=1, text="seconds a requeued job waits (Slurm: 120)"),
     Word(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
 
 UNREACHABLE = "can't be reached now"  # said of a name that is no cluster
-_VERSION = 8  # of the kept form
+_VERSION = 9  # of the kept form
 
 
 def clusters() -> tuple[Cluster, ...]:

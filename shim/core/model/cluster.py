@@ -87,6 +87,7 @@ class Cluster(Value):
         1 << 62,
     )  # of its job ids: where each begins and ends, rising; used one after the other
     kill_wait: int = 30  # seconds from TERM to KILL
+    output_wait: int = 2  # seconds for which a start waits for the folder of the job's output
     min_job_age: int = 300  # seconds an ended job stays in squeue -t all
     inactive_limit: int = 0
     def_mem_per_cpu: int | None = None  # MiB; None = memory is charged only to jobs that ask

@@ -66,7 +66,7 @@ class Leader:
         self.on_ended: Callable[[], None] = _nothing
         self.output: Output | None = None
         self.stage: Stage | None = None
-        self.before_start: Callable[[Callable[[], None]], None] = _at_once
+        self.before_start: Callable[[Callable[[], None]], None] = self._when_folders_are_there
         self.may_begin: Callable[[], bool] = _always
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
@@ -149,6 +149,9 @@ class Leader:
 
     def _all_there(self) -> bool:
         return self.nodes.complete and self.outcome is None
+
+    def _when_folders_are_there(self, then: Callable[[], None]) -> None:
+        self.batch.when_folders_are_there(self._loop, then)
 
     def _start_run(self) -> None:
         if self._all_there() and not self.nodes.settled:
@@ -315,8 +318,3 @@ def _nothing(*_event: object) -> None:
 def _always() -> bool:
     """Nobody else can have begun it: the journal would show it."""
     return True
-
-
-def _at_once(then: Callable[[], None]) -> None:
-    """Nothing to do before the start."""
-    then()

@@ -14,7 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from shim.job.loop import Loop
     from shim.job.spec import RunSpec
+
+_LOOK_AGAIN = 0.02  # seconds between two looks for a folder
 
 
 class BatchScript:
@@ -25,6 +28,24 @@ class BatchScript:
         self._spec = spec
         self._run_dir = run_dir
         self._wall = wall
+
+    def when_folders_are_there(self, loop: Loop, then: Callable[[], None]) -> None:
+        """Calls ``then`` when the script's files can be made, or cannot after a while.
+
+        Programs make the folder of the output when they know the job's id: a real Slurm starts nothing before its next turn.
+        """
+        if self._spec.script:
+            self._look(loop, then, loop.now() + self._spec.cluster.output_wait)
+        else:
+            then()
+
+    def _look(self, loop: Loop, then: Callable[[], None], until: float) -> None:
+        job = self._spec.job
+        folders = {os.path.dirname(path) for path in (job.stdout, job.stderr) if path.startswith("/")}
+        if loop.now() >= until or all(map(os.path.isdir, folders)):
+            then()
+        else:
+            loop.call_later(_LOOK_AGAIN, lambda: self._look(loop, then, until))
 
     def launch(self, environment: dict[str, str]) -> dict[str, Any]:
         """The launch message for node 0. ``environment``: the batch environment, complete but for our own variables."""

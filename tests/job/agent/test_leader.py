@@ -22,10 +22,10 @@ Maker = Callable[..., Scene]
 def scene(tmp_path: Path) -> Iterator[Maker]:
     made: list[Scene] = []
 
-    def make(script: bool = True, **fields: Any) -> Scene:
+    def make(script: bool = True, work: Path | None = None, **fields: Any) -> Scene:
         folder = tmp_path / str(len(made))
         folder.mkdir()
-        made.append(Scene(folder, spec_of(script=script, folder=str(folder), **fields), script))
+        made.append(Scene(folder, spec_of(script=script, folder=str(work or folder), **fields), script))
         return made[-1]
 
     yield make
@@ -56,6 +56,35 @@ def test_the_batch_script_is_launched_on_the_first_node(scene: Maker) -> None:
     assert launch["stdin"] == {"to": "null"}
     assert launch["stdout"] == {"to": "file", "path": run.spec.job.stdout, "append": True}
     assert launch["stderr"] == launch["stdout"]
+
+
+@pytest.mark.parametrize("made", [0.5, 3])
+def test_a_script_waits_a_while_for_the_folder_of_its_output(scene: Maker, tmp_path: Path, made: float) -> None:
+    logs = tmp_path / "logs"
+    run = scene(work=logs)
+    run.check_in()
+    assert (run.lines(), run.nodes[0].all("launch")) == ([], [])
+    run.advance(made)
+    logs.mkdir()
+    run.advance(0.1)
+    assert len(run.nodes[0].all("launch")) == 1
+
+
+def test_a_job_that_is_ended_while_it_waits_for_a_folder(scene: Maker, tmp_path: Path) -> None:
+    run = scene(work=tmp_path / "logs")
+    controller = run.watch()
+    run.check_in()
+    run.order(controller, 1, "end", state="CANCELLED", uid=5)
+    run.nodes[0].say("stopped")
+    run.advance(3)
+    assert run.line("ended")["state"] == "CANCELLED"
+    assert run.nodes[0].all("launch") == []
+
+
+def test_an_allocation_waits_for_no_folder(scene: Maker, tmp_path: Path) -> None:
+    run = scene(script=False, work=tmp_path / "logs")
+    run.check_in()
+    assert run.line("started")
 
 
 def test_nodes_that_never_come_fail_the_job(scene: Maker) -> None:
