@@ -14,7 +14,7 @@ from shim.job.loop import Loop
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, Callable, Dict, Optional, Sequence
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
     from shim.control.client import Allocation
     from shim.core.model.request import JobRequest
@@ -26,6 +26,44 @@ else:
 
 _INTERRUPTS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 _FAILED = {"srun": "Unable to allocate resources", "salloc": "Job submit/allocate failed"}
+# What -vv says, in Slurm's names for it, when an allocation is asked for and when it is given back.
+ASKING = ("Entering slurm_allocation_msg_thr_create()", "Entering _msg_thr_internal")
+OVER = ("Leaving _msg_thr_internal",)
+
+
+def debug(program: str, settings: Settings, *lines: str) -> None:
+    """Says what ``-vv`` (or a variable that says as much) asks for."""
+    if settings.get("verbose", 0) > 1:
+        say(program, *(f"debug:  {line}" for line in lines))
+
+
+def laid_out(environment: Mapping[str, str], components: Sequence[Settings]) -> List[str]:
+    """What salloc -vv says of the allocation that its command finds in ``environment``."""
+    from shim.core import counts, hostlist
+
+    lines = []
+    for group, settings in enumerate(components):
+        suffix = f"_HET_GROUP_{group}" if len(components) > 1 else ""
+        nodes = environment["SLURM_JOB_NODELIST" + suffix]
+        tasks = sum(counts.expand_counts(environment["SLURM_TASKS_PER_NODE" + suffix]))
+        number = _distribution_number(settings.get("distribution") or "")
+        lines.append(f"laying out the {tasks} tasks on {len(hostlist.expand(nodes))} hosts {nodes} dist {number}")
+    return lines
+
+
+def _distribution_number(text: str) -> int:
+    """``-m`` as Slurm numbers it: four bits each for nodes, sockets and cores."""
+    levels, _, pack = text.partition(",")
+    if levels in ("pack", "nopack"):
+        levels, pack = "", levels
+    number = {"": 0, "pack": 1 << 23, "nopack": 1 << 22}[pack]
+    if not levels:
+        return number | 1 << 13
+    first, *others = levels.split(":")
+    number |= {"cyclic": 1, "block": 2, "arbitrary": 3, "plane": 4}[first.partition("=")[0]]
+    for bits, word in zip((4, 8), others):
+        number |= {"cyclic": 1, "block": 2, "fcyclic": 3}[word] << bits
+    return number
 
 
 class Interrupted(Exception):

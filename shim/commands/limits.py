@@ -28,3 +28,14 @@ def passed_on(propagate: Optional[str]) -> Dict[str, List[int]]:
         if number is not None:
             limits[f"RLIMIT_{name}"] = list(resource.getrlimit(number))
     return limits
+
+
+def propagated(limits: Dict[str, List[int]]) -> List[str]:
+    """What ``-vv`` says of them, and of the priority and the umask that go with them."""
+    import os
+
+    mask = os.umask(0)
+    os.umask(mask)
+    texts = [f"{name}={soft & 0xFFFFFFFFFFFFFFFF}" for name, (soft, _hard) in limits.items()]
+    texts += [f"SLURM_PRIO_PROCESS={os.getpriority(os.PRIO_PROCESS, 0)}", f"UMASK={mask:04o}"]
+    return [f"debug:  propagating {text}" for text in texts]

@@ -5,7 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
+from shim.commands.allocating import (
+    ASKING,
+    OVER,
+    Attending,
+    Interrupted,
+    Waiter,
+    debug,
+    fields_of,
+    flush_output,
+    laid_out,
+    release,
+)
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import ShimError
@@ -69,6 +80,9 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
         except OSError as error:
             raise ShimError(f"error: chdir({chdir}): {error.strerror}") from None
     quiet = bool(settings.get("quiet"))
+    alone = bool(settings.get("no-shell"))
+    if not alone:
+        debug(PROGRAM, settings, *ASKING)
     try:
         allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
         granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
@@ -79,9 +93,11 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
     job_id = int(granted["job"]["job_id"])
     if not quiet:
         _say(f"Granted job allocation {job_id}")
-    if settings.get("no-shell"):
+    if alone:
         allocation.close()
         return 0
+    if settings.get("verbose", 0) > 1:
+        debug(PROGRAM, settings, *laid_out(granted["environment"], components))
     problem = _too_few_names(granted["job"])
     if problem:
         _say(problem)
@@ -91,7 +107,9 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
         allocation.close()
         return 1
     kill = settings.get("kill-command") if "kill-command" in settings else None
-    return _Child(allocation, job_id, quiet, kill).run(words, _environment(granted))
+    code = _Child(allocation, job_id, quiet, kill).run(words, _environment(granted))
+    debug(PROGRAM, settings, *OVER)
+    return code
 
 
 def _too_few_names(job: Dict[str, Any]) -> str:

@@ -147,6 +147,10 @@ def _read(path: str) -> str:
 def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source, directory: str) -> int:
     """Hands the job over and tells what became of it; the exit code. What is no component's counts as the first one has it."""
     rlimits = passed_on(components[0].get("propagate"))
+    if components[0].get("verbose", 0) > 1 and components[0].given("verbose"):  # SBATCH_DEBUG shows the options alone
+        from shim.commands.limits import propagated
+
+        _say(*propagated(rlimits))
     mask = os.umask(0)
     os.umask(mask)
     requests = [

@@ -53,6 +53,10 @@ def _main(argv: List[str]) -> int:
     if len(components) > 1 and any(one.settings.get("multi-prog") for one in components):
         raise ShimError("fatal: --multi-prog option not supported with multiple het groups")
     settings = components[0].settings
+    if settings.get("verbose", 0) > 1:
+        from shim.commands.limits import propagated
+
+        _say(*propagated(passed_on(settings.get("propagate"))))
     jobid = settings.get("jobid")
     run_dir = os.environ.get("SHIM_RUN_DIR", "")
     if jobid and not settings.get("test-only"):
@@ -191,7 +195,17 @@ def _reached(jobid: int) -> str:
 
 def _allocate(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
     """srun outside of a job: an allocation of its own, one step in it, release."""
-    from shim.commands.allocating import Attending, Interrupted, Waiter, fields_of, flush_output, release
+    from shim.commands.allocating import (
+        ASKING,
+        OVER,
+        Attending,
+        Interrupted,
+        Waiter,
+        debug,
+        fields_of,
+        flush_output,
+        release,
+    )
     from shim.control import client
 
     settings = components[0].settings
@@ -203,6 +217,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
         return _tested(argv, components, directory)
     asked = _parts(components, directory, plain=True)
     requests = [_request(one, directory, part.request.umask or 0) for one, part in zip(components, asked)]
+    debug(PROGRAM, settings, *ASKING)
     allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
     quiet = bool(settings.get("quiet"))
     try:
@@ -226,6 +241,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
         if not attending.over:
             release(job_id, code << 8)
         allocation.close()
+        debug(PROGRAM, settings, *OVER)
     return code
 
 

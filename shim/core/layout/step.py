@@ -52,7 +52,7 @@ class _Plan:
                 f"{self.cannot}its pods have the image {image}; sbatch --container-image chooses another one"
             )
         self.warnings: list[str] = []
-        self.exact = step.exact or step.exclusive or step.cpus_per_task is not None
+        self.exact = step.exact or step.exclusive or (step.cpus_per_task is not None and not step.overcommit)
         self.cpus_per_task = step.cpus_per_task or 1
         self.named = self.indexes(step.node_list)
         self.required = sorted(set(self.named))

@@ -23,6 +23,8 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
         name = option.field
         if name == "switches":
             lines += _switch_variables(settings)
+        if option.long == "bcast" and "SLURM_JOB_NODELIST" in settings:
+            lines.append(f"{'(null)':<20}: {settings.get('SLURM_JOB_NODELIST')}")
         if name in settings.sources and name not in shown and name not in _ONCE:
             shown.add(name)
             lines.append(f"{name:<20}: {_show(settings, name, option.kind, directory)}")

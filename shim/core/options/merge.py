@@ -179,7 +179,9 @@ def put_directive(settings: Settings, words: Sequence[str]) -> None:
 
 
 def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
-    """The options that variables set, in the table's order."""
+    """The options that variables set, in the table's order. srun knows the nodes of its job by one that is no option's."""
+    if settings.command == "srun" and "SLURM_JOB_NODELIST" in environ:
+        settings.values["SLURM_JOB_NODELIST"] = environ["SLURM_JOB_NODELIST"]
     for option in settings.table:
         if option.field == "switches":
             settings.put_switches(environ, option.env[0].partition("REQ_SWITCH")[0])

@@ -50,10 +50,29 @@ class Launcher:
             "ranks": layout.ranks,
             "kill_wait": self._spec.cluster.kill_wait,
             "parts": [
-                {"id": part.label(step.number), "ranks": part.ranks, "files": self.srun_files(step, part)}
+                {
+                    "id": part.label(step.number),
+                    "ranks": part.ranks,
+                    "files": self.srun_files(step, part),
+                    **(self._details(step, part) if part.request.verbose else {}),
+                }
                 for part in step.parts
             ],
             "notes": layout.warnings,
+        }
+
+    def _details(self, step: StepRun, part: Part) -> Message:
+        """What ``srun -v`` tells of a part and its job."""
+        shares = part.job.shares
+        return {
+            "name": part.name,
+            "job": {
+                "id": part.job.job_id,
+                "nodes": [share.name for share in shares],
+                "cpus": [share.cpus for share in shares],
+            },
+            "nodes": [step.name_of(index) for index in part.nodes],
+            "tasks": part.layout.ranks,
         }
 
     def srun_files(self, step: StepRun, part: Part) -> dict[str, str | list[str]]:

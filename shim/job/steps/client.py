@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from shim.job.steps.parts import Asked, Part
     from shim.job.steps.scripts import Scripts
+    from shim.job.steps.telling import Telling
 
     Message = dict[str, Any]
 else:
@@ -60,7 +61,12 @@ class StepClient:
         self.request = asked[0].request  # what counts for the whole step is the same in all parts
         self.created: Message | None = None
         self.parts: list[Part] = []  # once the step is there
-        self.exits = Exits()
+        self.exits = Exits(self.request.verbose)
+        self._telling: Telling | None = None
+        if self.request.verbose:
+            from shim.job.steps.telling import Telling
+
+            self._telling = Telling(self.request.verbose, self.say)
         self._aborted: set[int] = set()  # parts of which "Job step aborted" was said
         self._run_dir = run_dir
         self._asked = asked
@@ -190,12 +196,14 @@ class StepClient:
             self.say(message["line"])
         elif do == "refused":
             self.give_up(*message["lines"], code=int(message["code"]))
-        elif do == "task" and self.request.verbose:
-            self.say(f"launch/slurm: _task_start: Node {message['node']}, task {message['rank']} started")
+        elif do == "task" and self._telling is not None:
+            self._telling.started(message["node"], int(message["rank"]))
 
     def _begin(self, created: Message) -> None:
         self.created = created
         self.parts = parts_of(created)
+        if self._telling is not None:
+            self._telling.created(created, [one.request for one in self._asked])
         self.say(*created["notes"])
         if self._busy and not self.request.quiet:
             self.say(f"Step created for job {self.job_id}")
@@ -220,6 +228,8 @@ class StepClient:
             self._failed = error
             self._finish()
             return
+        if self._telling is not None and self.created is not None:
+            self._telling.launching(self.created, self.parts)
         self._link.send({"do": "launch", **launch})
         self._plumbing.start()
         if self.request.window is not None:
@@ -254,6 +264,8 @@ class StepClient:
         elif text:
             self._plumbing.say(text + "\n")
         rank = int(message["rank"])
+        if self._telling is not None:
+            self._telling.ended(message["node"], rank)
         part = next(part for part in self.parts if rank in part.ranks)
         self.exits.add(part, message["node"], rank, status, bool(message["oom"]))
         # Said a little later: with the exits of others, and after what the tasks themselves have said, which is on its way.

@@ -45,21 +45,22 @@ def how(status: int) -> str:
 class Exits:
     """Gathers the exits of a step's tasks.
 
-    ``code`` is what srun exits with so far. ``pending`` says whether there are lines to print; ``take_lines`` gives them.
+    ``verbose``: how often ``-v`` was given; those that ended well are named too. ``code`` is what srun exits with so far. ``pending`` says whether there are lines to print; ``take_lines`` gives them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, verbose: int = 0) -> None:
         self.code = 0
         self.ended: dict[int, int] = {}  # rank -> status
         self._groups: dict[tuple[str, int, bool], list[int]] = {}
         self._steps: dict[str, str] = {}  # host -> the step's id there
         self._forced = ""  # the id of a step that a signal ended
+        self._verbose = verbose
 
     def add(self, part: Part, host: str, rank: int, status: int, oom: bool = False) -> None:
         """A task ended. Each part of a step counts its own tasks in what is said of them."""
         self.ended[rank] = status
         self.code = max(self.code, code_of(status))
-        if status or oom:
+        if status or oom or self._verbose:
             self._steps[host] = part.id
             self._groups.setdefault((host, status, oom), []).append(part.local(rank))
 
@@ -72,11 +73,25 @@ class Exits:
         """The lines for what was added since the last call, in the order in which each kind of end came first."""
         lines = []
         for (host, status, oom), ranks in self._groups.items():
-            lines.append(f"error: {host}: {tasks_text(ranks)}: {'Out Of Memory' if oom else how(status)}")
+            if self._verbose:
+                lines += self._notified(self._steps[host], status, len(ranks))
+            if status or oom:
+                lines.append(f"error: {host}: {tasks_text(ranks)}: {'Out Of Memory' if oom else how(status)}")
+            else:
+                lines.append(f"launch/slurm: _task_finish: {host}: {tasks_text(ranks)}: Completed")
+            if self._verbose > 1:
+                lines += [f"debug:  task {rank} done" for rank in sorted(ranks)]
             if not self._forced and WIFSIGNALED(status) and WTERMSIG(status) in _FORCE:
                 self._forced = self._steps[host]
         self._groups.clear()
         return lines
+
+    def _notified(self, step_id: str, status: int, count: int) -> list[str]:
+        """``srun -v``: a node has told of ends."""
+        tasks = f"{count} task" + ("s" if count > 1 else "")
+        told = f"Received task exit notification for {tasks} of StepId={step_id} (status=0x{status & 0xFFFF:04x})."
+        received = ["debug2: received task exit"] if self._verbose > 2 else []
+        return [*received, f"launch/slurm: _task_finish: {told}"]
 
     def last_lines(self, aborted: bool) -> list[str]:
         """What is said when the step is over. ``aborted``: srun has already said that it ended the step."""

@@ -63,6 +63,7 @@ def lay_out(job: Job, options: dict[str, Any], *running: StepLayout) -> StepLayo
         ({"ntasks": 1, "exact": True}, "1", [[0]], (1,)),
         ({"ntasks": 3, "exact": True}, "12", [[0, 1], [2]], (2, 1)),
         ({"ntasks": 1, "exclusive": True, "mem_per_node": 500}, "1", [[0]], (1,)),
+        ({"ntasks": 1, "cpus_per_task": 2, "overcommit": True}, "1", [[0]], (3,)),
         ({"ntasks": None, "cpus_per_task": 1}, "12", [[0, 1, 2], [3]], (3, 1)),
         ({"min_nodes": 1, "ntasks": None, "cpus_per_task": 2}, "1", [[0]], (2,)),
     ],

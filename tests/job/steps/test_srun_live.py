@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -186,3 +189,47 @@ def test_a_leader_of_another_version_says_so(run: LiveRun, monkeypatch: pytest.M
     code, out, err = run.srun("true")
     assert (code, out) == (1, "")
     assert err == "srun: error: Unable to create step for job 7: protocol 99 is not spoken here, only 1\n"
+
+
+def test_verbose_names_the_step_its_nodes_and_what_became_of_the_tasks(run: LiveRun) -> None:
+    code, out, err = run.srun("-vv", "-n3", "-N2", "sh", "-c", "exit $((SLURM_PROCID > 1))")
+    step = f"7.{run.last_step()}"
+    finish = "srun: launch/slurm: _task_finish: "
+    assert (code, out) == (1, "")
+    told = [line for line in err.splitlines() if "propagating" not in line]
+    assert {
+        "srun: jobid 7: nodes(2):`n[1-2]', cpu counts: 4(x2)",
+        "srun: debug:  cpus 3, tasks 3, name sh, relative 65534",
+        f"srun: launching StepId={step} on host n1, 2 tasks: [0-1]",
+        f"srun: launching StepId={step} on host n2, 1 tasks: 2",
+        "srun: launch/slurm: _task_start: Node n1, 2 tasks started",
+        "srun: launch/slurm: _task_start: Node n2, 1 tasks started",
+        f"{finish}Received task exit notification for 1 task of StepId={step} (status=0x0100).",
+        "srun: error: n2: task 2: Exited with exit code 1",
+        f"{finish}n1: tasks 0-1: Completed",
+        "srun: debug:  task 2 done",
+    } <= set(told)
+    assert "srun: debug:  propagating UMASK=0022" in err.splitlines()
+
+
+def test_the_port_of_srun_is_taken_as_long_as_the_step_runs(run: LiveRun) -> None:
+    take = "import os, socket; socket.socket().bind(('127.0.0.1', int(os.environ['SLURM_SRUN_COMM_PORT'])))"
+    code, _, err = run.srun("-n1", "-N1", "python3", "-c", take)
+    assert (code, "Address already in use" in err) == (1, True)
+
+
+def test_tasks_have_the_limits_of_their_srun(run: LiveRun) -> None:
+    for option, expected in (
+        ("--quiet", "99"),
+        ("--propagate=STACK", str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])),
+    ):
+        command = f"ulimit -S -n 99; srun -n1 -N1 {option} sh -c 'ulimit -S -n'"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env={**run.environment, "SHIM_PYTHON": sys.executable},
+            cwd=run.work_dir,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.stdout, done.stderr) == (f"{expected}\n", "")
