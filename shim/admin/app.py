@@ -50,6 +50,21 @@ def config(
 
 
 @app.command()
+def init(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(help="Scripts, or the slurm.conf of a site.", metavar="[SCRIPT... | slurm.conf]"),
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Only show it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the configuration that is there.")] = False,
+) -> None:
+    """Writes the configuration that these scripts, or this site's slurm.conf, need, and shows it. From then on the cluster is strict."""
+    from shim.admin import init as writer
+
+    writer.report(sources or [], sys.stdout, show=show, force=force)
+
+
+@app.command()
 def check(
     scripts: Annotated[list[str], typer.Argument(help="Batch scripts.", metavar="SCRIPT...")],
     cluster: Annotated[str | None, typer.Option("--cluster", "-M", help="Check for this cluster.")] = None,

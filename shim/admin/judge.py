@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from shim.admin import judge_slurm
 from shim.control import site
 from shim.control.groups import names_of, user_name
-from shim.core import check, policy, script
+from shim.core import check, elastic, policy, script
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
@@ -80,26 +80,20 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdi
         else:
             verdict.warnings = said
         return verdict
-    now = time.time()
     try:
-        components = settle(
-            values.Context(now, os.getuid(), open_text, site.grammar()),
-            found,
-            os.environ,
-            read_script(words[0]),
-            os.path.basename(words[0]),
-            lambda settings: verdict.warnings.extend(verify(settings)),
-        )
+        components = _settled(words, found, verdict.warnings)
         for settings in components:
             verdict.approximated += approximations(settings, cluster.backend)
             verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
         verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
-        requests = verdict.requests = [_request(settings, words) for settings in components]
+        requests, notes = elastic.adapted([_request(settings, words) for settings in components], cluster)
+        verdict.requests, cluster = requests, elastic.grown(cluster, requests)
+        verdict.warnings += notes
         check.het_refusals(requests)
         uid = os.getuid()
         operator = policy.operates(cluster.operators, uid, user_name(uid), uid)
         for request in requests:
-            check.refusals(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator)
+            check.refusals(request, cluster, uid, int(time.time()), lambda: names_of(uid), operator=operator)
             verdict.reason = verdict.reason or check.pending_reason(request, cluster)
     except scan.Shown:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
@@ -108,6 +102,22 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdi
     except ShimError as problem:
         verdict.refused, verdict.code = problem.lines, problem.code
     return verdict
+
+
+def asked(words: Sequence[str]) -> list[JobRequest]:
+    """What the script asks for, one request for each component. ShimError as sbatch has it for what Slurm's client refuses."""
+    return [_request(settings, words) for settings in _settled(words, ((),), [])]
+
+
+def _settled(words: Sequence[str], found: Found, warnings: list[str]) -> list[Settings]:
+    return settle(
+        values.Context(time.time(), os.getuid(), open_text, site.grammar()),
+        found,
+        os.environ,
+        read_script(words[0]),
+        os.path.basename(words[0]),
+        lambda settings: warnings.extend(verify(settings)),
+    )
 
 
 def _written(found: Found) -> list[str]:

@@ -1,7 +1,7 @@
 """The shape of clusters that is known only from the cluster itself: as the controller recorded it last.
 
-Hot path. A cluster of virtual nodes is what its configuration says; one on Kubernetes is looked at by the controller, which
-writes its nodes, and what others use of them, into the index.
+Hot path. A cluster of virtual nodes is what its configuration says, or, where nobody configured it, what its jobs made of it; one on
+Kubernetes is looked at by the controller, which writes its nodes, and what others use of them, into the index.
 """
 
 from __future__ import annotations
@@ -16,16 +16,29 @@ if TYPE_CHECKING:
 
 def recorded(cluster: Cluster) -> Cluster:
     """The cluster as it was last seen; as it is configured if it never was."""
+    if cluster.elastic:
+        return _grown(cluster)
     if cluster.backend != "kubernetes":
         return cluster
     reader = open_reader(paths.index_path())
     return (reader.cluster(cluster.name) if reader is not None else None) or cluster
 
 
+def _grown(cluster: Cluster) -> Cluster:
+    """With the nodes that its jobs made it have; it has none of these left once they are all over."""
+    reader = open_reader(paths.index_path())
+    found = reader.cluster(cluster.name) if reader is not None and reader.active() else None
+    return (
+        cluster
+        if found is None or not found.elastic
+        else cluster.replace(nodes=found.nodes, partitions=found.partitions)
+    )
+
+
 def current(cluster: Cluster, program: str) -> Cluster:
     """The same, after a controller has looked at it: one is started where none is there."""
     if cluster.backend != "kubernetes":
-        return cluster
+        return recorded(cluster)
     from shim.control import alive
 
     reader = open_reader(paths.index_path())

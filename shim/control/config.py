@@ -35,13 +35,17 @@ class Setting(Value):
 
 
 class Config(Value):
-    """The merged configuration: ``default`` and, per cluster, its words; tables within stay nested dicts of Settings."""
+    """The merged configuration: ``default`` and, per cluster, its words; tables within stay nested dicts of Settings.
+
+    ``nobodys``: no file and no variable says anything of a cluster.
+    """
 
     default: Setting = Setting(value="local")
     slurm_version: Setting = Setting(value=DEFAULT_LEVEL)
     operators: Setting = Setting()
     plugins: dict[str, Setting] = {}
     clusters: dict[str, dict[str, Any]] = {}
+    nobodys: bool = False
 
 
 def load(environ: Mapping[str, str] | None = None) -> Config:
@@ -61,7 +65,8 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
     default = merged.get("default", Setting(value=next(iter(clusters), "local") if len(clusters) == 1 else "local"))
     if "SHIM_DEFAULT" in env:
         default = Setting(value=env["SHIM_DEFAULT"], origin="SHIM_DEFAULT")
-    if not clusters:
+    unnamed = not clusters
+    if unnamed:
         clusters = {"local": {}}
     for name, words in clusters.items():
         words.update(_from_environment(name, env))
@@ -74,6 +79,7 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
         operators=merged.get("operators", Setting()),
         plugins=merged.get("plugins", {}),
         clusters=clusters,
+        nobodys=unnamed and not clusters.get("local"),
     )
 
 

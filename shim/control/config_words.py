@@ -199,6 +199,13 @@ CLUSTER = (
         text="node names by `namespaces`, `addresses` or `auto`",
         backends=("local",),
     ),
+    Word(
+        name="share",
+        type="str",
+        default="nodes",
+        text="`nodes`: each node has what it shows; `machine`: together they have no more CPUs and memory than this machine",
+        backends=("local",),
+    ),
     Word(name="kubeconfig", type="str", default="", text="a file; unset: as kubectl finds it", backends=_KUBERNETES),
     Word(
         name="context",

@@ -26,6 +26,8 @@ def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster,
         for node in cluster.nodes:
             if not _is_name(node.name):
                 raise ConfigError(f'error: clusters.{cluster.name}: "{node.name}" cannot be the name of a node')
+    if config.nobodys:
+        made = [cluster.replace(elastic=True) for cluster in made]
     version = VERSIONS[config.slurm_version.value]
     if version != SLURM_VERSION:
         made = [cluster.replace(settings={**cluster.settings, "slurm_version": version}) for cluster in made]
@@ -97,7 +99,6 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         found = slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)
         return found.replace(**_beside_slurm_conf(name, words))
     nodes = _nodes(words, machine, isolation)
-    mimic = bool(get("cpus")) or "node" in words
     return _limited(
         name,
         words,
@@ -106,9 +107,21 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
             backend=backend,
             nodes=nodes,
             partitions=_partitions(name, words, nodes),
-            settings=settings if mimic else {**settings, "overcommit": "machine"},
+            settings={**settings, "share": _share(name, words)},
         ),
     )
+
+
+def _share(name: str, words: Mapping[str, Any]) -> str:
+    """What the nodes have in common: "machine", "devices" (its GPUs, where none are pretended) or "" for nothing."""
+    share = _value(words, CLUSTER, "share")
+    if share not in ("nodes", "machine"):
+        raise ConfigError(
+            f'error: {words["share"].origin}: clusters.{name}: bad share "{share}": nodes or machine is wanted'
+        )
+    if share == "machine":
+        return "machine"
+    return "" if "gpus" in words or any("gpus" in entry for entry in words.get("node", ())) else "devices"
 
 
 def _kubernetes(name: str, words: Mapping[str, Any], machine: Machine) -> Cluster:

@@ -31,9 +31,31 @@ def test_nothing_configured_is_one_local_cluster_of_four_nodes_like_this_machine
     assert [node.name for node in cluster.nodes] == ["node1", "node2", "node3", "node4"]
     assert [node.address for node in cluster.nodes] == [f"127.0.0.{number}" for number in range(1, 5)]
     assert {(node.cpus, node.sockets, node.memory, node.gpus) for node in cluster.nodes} == {(8, 2, 16000, 2)}
-    assert cluster.settings["overcommit"] == "machine"
+    assert cluster.settings["share"] == "devices"
+    assert cluster.elastic
     assert cluster.default_partition is not None
     assert cluster.default_partition.name == "debug"
+
+
+@pytest.mark.parametrize("text", ["[clusters.local]\n", "[clusters.local]\nkill_wait = 1\n"])
+def test_what_somebody_has_configured_is_strict(tmp_path: Path, text: str) -> None:
+    write(tmp_path, text)
+    assert not made().elastic
+
+
+def test_a_variable_configures_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHIM_LOCAL_NODES", "2")
+    assert not made().elastic
+
+
+def test_nodes_share_the_machine_where_it_is_configured(tmp_path: Path) -> None:
+    write(tmp_path, '[clusters.local]\nshare = "machine"\n')
+    assert made().one_machine
+    write(tmp_path, "[clusters.local]\ngpus = 2\n")
+    assert not made().one_set_of_gpus
+    write(tmp_path, '[clusters.local]\nshare = "all"\n')
+    with pytest.raises(config.ConfigError, match='bad share "all": nodes or machine is wanted'):
+        made()
 
 
 def test_without_namespaces_the_addresses_are_the_names() -> None:

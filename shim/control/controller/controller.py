@@ -28,9 +28,11 @@ from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
+from shim.core import elastic
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.core.model.request import JobRequest
 
 PATIENCE = 3.0  # seconds that a controller takes to end what it does beside, and each backend to close
 FORGET_EVERY = 500  # ends of jobs between looks at what memory may forget
@@ -83,17 +85,20 @@ class Controller:
         """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""
         self._store.forget_troubles()
         self.world.book.load(self._memory)
-        for cluster in self.keeping.settle(self._clusters):
+        wanted = tuple(self._grown(cluster) if cluster.elastic else cluster for cluster in self._clusters)
+        for cluster in self.keeping.settle(wanted):
             backend = self._make(cluster)
             self.world.backends[cluster.name] = backend
             self.world.book.clusters[cluster.name] = None
-            self.world.clusters[cluster.name] = await backend.open(self.observing)
+            opened = await backend.open(self.observing)
+            self.world.clusters[cluster.name] = cluster if cluster.elastic else opened
             self._store.save_cluster(self.world.clusters[cluster.name])
             if isinstance(backend, NumbersJobs):
                 self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
             if isinstance(backend, CanWarm):
                 self.world.task(backend.warm())
         self.world.seen = self.dispatcher.kick
+        self.world.reshape = self._cluster_changed
         launcher = self.dispatcher.launcher
         await recover(self.world, launcher.launch, launcher.order, self.adopting.recover)
         self.observing.flush()
@@ -102,6 +107,27 @@ class Controller:
         self.allocations.expect()
         self.dispatcher.kick()
         self.world.task(self._tidy())
+
+    def _grown(self, cluster: Cluster) -> Cluster:
+        """The cluster that nobody configured as its active jobs have made it."""
+        jobs = self.world.book.active(cluster.name)
+        before = self._store.cluster(cluster.name)
+        if jobs and before is not None and before.elastic:
+            cluster = cluster.replace(nodes=before.nodes, partitions=before.partitions)
+        together: dict[int, list[JobRequest]] = {}
+        for job in jobs:
+            together.setdefault(job.het_job_id or -job.key, []).append(job.request)
+        for requests in together.values():
+            cluster = elastic.grown(cluster, requests)
+        return cluster
+
+    def _shrink(self, name: str) -> None:
+        """What jobs made of a cluster that nobody configured goes with the last of them."""
+        cluster = self.world.clusters.get(name)
+        if cluster is not None and cluster.elastic and not self.world.book.active(name):
+            found = next((one for one in self._clusters if one.name == name), None)
+            if found is not None and found.nodes != cluster.nodes:
+                self._cluster_changed(found)
 
     async def _tidy(self) -> None:
         """Lets memory and the spool go of jobs that ended MinJobAge ago: as in Slurm nobody can requeue them any more."""
@@ -154,6 +180,7 @@ class Controller:
     def _changed(self, old: Job | None, job: Job) -> None:
         self._look_idle()
         if job.state in states.TERMINAL:
+            self._shrink(job.cluster)
             self._ends += 1
             if self._ends % FORGET_EVERY == 0:
                 self.world.task(self._tidy())

@@ -160,12 +160,13 @@ class Dispatcher:
 
     def _beside(self, change: Change, cluster: Cluster) -> list[Job]:
         """What holds parts of the same machine under other clusters' names, started in this pass or before."""
-        found: list[Job] = []
-        for name in self._world.neighbours(cluster):
-            known = [change.get(job.key) or job for job in self._world.book.active(name)]
-            known.extend(job for old, job in change.jobs.values() if old is None and job.cluster == name)
-            found.extend(job for job in known if job.state in states.ALLOCATED)
-        return found
+
+        def known(name: str) -> list[Job]:
+            jobs = [change.get(job.key) or job for job in self._world.book.active(name)]
+            jobs.extend(job for old, job in change.jobs.values() if old is None and job.cluster == name)
+            return jobs
+
+        return self._world.beside(cluster, known)
 
     def _start(self, change: Change, job: Job, shares: Sequence[NodeShare], cluster: Cluster, now: float) -> Job:
         partition = job.partition

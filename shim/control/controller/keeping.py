@@ -35,7 +35,7 @@ class Keeping:
     def settle(self, wanted: Sequence[Cluster]) -> tuple[Cluster, ...]:
         """The clusters in force. The book is loaded."""
         before = jsonlite.loads(self._store.meta(_IN_FORCE) or "{}")
-        known = tuple(Cluster.from_dict(record) for record in before.get("clusters", ()))
+        known = tuple(self._as_it_was(Cluster.from_dict(record)) for record in before.get("clusters", ()))
         active = self._world.book.active()
         found = keeping.settle(known, wanted, active)
         self._wanted, self._before, self._in_force, self.kept = wanted, known, found.clusters, found.kept
@@ -52,6 +52,11 @@ class Keeping:
             self._store.set_meta(_IN_FORCE, record)
         self._tell()
         return found.clusters
+
+    def _as_it_was(self, cluster: Cluster) -> Cluster:
+        """With what its jobs made of it, where nobody had configured it."""
+        grown = self._store.cluster(cluster.name) if cluster.elastic else None
+        return grown if grown is not None and grown.elastic else cluster
 
     def _changed(self, old: Job | None, job: Job) -> None:
         if self.kept and not self._looking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import chain
 from typing import Any
 
@@ -15,8 +15,9 @@ from shim.control.controller.book import Book
 from shim.control.controller.ids import LOW, IdStock
 from shim.control.groups import user_name
 from shim.core.errors import ShimError
+from shim.core.model import states
 from shim.core.model.cluster import Cluster
-from shim.core.model.job import Job
+from shim.core.model.job import Job, NodeShare
 from shim.core.policy import operates
 
 log = logging.getLogger("shim.controller")
@@ -37,6 +38,9 @@ class World:
         self.untold: list[str] = []  # for whoever submits next
         self.unseen: set[str] = set()  # clusters that have not yet said what runs there: nothing is started on them
         self.seen: Callable[[], None] = lambda: None  # called when one has
+        self.reshape: Callable[[Cluster], None] = lambda cluster: (
+            None
+        )  # called with a cluster whose nodes are others now
         self._tasks: set[asyncio.Task[None]] = set()
         # Who waits for a change of one job: woken and forgotten when it changes.
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
@@ -69,10 +73,22 @@ class World:
         return lines
 
     def neighbours(self, cluster: Cluster) -> list[str]:
-        """The other clusters that are the same machine, counted once."""
-        if not cluster.one_machine:
+        """The other clusters that share the machine's devices, or all of it, with this one."""
+        if not cluster.one_set_of_gpus:
             return []
-        return [other.name for other in self.clusters.values() if other.one_machine and other.name != cluster.name]
+        return [other.name for other in self.clusters.values() if other.one_set_of_gpus and other.name != cluster.name]
+
+    def beside(self, cluster: Cluster, of: Callable[[str], Iterable[Job]]) -> list[Job]:
+        """The running jobs of ``of(name)`` of its neighbours, with what they hold of what is counted once: of two clusters that are
+        each the whole machine everything, else the GPUs.
+        """
+        found = []
+        for name in self.neighbours(cluster):
+            whole = cluster.one_machine and self.clusters[name].one_machine
+            for job in of(name):
+                if job.state in states.ALLOCATED:
+                    found.append(job if whole else job.replace(shares=_devices(job)))
+        return found
 
     async def ids_for(self, cluster: Cluster) -> None:
         """Sees to it that the next job of the cluster gets an id. Raises ShimError when there is none to be had."""
@@ -133,6 +149,10 @@ class World:
         for woken in self._waiting.pop(job.key, ()):
             if not woken.done():
                 woken.set_result(None)
+
+
+def _devices(job: Job) -> tuple[NodeShare, ...]:
+    return tuple(share.replace(cpus=0, memory=0) for share in job.shares if share.gpus)
 
 
 def run_of(job: Job) -> Run:

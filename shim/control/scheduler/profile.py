@@ -1,8 +1,8 @@
 """What is in use on each node from now on: a line of slots, each from its time to the next one's.
 
 Running jobs give back what they hold at their end; reservations of jobs that wait take it again for a while. Where the nodes are
-one machine (settings overcommit=machine) CPUs and memory are counted over all nodes against one node's, and a GPU index has one
-owner whatever the node; a job alone on the machine may have more CPUs than the machine has.
+one machine (``share = "machine"``) CPUs and memory are counted over all nodes against one node's; a job alone on the machine may have
+more CPUs than the machine has. Where the GPUs are the machine's, a GPU index has one owner whatever the node.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Room:
         self._one_machine = profile.one_machine
         self._cpus_left = profile.machine_cpus - use.all_cpus
         self._memory_left = profile.machine_memory - use.all_memory
-        self._taken = NO_GPUS.union(*use.gpus) if self._shared else NO_GPUS
+        self._taken = NO_GPUS.union(*use.gpus) if profile.one_set_of_gpus else None
 
     def cpus(self, index: int) -> int:
         """The free CPUs of a node."""
@@ -79,9 +79,10 @@ class Room:
     def node(self, index: int) -> NodeFree:
         """All that is free of a node."""
         node = self._cluster.nodes[index]
-        memory, taken = node.memory - self._use.memory[index], self._use.gpus[index]
+        memory = node.memory - self._use.memory[index]
+        taken = self._use.gpus[index] if self._taken is None else self._taken
         if self._shared:
-            memory, taken = max(0, min(node.memory, self._memory_left)), self._taken
+            memory = max(0, min(node.memory, self._memory_left))
         gpus = tuple(gpu for gpu in range(node.gpus) if gpu not in taken)
         return NodeFree(node=node, cpus=self.cpus(index), memory=memory, gpus=gpus)
 
@@ -101,6 +102,7 @@ class Profile:
     def __init__(self, cluster: Cluster, now: float) -> None:
         self.cluster = cluster
         self.one_machine = cluster.one_machine
+        self.one_set_of_gpus = cluster.one_set_of_gpus
         self.machine_cpus = max((node.cpus for node in cluster.nodes), default=0)
         self.machine_memory = max((node.memory for node in cluster.nodes), default=0)
         self._index = {node.name: index for index, node in enumerate(cluster.nodes)}
@@ -123,11 +125,13 @@ class Profile:
 
     def index(self, name: str) -> int:
         """The index of the node of that name. A node that is gone from one machine counts as its first."""
-        return self._index.get(name, 0) if self.one_machine else self._index[name]
+        return self._index.get(name, 0) if self.one_set_of_gpus else self._index[name]
 
     def hold(self, start: float, end: float, shares: Sequence[NodeShare]) -> None:
         """A job holds ``shares`` from ``start`` (not before now) to ``end``."""
-        places = [(self.index(share.name), share) for share in shares if self.one_machine or share.name in self._index]
+        places = [
+            (self.index(share.name), share) for share in shares if self.one_set_of_gpus or share.name in self._index
+        ]
         first, last = self._split(start), self._split(end)
         if self._slots[first] not in self._rises:
             self._rises.append(self._slots[first])

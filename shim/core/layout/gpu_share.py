@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def share_gpus(
-    wish: JobDemand, rule: MemoryRule, nodes: Sequence[NodeFree], tasks: Sequence[int], one_machine: bool
+    wish: JobDemand, rule: MemoryRule, nodes: Sequence[NodeFree], tasks: Sequence[int], one_set_of_gpus: bool
 ) -> list[tuple[int, ...]] | None:
     """The GPU indexes on each node, or None when the nodes have too few.
 
-    ``one_machine``: an index is the same device on every node, so that two nodes of the job share one only when there
+    ``one_set_of_gpus``: an index is the same device on every node, so that two nodes of the job share one only when there
     are not enough of them.
     """
     chosen: list[tuple[int, ...]] = []
@@ -35,7 +35,7 @@ def share_gpus(
             usable = limited(left, one.gpu_types, gpu_limit(wish, rule, one))
             demand = gpus.part(left, usable, after=len(nodes) - position - 1)
             left = gpus.less(left, demand)
-        own = _pick(demand, one, used if one_machine else [])
+        own = _pick(demand, one, used if one_set_of_gpus else [])
         if own is None:
             return None
         if wish.whole:

@@ -65,7 +65,7 @@ class _Placing:
         self.request = request
         self.wish = job_demand(request)
         self.rule = memory_rule(request, cluster, partition)
-        self.one_machine = cluster.one_machine
+        self.one_set_of_gpus = cluster.one_set_of_gpus
         self.least_loaded = partition is not None and partition.lln
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.rooms: dict[str, int] = {}
@@ -164,7 +164,7 @@ class _Placing:
         tasks = self.tasks([here for _, here in pairs])
         if tasks is None:
             return None
-        own_gpus = share_gpus(self.wish, self.rule, nodes, tasks, self.one_machine)
+        own_gpus = share_gpus(self.wish, self.rule, nodes, tasks, self.one_set_of_gpus)
         if own_gpus is None:
             return None
         made = []

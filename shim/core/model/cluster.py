@@ -101,6 +101,7 @@ class Cluster(Value):
     gres_types: tuple[str, ...] = ()  # GresTypes: names that may be asked for, beside what nodes have
     over_time: int = 0  # minutes
     requeue: bool = True
+    elastic: bool = False  # nobody configured it: its nodes become what jobs ask for (core/elastic.py)
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters
     operators: tuple[str, ...] | None = None  # names (policy.operates)
     settings: dict[str, str] = {}
@@ -122,8 +123,13 @@ class Cluster(Value):
 
     @property
     def one_machine(self) -> bool:
-        """Whether its nodes are one machine, whose CPUs, memory and GPUs are counted once."""
-        return self.settings.get("overcommit") == "machine"
+        """Whether its nodes are one machine, whose CPUs, memory and GPUs are counted once (``share = "machine"``)."""
+        return self.settings.get("share") == "machine"
+
+    @property
+    def one_set_of_gpus(self) -> bool:
+        """Whether a GPU index is the same device on every node, and has one owner."""
+        return self.settings.get("share") in ("machine", "devices")
 
     @property
     def version(self) -> str:

@@ -109,8 +109,9 @@ VALID_STATES = (
 
 
 def uses(cluster: Cluster, jobs: Iterable[Job]) -> dict[str, NodeUse]:
-    """Each node of the cluster by name, with what these jobs hold of it."""
+    """Each node of the cluster by name, with what these jobs hold of it; of nodes that are one machine, of the machine."""
     found = {node.name: NodeUse(node) for node in cluster.nodes}
+    held = 0
     for job in jobs:
         if job.state not in states.ALLOCATED or job.cluster != cluster.name:
             continue
@@ -122,9 +123,13 @@ def uses(cluster: Cluster, jobs: Iterable[Job]) -> dict[str, NodeUse]:
                 use.completing = True
                 continue
             use.jobs += 1
+            held += share.cpus
             use.cpus = min(use.node.cpus, use.cpus + share.cpus)
             use.memory += share.memory
             for at, index in enumerate(share.gpus):
                 kind = share.gpu_types[at] if at < len(share.gpu_types) else ""
                 use.gpus.setdefault(kind, []).append(index)
+    if cluster.one_machine:  # what jobs hold of one node is held of all of them
+        for use in found.values():
+            use.cpus = min(use.node.cpus, held)
     return found

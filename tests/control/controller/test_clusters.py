@@ -24,7 +24,7 @@ OTHER = Cluster(
     nodes=(Node(name="o1", cpus=8, memory=8000), Node(name="o2", cpus=8, memory=8000)),
     partitions=(Partition(name="debug", nodes=("o1", "o2"), default=True), Partition(name="gpu", nodes=("o2",))),
 )
-MACHINE = {"overcommit": "machine"}
+MACHINE = {"share": "machine"}
 
 Test = Callable[[Bench, FakeBackend], Coroutine[Any, Any, None]]
 

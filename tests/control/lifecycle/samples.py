@@ -18,7 +18,7 @@ CLUSTER = Cluster(
         Partition(name="debug", nodes=("node1", "node2", "node3", "node4"), default=True),
         Partition(name="gpu", nodes=("node3", "node4"), default_time=30, max_time=120),
     ),
-    settings={"overcommit": "machine", "requeue_delay": "1"},
+    settings={"share": "machine", "requeue_delay": "1"},
 )
 WHO = Submitter(uid=1001, gid=1001, user="alice", group="alice", host="here")
 SHARES = (NodeShare(name="node1", host="node1", cpus=1, tasks=1),)

@@ -10,6 +10,7 @@ from shim.control.scheduler import Plan, plan
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
+from shim.core.render.node_state import uses
 
 NOW = 1_800_000_000.0
 NAMES = ("node1", "node2", "node3", "node4")
@@ -19,7 +20,7 @@ MACHINE = Cluster(
         Node(name=name, cpus=2, cores_per_socket=2, memory=8000, gres=(Gres(name="gpu", count=4),)) for name in NAMES
     ),
     partitions=(Partition(name="local", nodes=NAMES, default=True),),
-    settings={"overcommit": "machine"},
+    settings={"share": "machine"},
 )
 
 
@@ -97,3 +98,24 @@ def test_nothing_overtakes_a_job_that_waits_for_the_idle_machine() -> None:
     found = plan([wide, long_one.replace(time_limit=11), short], MACHINE, busy, NOW)
     assert started(found) == [3]
     assert found.reasons == {1: "Resources", 2: "Priority"}
+
+
+def test_nodes_carry_what_they_show_unless_they_share_the_machine() -> None:
+    nodes = MACHINE.replace(settings={"share": "devices"})
+    jobs = [pending(key) for key in range(1, 10)]
+    assert started(plan(jobs, nodes, [], NOW)) == list(range(1, 9))
+    assert started(plan(jobs, MACHINE, [], NOW)) == [1, 2]
+
+
+def test_a_device_has_one_owner_whatever_the_node() -> None:
+    nodes = MACHINE.replace(settings={"share": "devices"})
+    jobs = [pending(key, gres="gpu:3") for key in (1, 2)]
+    assert started(plan(jobs, nodes, [], NOW)) == [1]
+    own = nodes.replace(settings={})
+    assert started(plan(jobs, own, [], NOW)) == [1, 2]
+
+
+def test_sinfo_shows_that_the_nodes_are_one_machine() -> None:
+    busy = [running(90, NodeShare(name="node1", cpus=1)).replace(cluster="local")]
+    assert [use.cpus for use in uses(MACHINE, busy).values()] == [1, 1, 1, 1]
+    assert [use.cpus for use in uses(MACHINE.replace(settings={}), busy).values()] == [1, 0, 0, 0]

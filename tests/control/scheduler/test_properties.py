@@ -25,7 +25,7 @@ def cluster(machine: bool) -> Cluster:
             for name in NAMES
         ),
         partitions=(Partition(name="p", nodes=NAMES, default=True), Partition(name="q", nodes=NAMES[:1])),
-        settings={"overcommit": "machine"} if machine else {},
+        settings={"share": "machine"} if machine else {},
     )
 
 

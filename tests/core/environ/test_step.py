@@ -156,7 +156,7 @@ class TestGpus:
 
     def test_the_jobs_gpus_are_those_of_the_tasks_node(self):
         request = JobRequest(min_nodes=2, max_nodes=2, gres="gpu:2")
-        made = job(request, cluster(settings={"overcommit": "machine"}))
+        made = job(request, cluster(settings={"share": "machine"}))
         found = tasks(made, StepRequest(ntasks=2, min_nodes=2))
         assert [task["SLURM_JOB_GPUS"] for task in found] == ["0,1", "2,3"]
         assert [task["CUDA_VISIBLE_DEVICES"] for task in found] == ["0,1", "2,3"]

@@ -310,7 +310,7 @@ def test_the_partition_gives_the_default_memory():
 class TestOneMachine:
     """Virtual nodes of one machine: a GPU index is one device."""
 
-    machine = cluster(settings={"overcommit": "machine"})
+    machine = cluster(settings={"share": "machine"})
 
     def test_nodes_of_a_job_get_different_gpus(self):
         found = placed({**N2, "gres": "gpu:2"}, self.machine)
@@ -360,7 +360,7 @@ def test_never_more_than_is_free(request, amounts, machine):
         NodeFree(node=one, cpus=cpus, memory=memory, gpus=tuple(sorted(gpus)))
         for one, (cpus, memory, gpus) in zip(NODES, amounts, strict=True)
     ]
-    on: Cluster = cluster(settings={"overcommit": "machine"} if machine else {})
+    on: Cluster = cluster(settings={"share": "machine"} if machine else {})
     shares = place(request, on, free)
     if shares is None:
         return

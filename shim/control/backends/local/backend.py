@@ -14,6 +14,7 @@ from shim.control.backends.local.idle import IdleLeaders
 from shim.control.backends.local.line import Line
 from shim.control.backends.local.spawner import Spawner
 from shim.control.backends.local.watch import Watch
+from shim.core import elastic
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.job.agent import isolation
@@ -42,7 +43,7 @@ class LocalBackend:
     async def open(self, observer: Observer) -> Cluster:
         self._observer = observer
         if self._cluster.settings.get("isolation") == isolation.NAMESPACES:
-            addresses = {node.name: node.address for node in self._cluster.nodes}
+            addresses = {node.name: node.address for node in elastic.all_nodes(self._cluster)}
             self._private = os.path.join(paths.ensure(paths.state_dir()), f"private.{self._cluster.name}")
             isolation.prepare(self._private, addresses, launchers.folder(), paths.hosts_head())
         return self._cluster

@@ -11,7 +11,14 @@ from typing import Any
 from shim.control import paths
 from shim.control.backends.base import BackendError, ShapedLater, TriesOut
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import accepted, cluster_for, pending_jobs, refusal, requests_of
+from shim.control.controller.operations.choosing import (
+    accepted,
+    cluster_for,
+    fitting,
+    pending_jobs,
+    refusal,
+    requests_of,
+)
 from shim.control.controller.operations.submitting import submitted, submitter, test_only
 from shim.control.controller.world import World
 from shim.core.model.cluster import Cluster
@@ -24,8 +31,8 @@ async def submit(world: World, connection: Connection, message: dict[str, Any]) 
     if message.get("test_only"):
         await world.usable(cluster)
         await world.ids_for(cluster)
-        cluster = await _shaped(world, message, cluster)
-        return test_only(world, connection, message, cluster)
+        message, cluster, notes = fitting(world, message, await _shaped(world, message, cluster))
+        return {**test_only(world, connection, message, cluster), "notes": notes}
     job, notes = await admitted(world, connection, message, cluster)
     return {"job_id": job.job_id, "cluster": job.cluster, "notes": notes}
 
@@ -39,7 +46,11 @@ async def admitted(
     await world.ids_for(cluster)
     token = str(message.get("token") or "")
     if not isinstance(backend, TriesOut) or (token and world.book.store.submitted(token) is not None):
-        return submitted(world, connection, message, cluster), world.told()
+        message, cluster, notes = fitting(world, message, cluster)
+        job = submitted(world, connection, message, cluster)
+        if cluster.elastic and cluster is not world.clusters[cluster.name]:
+            world.reshape(cluster)
+        return job, [*world.told(), *notes]
     cluster = await _shaped(world, message, cluster)
     requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
     request = requests[0]

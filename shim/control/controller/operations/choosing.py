@@ -12,7 +12,7 @@ from shim.control.groups import names_of
 from shim.control.lifecycle import het
 from shim.control.lifecycle.submission import Submitter
 from shim.control.scheduler import Plan, plan
-from shim.core import check, hostlist
+from shim.core import check, elastic, hostlist
 from shim.core.dependency import Dependency, unfulfilled
 from shim.core.errors import RequestError, ShimError
 from shim.core.model import states
@@ -99,6 +99,17 @@ def requests_of(message: dict[str, Any]) -> list[JobRequest]:
     return [JobRequest.from_dict(record) for record in (message["request"], *(message.get("components") or ()))]
 
 
+def fitting(world: World, message: dict[str, Any], cluster: Cluster) -> tuple[dict[str, Any], Cluster, list[str]]:
+    """The submission and the cluster as a cluster that nobody configured takes both, and notes for the submitter; else as they are."""
+    if not cluster.elastic:
+        return message, cluster, []
+    requests, notes = elastic.adapted(requests_of(message), cluster)
+    first, *others = [request.to_dict() for request in requests]
+    if cluster is world.clusters.get(cluster.name):  # nothing is kept of another configuration
+        cluster = elastic.grown(cluster, requests)
+    return {**message, "request": first, "components": others}, cluster, notes
+
+
 def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float, *, operator: bool) -> list[JobRequest]:
     """The requests of a submission. Raises ShimError for what Slurm refuses, and what the cluster's backend cannot start."""
     requests = requests_of(message)
@@ -151,8 +162,7 @@ def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submi
     others = world.book.active(cluster.name)
     pending = [other for other in others if other.state == states.PENDING]
     running = [other for other in others if other.state in states.ALLOCATED]
-    beside = [other for name in world.neighbours(cluster) for other in world.book.active(name)]
-    held = [other for other in beside if other.state in states.ALLOCATED]
+    held = world.beside(cluster, world.book.active)
     whole = world.clusters[cluster.name] if cluster.name in world.offered else cluster
     return _answer(jobs, requests, plan([*pending, *jobs], whole, running, now, held), now)
 
