@@ -19,7 +19,7 @@ OURS = Path(__file__).parents[2] / "bin"
 def road(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A machine of two virtual nodes, and an empty directory to be in."""
     config = tmp_path / "shim.toml"
-    config.write_text("[clusters.local]\nnodes = 2\ncpus = 4\n")
+    config.write_text("[clusters.local]\nnodes = 2\ncpus = 4\noutput_wait = 0\n")
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.setenv("SHIM_CONFIG", str(config))
@@ -121,3 +121,17 @@ def test_a_callers_open_files_are_left_alone(road: Path) -> None:
 
 def test_nothing_stays_beside_a_command(road: Path) -> None:
     assert said("salloc", "sh", "-c", "ps -o comm= --ppid $PPID").split() == ["sh"]
+
+
+# Ends
+
+
+def test_why_a_script_did_not_start_is_told(road: Path) -> None:
+    said("sbatch", "--wait", "-o", "logs/out", "--wrap", "true", code=1)
+    why = f"Could not open stdout file {road}/logs/out: No such file or directory"
+    shown = said("scontrol", "show", "job", "1")
+    assert "JobState=FAILED Reason=JobLaunchFailure" in shown
+    assert f"\n   SystemComment={why} \n" in shown
+    assert said("sacct", "-nXPj1", "-o", "ExitCode,SystemComment") == f"0:53|{why}\n"
+    assert said("squeue", "-htF", "-O", "system_comment:200").rstrip() == why
+    assert f"job 1: {why}\n" in processes.log()

@@ -210,6 +210,8 @@ class Observing:
         return running.ending(job, str(event.get("state") or ""))
 
     def _ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        if event.get("detail"):
+            log.warning("job %s: %s", job.job_id, event["detail"])
         return running.ended(job, het.end_of(job, event), self._world.cluster_of(job))
 
     def _part_ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:

@@ -114,6 +114,7 @@ def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
         job,
         state,
         reason=reason,
+        system_comment=str(event.get("detail") or job.system_comment),
         exit_status=status,
         derived_status=int(event.get("derived") or 0),
         cancelled_by=int(uid) if uid is not None else job.cancelled_by,

@@ -71,7 +71,7 @@ class Job(Value):
     stderr: str = ""
     stdin: str = ""
     comment: str = ""
-    system_comment: str = ""  # what the backend says of a job that does not start
+    system_comment: str = ""  # what the backend says of a job that does not start, or did not
     journal: int = 0  # the last line of the current run's journal that this record has taken in
     _nested = {"request": JobRequest, "shares": NodeShare}
 

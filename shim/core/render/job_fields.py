@@ -190,6 +190,7 @@ def names() -> dict[str, tuple[str, Show]]:
             "stdin": ("STDIN", lambda job, view: facts.files_asked(job)[2]),
             "stdout": ("STDOUT", lambda job, view: facts.files_asked(job)[0]),
             "wait4switch": ("WAIT4SWITCH", lambda job, view: "5:00" if job.request.switches else "0:00"),
+            "system_comment": ("SYSTEM_COMMENT", lambda job, view: facts.or_null(job.system_comment)),
             "tres-alloc": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
             "tres": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
             "tres-per-job": ("TRES_PER_JOB", lambda job, view: _gpus(job.request.gpus)),
@@ -214,7 +215,7 @@ _CONSTANTS = (
     " originraw=ORIGIN_RAW=NA preempttime=PREEMPT_TIME=N/A profile=PROFILE=NotSet reboot=REBOOT=0"
     " resizetime=RESIZE_TIME=N/A selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
     " siblingsactiveraw=ACTIVE_SIBLINGS_RAW=NA siblingsviable=VIABLE_SIBLINGS=NA"
-    " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0 system_comment=SYSTEM_COMMENT=(null)"
+    " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0"
     " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A"
 )
 

@@ -177,6 +177,7 @@ _SHOWN: dict[str, Show] = {
     "Submit": _submit,
     "SubmitLine": _job(lambda job: job.submit_line),
     "Suspended": lambda row: "00:00:00",
+    "SystemComment": _job(lambda job: job.system_comment),
     "SystemCPU": lambda row: "00:00:00",
     "Timelimit": _job(lambda job: _limit(job, "UNLIMITED", lambda minutes: show_clock(minutes * 60))),
     "TimelimitRaw": _job(lambda job: _limit(job, "UNLIMITED", str)),

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 _TIOCSWINSZ = 0x5414
+_EINVAL = 22
 _NAMES = ("stdin", "stdout", "stderr")
 
 
 class OpenError(Exception):
-    """A file of a task could not be opened; the text is srun's."""
+    """A file of a task could not be opened; the text is srun's. ``detail``: slurmstepd's, with the ``path``."""
+
+    def __init__(self, stream: int, path: str, number: int) -> None:
+        which, why = f"Could not open {_NAMES[stream]} file", os.strerror(number)
+        super().__init__(f"{which}: {why}")
+        self.detail = f"{which} {path}: {why}"
 
 
 class Files:
@@ -69,8 +75,7 @@ class Files:
             # Non-blocking: a named pipe without a peer must not stop the agent.
             fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK, 0o666)
         except (OSError, ValueError) as error:
-            text = os.strerror(getattr(error, "errno", None) or 22)
-            raise OpenError(f"Could not open {_NAMES[stream]} file: {text}") from None
+            raise OpenError(stream, path, getattr(error, "errno", None) or _EINVAL) from None
         finally:
             os.umask(before)
         os.set_blocking(fd, True)

@@ -230,7 +230,7 @@ class Leader:
 
     def _batch_ended(self, message: Message) -> None:
         self.batch.running = False
-        self.end(own_end(int(message["status"]), bool(message.get("oom"))), said=False)
+        self.end(own_end(int(message["status"]), bool(message.get("oom")), message.get("text", "")), said=False)
 
     def _limit_reached(self) -> None:
         self.end(ended_by(TIMEOUT))
@@ -292,6 +292,7 @@ class Leader:
 
     def _write_end(self) -> None:
         assert self.outcome is not None
+        more: dict[str, Any] = {"detail": self.outcome.detail} if self.outcome.detail else {}
         self.record.write(
             "ended",
             state=self.outcome.state,
@@ -299,6 +300,7 @@ class Leader:
             derived=self.steps.derived,
             reason=self.outcome.reason,
             uid=self.ended_by_uid,
+            **more,
             then=self._ended,
         )
 

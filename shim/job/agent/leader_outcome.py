@@ -27,24 +27,25 @@ REASON = {TIMEOUT: "TimeLimit", NODE_FAIL: "NodeDown", PREEMPTED: "None", REQUEU
 
 
 class Outcome:
-    """How a job ended: state, raw wait status, reason."""
+    """How a job ended: state, raw wait status, reason, and in words what kept its script from starting."""
 
-    __slots__ = ("reason", "state", "status")
+    __slots__ = ("detail", "reason", "state", "status")
 
-    def __init__(self, state: str, status: int = 0, reason: str = "None") -> None:
+    def __init__(self, state: str, status: int = 0, reason: str = "None", detail: str = "") -> None:
+        self.detail = detail
         self.state = state
         self.status = status
         self.reason = reason
 
 
-def own_end(status: int, oom: bool = False) -> Outcome:
-    """The end of a job whose script (or allocating command) ended by itself with ``status``."""
+def own_end(status: int, oom: bool = False, detail: str = "") -> Outcome:
+    """The end of a job whose script (or allocating command) ended by itself with ``status``. ``detail``: why it did not start."""
     if oom:
         return Outcome(OUT_OF_MEMORY, OUT_OF_MEMORY_STATUS, "OutOfMemory")
     if status == 0:
         return Outcome(COMPLETED)
     # Slurm calls a script that a signal killed a launch failure.
-    return Outcome(FAILED, status, "JobLaunchFailure" if status & 0x7F else "NonZeroExitCode")
+    return Outcome(FAILED, status, "JobLaunchFailure" if status & 0x7F else "NonZeroExitCode", detail)
 
 
 def ended_by(state: str) -> Outcome:

@@ -118,8 +118,10 @@ class NodeStep:
                 )
             )
         except OpenError as error:
-            status = _LAUNCH_FAILED if self.number == BATCH else 1 << 8
-            self._not_started(rank, status, f"error: {error}", "open")
+            if self.number == BATCH:
+                self._not_started(rank, _LAUNCH_FAILED, error.detail, "open")
+            else:
+                self._not_started(rank, 1 << 8, f"error: {error}", "open")
             return
         except OSError as error:
             self._not_started(rank, 1 << 8, f"slurmstepd: error: fork: {error.strerror}", "fork")

@@ -169,7 +169,7 @@ def test_defined_options(header: str, argv: str, environ: dict[str, str], expect
         ("-D sub/", {"work_dir": "/w/sub/"}),
         ("-H --begin=now+60 --nice=5", {"hold": True, "begin": int(NOW) + 60, "nice": 5}),
         ("--export=NONE --get-user-env", {"export": "NONE", "get_user_env": True}),
-        ("--profile=task --network=x", {"extra": {"profile": "task", "network": "x"}}),
+        ("--profile=task --network=x", {"extra": {"profile": "Task", "network": "x"}}),
         ("-m arbitrary -w n2,n1,n2", {"distribution": "arbitrary", "node_list": "n2,n1,n2"}),
     ],
 )

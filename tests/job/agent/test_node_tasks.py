@@ -200,7 +200,7 @@ def test_a_batch_file_that_cannot_be_opened(leader: FakeLeader, stream: str, pat
     leader.shell("echo never > ran", step=BATCH, **{stream: file_to(path)})  # type: ignore[arg-type]
     message = leader.told("exit", step=BATCH)
     assert (message["status"], message["failed"]) == (53, "open")
-    assert message["text"].startswith(f"error: Could not open {stream} file: ")
+    assert message["text"].startswith(f"Could not open {stream} file {leader.run_dir}/{path}: ")
     leader.told("drained", step=BATCH)
     assert not (leader.run_dir / "ran").exists()
 
