@@ -82,6 +82,8 @@ _STARTS_ANEW = frozenset(
     ]
 )
 
+MOST_COMPONENTS = 128  # of a job, as far as --het-group can name them
+
 
 def next_component(before: Settings) -> Settings:
     """The settings of the component behind ``before``, as far as they carry over; nothing of its own is read yet."""
@@ -108,14 +110,20 @@ def keep_verbosity(settings: Settings, before: Optional[Settings]) -> None:
 
 def het_groups(text: str) -> List[int]:
     """The component numbers that ``--het-group`` names: ``0,2``, ``0-2``, ``1-`` for one. ShimError with srun's text."""
+    invalid = f"error: Invalid --het-group value: {text}"
+    inner = text
+    if text.startswith("["):
+        inner = text[1:-1] if text.endswith("]") else text[1:]
+    if "]" in inner:
+        raise ShimError(invalid)
     found: List[int] = []
-    for part in text.strip("[]").split(","):
-        first, _, last = part.partition("-")
+    for part in inner.split(","):
+        first, _, last = part.lstrip(" ").partition("-")
         last = last or first
-        if not _is_number(first) or not _is_number(last):
-            raise ShimError(
-                f"error: _parse_single_range: Invalid range: `{part}'", f"error: Invalid --het-group value: {text}"
-            )
+        if not _is_number(first) or not _is_number(last) or int(first) > int(last):
+            raise ShimError(f"error: _parse_single_range: Invalid range: `{part}'", invalid)
+        if int(last) >= MOST_COMPONENTS:
+            raise ShimError(invalid)
         found.extend(range(int(first), int(last) + 1))
     return sorted(set(found))
 
@@ -132,4 +140,4 @@ def cut(words: Sequence[str]) -> List[List[str]]:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 4
+    return text.isascii() and text.isdigit()

@@ -53,11 +53,13 @@ def ended_by(state: str) -> Outcome:
     return Outcome(state, _CANCELLED_STATUS if state == CANCELLED else 0, REASON.get(state, "None"))
 
 
-def step_state(status: int, oom: bool = False, cancelled: bool = False) -> str:
-    """The state of a step whose highest task status is ``status``."""
+def step_state(status: int, oom: bool = False, ended_as: str = "") -> str:
+    """The state of a step whose highest task status is ``status``. ``ended_as``: what its end from outside makes of it."""
     if oom:
         return OUT_OF_MEMORY
-    if cancelled or status & 0x7F:
+    if ended_as:
+        return ended_as
+    if status & 0x7F:
         return CANCELLED
     return FAILED if status else COMPLETED
 

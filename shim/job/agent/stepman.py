@@ -156,7 +156,7 @@ class StepManager:
     def cancel(self, number: int, uid: int | None, component: int = 0) -> None:
         """Ends one step (``scancel 7.0``), or what of it runs on a component."""
         for step, part in self._chosen(number, component):
-            step.cancelled = True
+            step.ended_as = step.ended_as or CANCELLED
             step.fell(uid, part)
             step.say_cancelled(abort=True, only=part)
             step.signal(SIGKILL, part)
@@ -178,7 +178,7 @@ class StepManager:
                 step.nodes.clear()
                 self._maybe_over(step)
             elif step.running:
-                step.cancelled = True
+                step.ended_as = step.ended_as or CANCELLED
                 step.fell()
                 step.say_cancelled(state if said else CANCELLED, abort=True)
 

@@ -98,6 +98,7 @@ def lay_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse], gone
     there may be some later. ``gone``: components that were ended.
     """
     if spec.components:
+        _check_groups(wishes, len(spec.components) - 1)
         parts = [_on_component(wish, spec, used, gone) for wish in wishes]
     else:
         parts = _shared_out(wishes, spec, used)
@@ -129,15 +130,19 @@ def together(parts: Sequence[Part]) -> StepLayout:
     )
 
 
+def _check_groups(wishes: Sequence[Wish], last: int) -> None:
+    highest = max(wish.group for wish in wishes)
+    if highest <= last:
+        return
+    if len(wishes) == 1:
+        raise ShimError(f"error: Requested het-group offset exceeds highest hetjob index ({highest} > {last})")
+    raise ShimError(
+        f"error: Attempt to run a job step with het group value of {highest}, but the job allocation has maximum"
+        f" value of {last}"
+    )
+
+
 def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapping[int, object]) -> Part:
-    last = len(spec.components) - 1
-    if wish.group > last:
-        if wish.named:
-            raise ShimError(f"error: Requested het-group offset exceeds highest hetjob index ({wish.group} > {last})")
-        raise ShimError(
-            f"error: Attempt to run a job step with het group value of {wish.group}, but the job allocation has maximum"
-            f" value of {last}"
-        )
     job = spec.components[wish.group]
     if wish.group in gone:
         raise ShimError(f"error: Unable to create step for job {job.job_id}: {_OVER}")

@@ -54,7 +54,7 @@ class StepRun:
         self.nodes: set[int] = set(layout.nodes)  # those that have tasks or output of it
         self.statuses: dict[int, int] = {}  # raw, by rank
         self.oom = False
-        self.cancelled = False
+        self.ended_as = ""  # the state that its end from outside gives it
         self.place = {rank: index for index, ranks in zip(layout.nodes, layout.ranks) for rank in ranks}
         self._around = around
         self._felled: set[int] = set()  # ranks that had not ended when the step was told to end
@@ -147,7 +147,7 @@ class StepRun:
         return {
             **self.in_journal(part),
             "status": status,
-            "state": step_state(status, self.oom, self.cancelled),
+            "state": step_state(status, self.oom, self.ended_as),
             "cancelled_by": self._cancelled_by,
         }
 
@@ -158,7 +158,7 @@ class StepRun:
 
     def _time_out(self) -> None:
         if self.running:
-            self.cancelled = True
+            self.ended_as = self.ended_as or TIMEOUT
             self.fell()
             self.say_cancelled(TIMEOUT, abort=True)
             self.term_then_kill()

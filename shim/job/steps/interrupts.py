@@ -44,7 +44,7 @@ class Interrupts:
     """The signals of one srun.
 
     SIGINT shows the tasks' state; a second one within a second sends Ctrl-C to the tasks and ends the step. With
-    ``disable_status`` the first is sent to the tasks at once, with ``quit_on_interrupt`` it ends the step. SIGTERM, SIGHUP and
+    ``disable_status`` the first is sent to the tasks at once too, with ``quit_on_interrupt`` it ends the step. SIGTERM, SIGHUP and
     SIGQUIT end the step. SIGUSR1, SIGUSR2 and SIGALRM are passed on to the tasks. Those that are ``ignored`` do nothing.
     """
 
@@ -57,6 +57,7 @@ class Interrupts:
         self._quit = quit_on_interrupt
         self._ignored = ignored
         self._last: float | None = None
+        self._told = float("-inf")  # when it was said that the step is being ended
         self._ctrl_c = False
 
     def install(self) -> None:
@@ -84,18 +85,15 @@ class Interrupts:
         if client.created is None:
             client.give_up(f"Cancelled pending job step with signal {int(_signal.SIGINT)}")
             return
-        if self.forced:
-            return
         now = client.loop.now()
-        if self._disable_status and not self._ctrl_c:
-            self._send_interrupt()
-            return
-        if self._quit or (self._last is not None and now - self._last <= AGAIN):
-            self._ctrl_c = True
-            self._send_interrupt()
-            self._force()
-            return
+        ends = self._quit or (self._last is not None and now - self._last <= AGAIN)
         self._last = now
+        if ends or self._disable_status:
+            self._ctrl_c = ends
+            self._send_interrupt()
+            if ends:
+                self._force()
+            return
         client.say("interrupt (one more within 1 sec to abort)")
         client.say_status()
 
@@ -110,10 +108,15 @@ class Interrupts:
             self._force()
 
     def _force(self) -> None:
+        """Ends the step; who has done so is told that it takes its time, once a second."""
+        client = self._client
         if not self.forced:
             self.forced = True
-            self._client.say("forcing job termination")
-            self._client.abort()
+            client.say("forcing job termination")
+            client.abort()
+        elif client.loop.now() - self._told >= 1:
+            self._told = client.loop.now()
+            client.say("job abort in progress")
 
     def _continued(self) -> None:
         if self._client.created is not None:

@@ -221,6 +221,8 @@ def test_the_tasks_of_a_step_are_counted_in_the_order_of_components() -> None:
         ("a : -n2", "fatal: No command given to execute."),
         ("a :", "fatal: No command given to execute."),
         ("--het-group=x a", "error: Invalid --het-group value: x"),
+        ("--het-group=128 a", "error: Invalid --het-group value: 128"),
+        ("--het-group=1-0 a", "error: _parse_single_range: Invalid range: `1-0'"),
         ("--het-group= a", "error: _parse_single_range: Invalid range: `'"),
     ],
 )

@@ -222,7 +222,7 @@ def test_a_steps_own_time_limit(scene: Maker) -> None:
     assert srun.last("cancelled")["line"].endswith(" DUE TO TIME LIMIT ***")
     assert [message["signal"] for message in run.nodes[0].all("signal")] == [18, 15]
     run.end_tasks(0, 15)
-    assert run.line("step-end")["state"] == "CANCELLED"
+    assert run.line("step-end")["state"] == "TIMEOUT"
 
 
 def test_the_jobs_end_ends_its_steps(scene: Maker) -> None:

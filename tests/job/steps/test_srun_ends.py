@@ -181,6 +181,24 @@ def test_ctrl_c_goes_to_the_tasks_where_status_is_disabled(run: LiveRun) -> None
     ]
 
 
+def test_two_ctrl_c_end_a_step_whose_status_is_disabled(run: LiveRun) -> None:
+    srun = run.start_srun("-X", "-n1", "sh", "-c", "trap 'echo got' INT; echo up; while :; do sleep 0.05; done")
+    assert srun.stdout is not None
+    assert srun.stderr is not None
+    assert srun.stdout.readline() == b"up\n"
+    step = f"7.{run.last_step()}"
+    seen: list[bytes] = []
+    while (
+        b"srun: forcing job termination\n" not in seen and len(seen) < 200
+    ):  # a slow machine may let a second go by between two of them
+        srun.send_signal(signal.SIGINT)
+        seen.append(srun.stderr.readline())
+    assert set(seen[:-1]) == {f"srun: sending Ctrl-C to StepId={step}\n".encode()}
+    assert len(seen) > 2
+    srun.communicate(timeout=60)
+    assert srun.returncode == 137
+
+
 def test_a_reader_that_goes_ends_the_step(run: LiveRun) -> None:
     srun = run.start_srun("-n1", "sh", "-c", "echo first; exec yes")
     assert srun.stdout is not None
