@@ -41,3 +41,22 @@ class Session:
             self.oneliner = True
         elif name in ("all", "hide"):
             self.all = name == "all"
+
+
+def pairs(words: list[str]) -> list[tuple[str, str | None, str]]:
+    """The fields in their order, each with its value (None: there is none) and the word that Slurm names in errors.
+
+    ``key=value``, ``key value``; ``key+=value`` keeps its sign with the key.
+    """
+    found: list[tuple[str, str | None, str]] = []
+    rest = iter(words)
+    for word in rest:
+        key, equals, value = word.partition("=")
+        if equals:
+            found.append((key, value, word))
+        elif word.lower() == "nice":
+            found.append((word, "", word))
+        else:
+            after = next(rest, None)
+            found.append((word, after, word if after is None else after))
+    return found

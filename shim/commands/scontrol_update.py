@@ -7,8 +7,9 @@ import os
 from shim.commands import reading
 from shim.commands.job_ids import narrowed, parse_job_id, split_ids
 from shim.commands.scontrol_act import call, report
+from shim.commands.scontrol_session import pairs
 from shim.control.index.query import JobQuery
-from shim.core.errors import ShimError, plain
+from shim.core.errors import ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _ENTITIES = (
     ("reservation", (("reservationname", 3),)),
     ("node", (("nodename", 3),)),
     ("partition", (("partitionname", 3),)),
-    ("debug", (("slurmctlddebug", 2),)),
+    ("slurmctlddebug", (("slurmctlddebug", 2),)),
 )
 # Fields of a job that ``update`` takes, as the controller knows them.
 _WORDS = (
@@ -48,7 +49,11 @@ def update(session: Session, words: list[str]) -> int:
             plain("No valid entity in update command"),
             plain('Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'),
         )
-    raise ShimError(plain("slurm_update error: Invalid user id"))
+    if entity in ("node", "partition"):
+        from shim.commands import scontrol_update_site as site
+
+        return site.node(session, words) if entity == "node" else site.partition(session, words)
+    raise Unsupported(f"error: update of a {entity} is not supported here")
 
 
 def entity_of(words: list[str]) -> str | None:
@@ -59,25 +64,6 @@ def entity_of(words: list[str]) -> str | None:
             if any(len(tag) >= fewest and name.startswith(tag) for tag in tags):
                 return entity
     return None
-
-
-def pairs(words: list[str]) -> list[tuple[str, str | None, str]]:
-    """The fields in their order, each with its value (None: there is none) and the word that Slurm names in errors.
-
-    ``key=value``, ``key value``; ``key+=value`` keeps its sign with the key.
-    """
-    found: list[tuple[str, str | None, str]] = []
-    rest = iter(words)
-    for word in rest:
-        key, equals, value = word.partition("=")
-        if equals:
-            found.append((key, value, word))
-        elif word.lower() == "nice":
-            found.append((word, "", word))
-        else:
-            after = next(rest, None)
-            found.append((word, after, word if after is None else after))
-    return found
 
 
 class _Asked:

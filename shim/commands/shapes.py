@@ -1,7 +1,7 @@
 """The shape of clusters that is known only from the cluster itself: as the controller recorded it last.
 
-Hot path. A cluster of virtual nodes is what its configuration says, or, where nobody configured it, what its jobs made of it; one on
-Kubernetes is looked at by the controller, which writes its nodes, and what others use of them, into the index.
+Hot path. A cluster of virtual nodes is what its configuration says, or, where nobody configured it, what its jobs made of it, and what operators
+changed; one on Kubernetes is looked at by the controller, which writes its nodes, and what others use of them, into the index.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def recorded(cluster: Cluster) -> Cluster:
     """The cluster as it was last seen; as it is configured if it never was."""
     if cluster.elastic:
-        return _grown(cluster)
+        return _changed(_grown(cluster))
     if cluster.backend != "kubernetes":
-        return cluster
+        return _changed(cluster)
     reader = open_reader(paths.index_path())
     return (reader.cluster(cluster.name) if reader is not None else None) or cluster
 
@@ -50,3 +50,14 @@ def current(cluster: Cluster, program: str) -> Cluster:
     elif not alive.alive():
         alive.refresh(reader, program)
     return (reader.cluster(cluster.name) if reader is not None else None) or cluster
+
+
+def _changed(cluster: Cluster) -> Cluster:
+    """A configured cluster with what operators changed of it."""
+    reader = open_reader(paths.index_path())
+    changes = reader.changes(cluster.name) if reader is not None else None
+    if not changes:
+        return cluster
+    from shim.core.amended import amended
+
+    return amended(cluster, changes)

@@ -113,8 +113,9 @@ def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partitio
     out = [node.name for node in nodes if not is_up(node)]
     if not out:
         return None
-    if not set(job_demand(request).required).isdisjoint(out):
-        return f"ReqNodeNotAvail, UnavailableNodes:{hostlist.fold_sorted(out)}"
+    missing = set(job_demand(request).required).intersection(out)
+    if missing:
+        return f"ReqNodeNotAvail, UnavailableNodes:{hostlist.fold_sorted(missing)}"
     if placed(request, cluster, idle(node for node in nodes if is_up(node)), partition) is None:
         return NODES_NOT_AVAILABLE
     return None

@@ -220,6 +220,17 @@ def test_actions_that_fail(busy: World, words: list[str], error: str, expected: 
     assert (result.code, result.out, result.err) == (1, "", expected)
 
 
+NO_ENTITY = (
+    "No valid entity in update command\n"
+    'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"\n'
+)
+BAD_NODE_STATE = (
+    "Invalid input: {}\nRequest aborted\n"
+    "Valid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP UNDRAIN\n"
+    "Not all states are valid given a node's prior state\n"
+)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -238,7 +249,56 @@ def test_actions_that_fail(busy: World, words: list[str], error: str, expected: 
             "Update of this parameter is not supported: BadField=1\nRequest aborted\n",
         ),
         (["update", "jobid=3", "TimeLimit=abc"], "scontrol: error: Invalid TimeLimit value\n"),
-        (["update", "nodename=n1", "state=drain"], "slurm_update error: Invalid user id\n"),
+        (
+            ["update", "nodename=n1", "state=drain"],
+            "You must specify a reason when DOWNING or DRAINING a node. Request denied\n",
+        ),
+        (["update", "foo=1"], NO_ENTITY),
+        (["update", "nodename=n1"], "No changes specified\n"),
+        (
+            ["update", "nodename=n1", "foo=1"],
+            "Update of this parameter is not supported: foo=1\nRequest aborted\n",
+        ),
+        (["update", "nodename=n1", "state=re"], BAD_NODE_STATE.format("state=re")),
+        (["update", "nodename=n1", "state=drained", "reason=x"], BAD_NODE_STATE.format("state=drained")),
+        (["update", "nodename=n1", "state=mixed"], "slurm_update error: Invalid node state specified\n"),
+        (
+            ["update", "nodename=n1", "weight=abc"],
+            "scontrol: error: Weight value (abc) is not a valid number\nNo changes specified\n",
+        ),
+        (
+            ["update", "nodename=n1", "state=power_down", "reason=x"],
+            "scontrol: error: node state POWER_DOWN is not supported here\n",
+        ),
+        (["update", "nodename=n1", "gres=gpu:1"], "scontrol: error: update of gres of a node is not supported here\n"),
+        (["update", "partitionname=debug"], "scontrol: error: No changes specified\n"),
+        (
+            ["update", "partitionname=debug", "state=bogus"],
+            "scontrol: error: Invalid input: state=bogus\n"
+            "scontrol: error: Acceptable State values are UP, DOWN, DRAIN and INACTIVE\nslurm_update error: No error\n",
+        ),
+        (
+            ["update", "partitionname=debug", "maxtime=bogus"],
+            "scontrol: error: Invalid input maxtime=bogus\nslurm_update error: No error\n",
+        ),
+        (
+            ["update", "partitionname=debug", "maxnodes=bogus"],
+            'scontrol: error: Invalid numeric value "bogus" for MaxNodes.\n',
+        ),
+        (
+            ["update", "partitionname=debug", "default=maybe"],
+            "scontrol: error: Invalid input: default=maybe\n"
+            "scontrol: error: Acceptable Default values are YES and NO\nslurm_update error: No error\n",
+        ),
+        (
+            ["update", "partitionname=debug", "foo=1"],
+            "scontrol: error: Update of this parameter is not supported: foo=1\n\n"
+            "scontrol: error: Request aborted\nslurm_update error: No error\n",
+        ),
+        (
+            ["update", "partitionname=debug", "gracetime=5"],
+            "scontrol: error: update of gracetime of a partition is not supported here\n",
+        ),
         (["nosuchcmd"], "invalid keyword: nosuchcmd\n"),
         (["write"], "too few arguments for keyword:write\n"),
         (["shutdown"], "scontrol: error: shutdown is not supported here\n"),
@@ -325,6 +385,34 @@ def test_fields_of_an_update(busy: World, words: list[str], fields: dict[str, st
 def test_updates_that_cannot_be_read(busy: World, words: list[str], expected: str) -> None:
     result = busy.run("scontrol", "update", *words)
     assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "operation", "name", "fields"),
+    [
+        (
+            ["nodename=n1", "state=drain", "reason=bad disk"],
+            "change_nodes",
+            "n1",
+            {"State": "DRAIN", "Reason": "bad disk"},
+        ),
+        (["node=n[1-2]", "stat=resu"], "change_nodes", "n[1-2]", {"State": "RESUME"}),
+        (["nodename=n1", "weight=5", "Features=a,b"], "change_nodes", "n1", {"Weight": 5, "Features": "a,b"}),
+        (["partitionname=debug", "state=u"], "change_partition", "debug", {"state": "UP"}),
+        (
+            ["part=gpu", "maxtime=30", "maxnodes=unlimited", "hidden=yes", "oversubscribe=force:2", "Nodes=n[1-2]"],
+            "change_partition",
+            "gpu",
+            {"max_time": 30, "max_nodes": None, "hidden": True, "oversubscribe": "FORCE:2", "nodes": "n[1-2]"},
+        ),
+    ],
+)
+def test_updates_of_the_site(
+    busy: World, words: list[str], operation: str, name: str, fields: dict[str, object]
+) -> None:
+    result = busy.run("scontrol", "update", *words)
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert busy.calls == [(operation, {"name": name, "fields": fields})]
 
 
 def test_the_batch_script(busy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

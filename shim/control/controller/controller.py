@@ -20,12 +20,20 @@ from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.keeping import Keeping
 from shim.control.controller.observing import Observing, recover
-from shim.control.controller.operations import admitting, cancelling, ends, moving, moving_out, queueing, recording
+from shim.control.controller.operations import (
+    admitting,
+    cancelling,
+    ends,
+    moving,
+    moving_out,
+    queueing,
+    recording,
+    site_changing,
+)
 from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
-from shim.control.index.errors import IndexFault
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.core import elastic
@@ -91,8 +99,7 @@ class Controller:
             self.world.backends[cluster.name] = backend
             self.world.book.clusters[cluster.name] = None
             opened = await backend.open(self.observing)
-            self.world.clusters[cluster.name] = cluster if cluster.elastic else opened
-            self._store.save_cluster(self.world.clusters[cluster.name])
+            self.world.take(cluster if cluster.elastic else opened)
             if isinstance(backend, NumbersJobs):
                 self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
             if isinstance(backend, CanWarm):
@@ -186,11 +193,7 @@ class Controller:
                 self.world.task(self._tidy())
 
     def _cluster_changed(self, cluster: Cluster) -> None:
-        self.world.clusters[cluster.name] = cluster
-        try:
-            self._store.save_cluster(cluster)
-        except IndexFault as fault:
-            log.error("%s", fault)  # readers see it as it was; the next change writes it again
+        self.world.take(cluster)
         self.dispatcher.kick()
 
     def _operations(self) -> dict[str, Operation]:
@@ -213,6 +216,8 @@ class Controller:
             "stay": partial(moving_out.stay, world),
             "adopt": self._adopt,
             "listen": self._listen,
+            "change_nodes": partial(site_changing.change_nodes, world, order),
+            "change_partition": partial(site_changing.change_partition, world),
             "allocate": self.allocations.allocate,
             "attach": self.allocations.attach,
             "release": self.allocations.release,

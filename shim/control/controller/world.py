@@ -14,6 +14,8 @@ from shim.control.channel import ChannelClosed
 from shim.control.controller.book import Book
 from shim.control.controller.ids import LOW, IdStock
 from shim.control.groups import user_name
+from shim.control.index.errors import IndexFault
+from shim.core.amended import amended, differences, merged
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -71,6 +73,22 @@ class World:
         """What the next submitter must know; nobody is told it again."""
         lines, self.untold = self.untold, []
         return lines
+
+    def take(self, cluster: Cluster) -> Cluster:
+        """A cluster as it is configured, or as its backend sees it now; with what operators changed of it from here on."""
+        cluster = amended(cluster, self.book.store.changes(cluster.name))
+        self.clusters[cluster.name] = cluster
+        try:
+            self.book.store.save_cluster(cluster)
+        except IndexFault as fault:
+            log.error("%s", fault)  # readers see it as it was; the next change writes it again
+        self.seen()
+        return cluster
+
+    def amend(self, cluster: Cluster) -> None:
+        """Writes down, in the transaction that is under way, what operators make of the cluster. ``take`` it when that is committed."""
+        known = self.book.store.changes(cluster.name)
+        self.book.store.save_changes(cluster.name, merged(known, differences(self.clusters[cluster.name], cluster)))
 
     def neighbours(self, cluster: Cluster) -> list[str]:
         """The other clusters that share the machine's devices, or all of it, with this one."""

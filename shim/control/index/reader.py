@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
 
+AMENDED = "amended."  # in front of a cluster's name: what operators changed of it
 TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it cannot be asked
 KEPT = "kept"  # the word for what stays in force of an earlier configuration
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
@@ -174,6 +175,11 @@ class Reader:
 
         rows = self._rows("SELECT record FROM clusters WHERE name = ?", (name,))
         return Cluster.from_dict(self._decoded(rows[0][0])) if rows else None
+
+    def changes(self, cluster: str) -> dict[str, Any]:
+        """What operators changed of the cluster (``core/amended.py``); empty for nothing."""
+        text = self.meta(AMENDED + cluster)
+        return self._decoded(text) if text else {}
 
     def active(self) -> bool:
         """Whether any job has not ended."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from shim.control.index.errors import IdsUsedUp, fault
 from shim.control.index.query import JobQuery, storable
-from shim.control.index.reader import TROUBLE, Reader
+from shim.control.index.reader import AMENDED, TROUBLE, Reader
 from shim.core import jsonlite, passed
-from shim.core.model.cluster import Cluster, Node
+from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
 _COLUMNS = (
@@ -249,11 +250,13 @@ class Store:
         """The shape that was recorded last."""
         return self._reader.cluster(name)
 
-    def save_node(self, cluster: str, node: Node) -> None:
-        """Records what an administrator or the backend decided about one node (its state and reason)."""
-        self._execute(
-            "INSERT OR REPLACE INTO nodes VALUES (?, ?, ?)", (cluster, node.name, jsonlite.dumps(node.to_dict()))
-        )
+    def changes(self, cluster: str) -> dict[str, Any]:
+        """What operators changed of the cluster (``core/amended.py``)."""
+        return self._reader.changes(cluster)
+
+    def save_changes(self, cluster: str, changes: dict[str, Any]) -> None:
+        """Keeps what operators changed of the cluster."""
+        self.set_meta(AMENDED + cluster, jsonlite.dumps(changes))
 
     def set_meta(self, name: str, value: str) -> None:
         """Leaves a word for readers under ``name``."""

@@ -15,7 +15,7 @@ class Gres(Value):
 
 
 class Node(Value):
-    """A node. Memory and disk in MiB. ``state`` is the administrator's part: "", "DRAIN", "DOWN"."""
+    """A node. Memory and disk in MiB. ``state`` is the administrator's part: "", "DRAIN", "DOWN", "DOWN+DRAIN"."""
 
     name: str
     address: str = ""
@@ -30,6 +30,11 @@ class Node(Value):
     features: tuple[str, ...] = ()
     state: str = ""
     reason: str = ""
+    reason_user: str = ""  # who gave it, and when
+    reason_uid: int | None = None
+    reason_time: float = 0
+    comment: str = ""
+    extra: str = ""
     others_cpus: int = 0  # in use by what is no job of ours: other programs on a shared cluster
     others_memory: int = 0
     others_gpus: int = 0

@@ -37,7 +37,7 @@ class NodeUse:
     @property
     def base(self) -> int:
         """DOWN, IDLE, MIXED or ALLOCATED."""
-        if self.node.state == "DOWN":
+        if self.node.state.startswith("DOWN"):
             return DOWN
         if not self.jobs and not self.cpus and not self.node.others_gpus:
             return IDLE
@@ -46,7 +46,7 @@ class NodeUse:
     @property
     def draining(self) -> bool:
         """Whether an administrator takes the node out of service."""
-        return self.node.state == "DRAIN"
+        return self.node.state.endswith("DRAIN")
 
     @property
     def number(self) -> int:
@@ -55,8 +55,8 @@ class NodeUse:
 
     def _named(self, names: dict[int, str], drained: str, draining: str, completing: str) -> str:
         base = self.base
-        if self.draining and base != DOWN:
-            return drained if base == IDLE and not self.completing else draining
+        if self.draining:
+            return drained if base in (IDLE, DOWN) and not self.completing else draining
         if self.completing and base != ALLOCATED and base != DOWN:
             return completing
         return names[base]

@@ -56,9 +56,15 @@ def node_record(
         "CapWatts=n/a",
         "CurrentWatts=0 AveWatts=0",
         "ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s",
-        *([f"Reason={node.reason}"] if node.reason else []),
+        *([f"Comment={node.comment}"] if node.comment else []),
+        *([f"Extra={node.extra}"] if node.extra else []),
+        *([f"Reason={_reason(node, view)}"] if node.reason else []),
     ]
     return join_record(lines, oneliner) + ("" if oneliner else "\n")
+
+
+def _reason(node: Node, view: View) -> str:
+    return f"{node.reason} [{node.reason_user}@{view.stamp(node.reason_time)}]" if node.reason_user else node.reason
 
 
 def _configured(node: Node) -> str:

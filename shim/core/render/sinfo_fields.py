@@ -54,6 +54,14 @@ def _first(of: Callable[[NodeUse], str], empty: str) -> Show:
     return lambda row, view: (of(row.uses[0]) if row.uses else "") or empty
 
 
+def _reason_time(row: Row, view: View) -> str:
+    return view.stamp(row.uses[0].node.reason_time if row.uses else 0)
+
+
+def _reason_user(use: NodeUse) -> str:
+    return f"{use.node.reason_user}({use.node.reason_uid})" if use.node.reason_user else ""
+
+
 def _nodes(row: Row) -> tuple[int, int, int]:
     """How many nodes are allocated, idle, other."""
     allocated = sum(1 for use in row.uses if use.base not in (DOWN, IDLE))
@@ -143,7 +151,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "r": ("ROOT", lambda row, view: "yes" if row.partition.root_only else "no"),
     "s": ("JOB_SIZE", _size),
     "t": ("STATE", _first(lambda use: use.short, "n/a")),
-    "u": ("USER", _constant("Unknown")),
+    "u": ("USER", _first(lambda use: use.node.reason_user, "Unknown")),
     "v": ("VERSION", _version),
     "w": ("WEIGHT", _smallest(lambda node: node.weight)),
     "z": ("S:C:T", lambda row, view: ":".join(show(row, view) for show in (_sockets, _cores, _threads))),
@@ -154,7 +162,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "E": ("REASON", _first(lambda use: use.node.reason, "none")),
     "F": ("NODES(A/I/O/T)", _node_counts),
     "G": ("GRES", _first(lambda use: gres_text(use.node), "(null)")),
-    "H": ("TIMESTAMP", _constant("Unknown")),
+    "H": ("TIMESTAMP", _reason_time),
     "I": ("PRIO_JOB_FACTOR", _constant("1")),
     "L": ("DEFAULTTIME", lambda row, view: _limit(row.partition.default_time, "n/a")),
     "M": ("PREEMPT_MODE", _constant("OFF")),
@@ -164,7 +172,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "R": ("PARTITION", lambda row, view: row.partition.name),
     "S": ("ALLOCNODES", _constant("all")),
     "T": ("STATE", _first(lambda use: use.long, "n/a")),
-    "U": ("USER", _constant("Unknown")),
+    "U": ("USER", _first(_reason_user, "Unknown")),
     "V": ("CLUSTER", _constant("N/A")),
     "X": ("SOCKETS", _sockets),
     "Y": ("CORES", _cores),
@@ -186,8 +194,8 @@ def names() -> dict[str, tuple[str, Show]]:
     found.update(
         {
             "allocmem": ("ALLOCMEM", lambda row, view: str(sum(use.memory for use in row.uses))),
-            "comment": ("COMMENT", _constant("(null)")),
-            "extra": ("EXTRA", _constant("(null)")),
+            "comment": ("COMMENT", _first(lambda use: use.node.comment, "(null)")),
+            "extra": ("EXTRA", _first(lambda use: use.node.extra, "(null)")),
             "gresused": ("GRES_USED", _first(gres_used, "(null)")),
             "port": ("PORT", _constant("0")),
             "statecomplete": ("STATECOMPLETE", _first(lambda use: use.complete.lower(), "n/a")),

@@ -19,6 +19,9 @@ _APART: dict[str, Callable[[NodeUse], Any]] = {
     "f": lambda use: use.node.features,
     "G": lambda use: use.node.gres,
     "E": lambda use: use.node.reason,
+    "u": lambda use: use.node.reason_user,
+    "U": lambda use: use.node.reason_user,
+    "H": lambda use: use.node.reason_time,
     "n": lambda use: use.node.name,
     "o": lambda use: use.node.address,
 }

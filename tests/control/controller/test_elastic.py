@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shim.commands import shapes
 from shim.core.model.cluster import Cluster
-from tests.control.controller.fakes import CLUSTER, Bench, Clock, FakeBackend, submission
+from tests.control.controller.fakes import CLUSTER, Bench, Client, Clock, FakeBackend, submission
 
 ELASTIC = CLUSTER.replace(elastic=True)
 
@@ -63,6 +63,27 @@ def test_a_crash_between_the_job_and_the_shape_loses_neither(state_dir: Path) ->
         assert await box.results("release_job", {"job_id": job_id}) == [None]
         await box.settle()
         assert len(box.job(job_id).shares) == 6
+        await box.close()
+
+    asyncio.run(inside())
+
+
+def test_a_drained_node_stays_drained_while_the_cluster_grows_and_shrinks(state_dir: Path) -> None:
+    async def inside() -> None:
+        backend, clock = FakeBackend(ELASTIC), Clock()
+        box = await Bench(backend, clock).open()
+        asked = {"name": "node1", "fields": {"State": "DRAIN", "Reason": "disk"}}
+        await box.ask("change_nodes", Client(1001, admin=True), **asked)
+        job_id = await box.submit(min_nodes=6, max_nodes=6)
+        assert [node.state for node in shapes.recorded(ELASTIC).nodes] == ["DRAIN"] + [""] * 5
+        assert await box.results("cancel", {"job_id": job_id}) == [None]
+        await box.settle()
+        await box.ask("change_partition", Client(1001, admin=True), name="debug", fields={"max_time": 30})
+        assert [node.state for node in shapes.recorded(ELASTIC).nodes] == ["DRAIN", *[""] * (len(ELASTIC.nodes) - 1)]
+        await box.close()
+        box = await Bench(backend, clock).open()
+        assert box.controller.world.clusters["local"].nodes[0].state == "DRAIN"
+        assert box.controller.world.clusters["local"].partitions[0].max_time == 30
         await box.close()
 
     asyncio.run(inside())

@@ -158,7 +158,6 @@ def test_transitions_are_kept_in_order(store: Store) -> None:
 def test_the_clusters_shape_and_the_controllers_words(store: Store, path: str) -> None:
     store.save_cluster(reference.cluster())
     store.save_cluster(reference.cluster())
-    store.save_node("ref", reference.cluster().nodes[0].replace(state="DRAIN"))
     store.set_meta("protocol", "1")
     store.caught_up()
     store.caught_up()
