@@ -30,6 +30,7 @@ def report(out: TextIO) -> bool:
 def _findings() -> Iterator[tuple[str, str]]:
     yield GOOD, f"Python {sys.version.split()[0]} ({sys.executable}), SQLite {sqlite3.sqlite_version}"
     yield _state_folder()
+    ours_to_use = _ours_to_use()
     try:
         clusters = site.clusters()
     except ShimError as problem:
@@ -47,11 +48,13 @@ def _findings() -> Iterator[tuple[str, str]]:
             continue
         names = hostlist.fold([node.name for node in cluster.nodes])
         yield GOOD, f"cluster {cluster.name} ({cluster.backend}): {len(cluster.nodes)} nodes {names}"
-    yield _index()
+    if ours_to_use:
+        yield _index()
     for cluster in ours:
         if cluster.backend == "local":
             yield _names(cluster.settings.get("isolation"))
-    yield from _controller()
+    if ours_to_use:
+        yield from _controller()
     yield from _commands()
 
 
@@ -61,14 +64,24 @@ def _kubernetes(cluster: Cluster) -> Iterator[tuple[str, str]]:
     yield from doctor_kubernetes.findings(cluster)
 
 
+def _ours_to_use() -> bool:
+    try:
+        paths.refuse_others()
+    except paths.NotOurs:
+        return False
+    return True
+
+
 def _state_folder() -> tuple[str, str]:
-    folder = paths.state_dir()
+    folder = paths.named()
     probe = os.path.join(folder, f".doctor.{os.getpid()}")
     try:
         paths.ensure(folder)
         with open(probe, "w") as file:
             file.write("x" * 4096)
         os.unlink(probe)
+    except paths.NotOurs as problem:
+        return BAD, "; ".join(line.removeprefix("error: ") for line in problem.lines)
     except OSError as problem:
         return BAD, f"state folder {folder}: {problem.strerror}; SHIM_STATE_DIR may name another"
     return GOOD, f"state folder {folder} can be written (survives kill -9 of anything, not the loss of power)"

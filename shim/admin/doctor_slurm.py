@@ -52,7 +52,7 @@ def findings(cluster: Cluster) -> Iterator[tuple[str, str]]:
     if name and name != cluster.name and sources.configured():
         yield NOTE, f"it calls itself {name}: -M {cluster.name} is taken out of what is passed on, -M {name} is not"
     if cluster.settings.get("skypilot_env"):
-        yield NOTE, f"SKYPILOT_* for its jobs: its nodes must see {paths.state_dir()}/skypilot under this name"
+        yield NOTE, f"SKYPILOT_* for its jobs: its nodes must see {paths.named()}/skypilot under this name"
 
 
 def _said(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:

@@ -94,13 +94,13 @@ def _log(program: str, error: Exception) -> str:
 
     from shim.control import paths
 
-    path = paths.log_path()
     try:
+        path = paths.log_path()
         paths.ensure(os.path.dirname(path))
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with open(file, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {program}[{os.getpid()}]: internal error\n")
             log.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-    except OSError:
+    except (OSError, ShimError):
         return ""
     return path

@@ -44,6 +44,8 @@ def refresh(reader: Reader, program: str = "") -> None:
         starter.start()
     except OSError as error:
         why = f"it cannot be started: {error.strerror}"
+    except paths.NotOurs as error:
+        why = error.lines[0].replace("error:", "it cannot be started:", 1)
     else:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:

@@ -1,4 +1,7 @@
-"""Where the state of this user on this host lives. Strings; writers call ``ensure`` before they create anything.
+"""Where the state of this user on this host lives, and the gate in front of it: whose folder others could write to, or own, is not used.
+
+Strings; writers call ``ensure`` before they create anything. What is in the folder is believed (jobs are run from it, caches are
+loaded), so ``state_dir``, which every other path here begins with, looks at every level that leads to it first.
 
 Homes are shared between hosts and SQLite is not, so the folder has one part per host. Inside a job the host's name may
 be a virtual node's (``node1``), therefore each task is given the folder itself in ``SHIM_HOST_STATE_DIR``, which wins over
@@ -9,16 +12,57 @@ from __future__ import annotations
 
 import os
 
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import stat as _stat
+else:
+    import _stat
+
 HOST_VARIABLE = "SHIM_HOST_STATE_DIR"
 _HOSTS = "/etc/hosts"
 _NODE_OF = b"# a virtual node of "
+_OTHERS_WRITE = _stat.S_IWGRP | _stat.S_IWOTH
+_MOST_LINKS = 40  # on one path, as for the kernel
+
+
+class NotOurs(ShimError):
+    """A state folder that is not to be used, or not to be changed, by this user; the lines say how to mend it."""
 
 
 def state_dir() -> str:
-    """``$SHIM_HOST_STATE_DIR``; else the host's part of ``$SHIM_STATE_DIR``, or of shim's folder among the user's."""
+    """The state folder. NotOurs where others than its user and root could have put things there.
+
+    For root it may be another user's: to be read, and never to be written or run from (``ensure``, ``owner``).
+    """
+    folder = named()
+    if folder not in _looked_at:
+        _gate(folder)
+    return folder
+
+
+def owner() -> int:
+    """The user whose state folder it is; another one than we are only where we are root."""
+    folder = state_dir()
+    return _looked_at[folder] if folder in _looked_at else _gate(folder)
+
+
+def refuse_others() -> None:
+    """NotOurs where the state folder is another user's: no controller is started there by root, nothing is made, no cache believed."""
+    user = owner()
+    if user != os.geteuid():
+        raise NotOurs(
+            f"error: the state folder {named()} belongs to {_name(user)}: root looks at it, but runs and changes nothing there",
+            "error: name a folder of root's own (SHIM_STATE_DIR, or HOME), or run this as that user",
+        )
+
+
+def named() -> str:
+    """``$SHIM_HOST_STATE_DIR``; else the host's part of ``$SHIM_STATE_DIR``, or of shim's folder among the user's. Not looked at."""
     exact = os.environ.get(HOST_VARIABLE)
     if exact:
-        return exact
+        return os.path.abspath(exact)
     base = os.environ.get("SHIM_STATE_DIR")
     if not base:
         xdg = os.environ.get("XDG_STATE_HOME")
@@ -76,10 +120,119 @@ def log_path() -> str:
 
 
 def ensure(folder: str) -> str:
-    """Creates ``folder`` and what is missing above it, readable by nobody else; returns it. OSError if that fails."""
-    os.makedirs(os.path.dirname(folder) or "/", mode=0o700, exist_ok=True)
+    """Creates ``folder`` and what is missing above it, readable by nobody else; returns it.
+
+    OSError if that fails; NotOurs where a level is others' to write, or the state folder another user's.
+    """
+    refuse_others()
+    base = named()
+    if base in _looked_at and folder.startswith(base + "/"):
+        try:
+            _walk(folder, True, base)
+            return folder
+        except FileNotFoundError:
+            pass  # the state folder itself was removed meanwhile
+    _walk(folder, True)
+    return folder
+
+
+_looked_at: dict[str, int] = {}  # folders that are there, with all levels above them, and whose they are
+
+
+def _gate(folder: str) -> int:
+    user, there = _walk(folder, False)
+    if there:
+        _looked_at[folder] = user
+    return user
+
+
+def _walk(folder: str, make: bool, level: str = "") -> tuple[int, bool]:
+    """Looks at each level below ``level``; whose the folder is, and whether all of it is there. ``make``: what is missing is made.
+
+    A level that was found good cannot be exchanged afterwards by anybody but its owner and root. OSError only with ``make``.
+    """
+    user = os.geteuid()
+    links = 0
+    names = folder[len(level) :].split("/")[::-1]
+    while names:
+        name = names.pop()
+        if name in ("", ".", ".."):
+            level = os.path.dirname(level) if name == ".." else level
+            continue
+        here = f"{level}/{name}"
+        try:
+            found = _made(here) if make else os.lstat(here)
+        except OSError:
+            if make:
+                raise
+            return user, False  # who wants something there will be told
+        last = not any(names)
+        user = _owner(folder, here, found, user, last)
+        if _stat.S_ISLNK(found.st_mode) and links < _MOST_LINKS:
+            links += 1
+            target = os.readlink(here)
+            level = "" if target.startswith("/") else level
+            names.extend(target.split("/")[::-1])
+        else:
+            level = here
+    return user, True
+
+
+def _owner(folder: str, level: str, found: os.stat_result, user: int, last: bool) -> int:
+    """Whose a folder is, as far as ``level``, and above it ``user``'s. NotOurs for a level that others could have exchanged."""
+    own = os.geteuid()
+    if found.st_uid not in (user, 0) and (last or found.st_uid != _unknown()):
+        if own != 0:
+            raise _refused(folder, level, f"belongs to {_name(found.st_uid)}", "")
+        user = found.st_uid
+    writable = found.st_mode & _OTHERS_WRITE and not _stat.S_ISLNK(found.st_mode)
+    if writable and user == own and (last or not found.st_mode & _stat.S_ISVTX):
+        raise _refused(folder, level, "can be written by others", f"chmod go-w {level}")
+    return user
+
+
+def _made(folder: str) -> os.stat_result:
+    try:
+        return os.lstat(folder)
+    except FileNotFoundError:
+        pass
     try:
         os.mkdir(folder, 0o700)
+        os.chmod(folder, 0o700)  # whatever the umask takes away
     except FileExistsError:
-        pass
-    return folder
+        pass  # somebody was faster: it is looked at like any other
+    return os.lstat(folder)
+
+
+def _unknown() -> int:
+    """The uid that stands for users without a number here: in a user namespace root, whose the upper levels are, may be one. -1: there is none."""
+    if not _unknown_uid:
+        try:
+            with open("/proc/sys/kernel/overflowuid") as file:
+                uid = int(file.read())
+            with open("/proc/self/uid_map") as file:
+                ranges = [[int(word) for word in line.split()] for line in file]
+            _unknown_uid.append(-1 if any(first <= uid < first + size for first, _, size in ranges) else uid)
+        except (OSError, ValueError):
+            _unknown_uid.append(-1)
+    return _unknown_uid[0]
+
+
+_unknown_uid: list[int] = []  # once it is known
+
+
+def _refused(folder: str, level: str, what: str, remedy: str) -> NotOurs:
+    which = "" if level == folder else f" {level}"
+    return NotOurs(
+        f"error: the state folder {folder} is not safe:{which or ' it'} {what}, who could have put jobs there",
+        f"error: {remedy + ' if you trust what is there, or ' if remedy else ''}name a folder of your own in SHIM_STATE_DIR",
+    )
+
+
+def _name(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"uid {uid}"

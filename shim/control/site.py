@@ -145,7 +145,8 @@ def _path() -> str:
 def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
     """What the file has for this stamp: its first part, and the second, which is long, only when ``whole``."""
     try:
-        with open(_path(), "rb") as file:
+        paths.refuse_others()
+        with open(os.open(_path(), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
             head = marshal.load(file)
             if not isinstance(head, tuple) or len(head) != 3 or head[0] != wanted:
                 return None
@@ -153,7 +154,7 @@ def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
             if any(sources.file_stamp(one[0]) != one for one in more):
                 return None
             return [short, marshal.load(file) if whole else []]
-    except (OSError, ValueError, EOFError, TypeError):
+    except (OSError, ValueError, EOFError, TypeError, paths.NotOurs):
         return None
 
 
@@ -185,13 +186,13 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _keep(*parts: Any) -> None:
-    path = _path()
-    mine = f"{path}.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        path = _path()
+        mine = f"{path}.{os.getpid()}"
+        paths.ensure(os.path.dirname(path))
+        with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
             for part in parts:
                 marshal.dump(part, file)
         os.replace(mine, path)
-    except OSError:
-        pass  # a read-only or full home: it is resolved again next time
+    except (OSError, paths.NotOurs):
+        pass  # a read-only or full home, or not our own: it is resolved again next time

@@ -49,7 +49,9 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def start() -> None:
-    """Starts a controller that nobody waits for. OSError if the state folder cannot be made or no process can."""
+    """Starts a controller that nobody waits for. OSError if the state folder cannot be made or no process can, NotOurs (paths)
+    if it is not ours to use.
+    """
     paths.ensure(paths.state_dir())
     child = os.fork()
     if child == 0:
@@ -63,13 +65,13 @@ def start() -> None:
 
 
 def _become() -> None:
+    os.umask(0o077)
     null = os.open(os.devnull, os.O_RDWR)
-    log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     os.dup2(null, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 4096 else 4096)
-    os.umask(0o077)
     os.chdir("/")
     command = argv()
     os.execve(command[0], command, environment(os.environ))

@@ -79,6 +79,8 @@ class Launcher:
 
     async def _ask(self, job: Job) -> None:
         world = self._world
+        if job.uid != world.uid:
+            raise BackendError(f"it is a job of uid {job.uid}, and would run as uid {world.uid}")
         key = world.book.spool_key(job)
         submission = spool.read(key)
         script = spool.script(key) if submission.has_script else None

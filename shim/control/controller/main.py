@@ -29,6 +29,11 @@ _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one k
 
 def main() -> int:
     """Runs the controller and ends the process; returns (0) only if there is another one already."""
+    try:
+        paths.refuse_others()
+    except ShimError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     # Once for all: it is asked for a dozen times a job, and nothing may move it while this process lives.
     os.environ[paths.HOST_VARIABLE] = paths.state_dir()
     lock = _handed_on() or _lock(paths.state_dir() + "/controller.lock")
@@ -82,7 +87,7 @@ def _begin_anew(lock: int) -> None:
 
 def _lock(path: str) -> int | None:
     """The lock that makes this the only controller; None if there is one that listens."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     end = time.monotonic() + _LOCK_PATIENCE
     while True:
         try:
@@ -112,7 +117,7 @@ def _detach(path: str) -> None:
             os.replace(path, path + ".old")
     except FileNotFoundError:
         pass  # the first one
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     os.close(log)

@@ -31,6 +31,7 @@ class World:
     def __init__(self, book: Book, clock: Callable[[], float]) -> None:
         self.book = book
         self.clock = clock
+        self.uid = os.getuid()  # whose jobs are run, and nobody else's
         self.clusters: dict[str, Cluster] = {}
         self.backends: dict[str, Backend] = {}
         self.offered: dict[

@@ -165,8 +165,9 @@ def complain(text: str) -> None:
     """Leaves a line in the controller's log: nothing of this may be said to the user, and nothing may be lost without a reason."""
     line = time.strftime("%Y-%m-%d %H:%M:%S") + f",000 {os.getpid()} WARNING {text}\n"
     try:
-        log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
+        paths.refuse_others()
+        log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except (OSError, ShimError):
         return  # there is no place for that either
     try:
         os.write(log, line.encode(errors="backslashreplace"))

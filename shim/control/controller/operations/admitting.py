@@ -21,6 +21,7 @@ from shim.control.controller.operations.choosing import (
 )
 from shim.control.controller.operations.submitting import submitted, submitter, test_only
 from shim.control.controller.world import World
+from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 
@@ -41,6 +42,9 @@ async def admitted(
     world: World, connection: Connection, message: dict[str, Any], cluster: Cluster
 ) -> tuple[Job, list[str]]:
     """The committed job, and notes for its submitter. Raises ShimError for what Slurm or the cluster refuses."""
+    if connection.uid != world.uid:
+        denied = refusal(requests_of(message)[0], "Access/permission denied")
+        raise RequestError(f"error: this controller runs the jobs of uid {world.uid} alone", *denied.lines)
     await world.usable(cluster)
     backend = world.backends[cluster.name]
     await world.ids_for(cluster)
