@@ -21,13 +21,20 @@ app = typer.Typer(
 app.add_typer(controller_commands.app, name="controller")
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _tell_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"shim {__version__} (slurm {SLURM_VERSION})")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", help="Print the version and end.", is_eager=True, callback=_tell_version),
+    ] = False,
+) -> None:
+    """What comes before every command."""
 
 
 @app.command()

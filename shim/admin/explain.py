@@ -33,7 +33,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     if as_yaml:
         from shim.admin import explain_yaml
 
-        explain_yaml.report(words, found, cluster, out)
+        explain_yaml.report(words, found, text, cluster, out)
         return True
     out.write(f"{words[0]} on cluster {cluster.name} ({cluster.backend}):\n")
     for place, words_, options in _sources(text, words[0], found, grammar):
@@ -42,7 +42,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
             what, reason = fate(option, cluster.backend)
             shown = f"--{option.long}" + (f"={value}" if value is not None else "")
             out.write(f"    {what:<12} {shown}" + (f": {reason}" if reason else "") + "\n")
-    verdict = judge(words, seen(shapes.current(cluster, "shim")), found)
+    verdict = judge(words, seen(shapes.current(cluster, "shim")), found, text)
     if verdict.accepted:
         out.write("\nIt would be accepted")
         out.write(f", and wait for ever: {verdict.reason}.\n" if verdict.reason is not None else ".\n")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from shim.admin.judge import Found, judge, read_script, seen
+from shim.admin.judge import Found, judge, seen
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import manifests, names, place, trying, volumes
 from shim.control.backends.kubernetes.backend import KubernetesBackend
@@ -47,19 +47,19 @@ _STAGED = (
 )
 
 
-def report(words: Sequence[str], found: Found, cluster: Cluster, out: TextIO) -> None:
+def report(words: Sequence[str], found: Found, text: str, cluster: Cluster, out: TextIO) -> None:
     """Writes the manifests. Raises ShimError for what sbatch would refuse, and for a cluster that cannot be asked."""
     if cluster.backend != "kubernetes":
         raise ShimError(f"error: cluster {cluster.name} ({cluster.backend}) has no manifests: its jobs are no pods")
     try:
-        asyncio.run(_report(words, found, cluster, out))
+        asyncio.run(_report(words, found, text, cluster, out))
     except AccessError as problem:
         raise ShimError(f"error: cluster {cluster.name}: {problem}") from problem
     except (BackendError, OSError) as problem:
         raise ShimError(f"error: {problem}") from problem
 
 
-async def _report(words: Sequence[str], found: Found, cluster: Cluster, out: TextIO) -> None:
+async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluster, out: TextIO) -> None:
     settings = settings_of(cluster)
     volumes.check(settings)
     access, where = await place.find(cluster)
@@ -67,14 +67,14 @@ async def _report(words: Sequence[str], found: Found, cluster: Cluster, out: Tex
     shape = Shape(site, cluster, lambda _cluster: None, lambda _run: False)
     try:
         now = seen(await shape.open())
-        verdict = judge(words, now, found)
+        verdict = judge(words, now, found, text)
         if not verdict.accepted:
             raise ShimError(*(verdict.refused or verdict.unsupported), code=verdict.code or 1)
         job, free = _placed(verdict.requests[0], now)
         with tempfile.TemporaryDirectory() as spool:
             own = settings_of(cluster, job.partition).replace(namespace=site.namespace)
             notes = await trying.keep_files(job, spool, own)
-            result = _made(job, now, own, shape, site, read_script(words[0]), spool)
+            result = _made(job, now, own, shape, site, text, spool)
             size = os.path.getsize(result.stage) if result.stage else 0
     finally:
         await shape.close()

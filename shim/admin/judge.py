@@ -67,21 +67,22 @@ def read_script(name: str) -> str:
     return script.text_of(data)
 
 
-def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),)) -> Verdict:
-    """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``.
+def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: str | None = None) -> Verdict:
+    """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``. ``text``: the script's,
+    where it was read already: a pipe (``<(…)``) can be read once.
 
     Of a heterogeneous job the first component that is refused decides; so does the first that would wait for ever.
     """
     verdict = Verdict()
     if cluster.backend == "slurm":
-        code, said = judge_slurm.ask([*_written(found), *words], cluster)
+        code, said = judge_slurm.ask(_written(found), words, cluster, text)
         if code:
             verdict.refused, verdict.code = tuple(said), code
         else:
             verdict.warnings = said
         return verdict
     try:
-        components = _settled(words, found, verdict.warnings)
+        components = _settled(words, found, verdict.warnings, text)
         for settings in components:
             verdict.approximated += approximations(settings, cluster.backend)
             verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
@@ -109,12 +110,12 @@ def asked(words: Sequence[str]) -> list[JobRequest]:
     return [_request(settings, words) for settings in _settled(words, ((),), [])]
 
 
-def _settled(words: Sequence[str], found: Found, warnings: list[str]) -> list[Settings]:
+def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str | None = None) -> list[Settings]:
     return settle(
-        values.Context(time.time(), os.getuid(), open_text, site.grammar()),
+        values.Context(time.time(), os.getuid(), open_text, site.grammar(), say=warnings.append),
         found,
         os.environ,
-        read_script(words[0]),
+        read_script(words[0]) if text is None else text,
         os.path.basename(words[0]),
         lambda settings: warnings.extend(verify(settings)),
     )

@@ -14,19 +14,20 @@ _PATIENCE = 60.0  # seconds for its answer
 _NAME = "sbatch: "
 
 
-def ask(words: Sequence[str], cluster: Cluster) -> tuple[int, list[str]]:
-    """Exit code and lines (as after ``sbatch: ``) of a trial submission of ``words``: options, script, arguments.
+def ask(options: Sequence[str], words: Sequence[str], cluster: Cluster, text: str | None) -> tuple[int, list[str]]:
+    """Exit code and lines (as after ``sbatch: ``) of a trial submission of ``words``: script, arguments. ``text``: the script's, if known.
 
     ShimError if the cluster could not be asked.
     """
     folder, conf = cluster.settings.get("bin", ""), cluster.settings.get("conf", "")
     path, _kind = programs.find("sbatch", folder, os.environ.get("PATH", ""))
+    given = None if os.path.isfile(words[0]) else text  # a pipe was read by now
     environ = {**os.environ, "SLURM_CONF": conf} if conf else dict(os.environ)
     try:
         done = subprocess.run(
-            [path, "--test-only", *words],
+            [path, "--test-only", *options, words[0] if given is None else "/dev/stdin", *words[1:]],
             env=environ,
-            stdin=subprocess.DEVNULL,
+            input=given or "",
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -63,7 +63,7 @@ def _main(argv: List[str]) -> int:
     try:
         directory = os.getcwd()
     except OSError as error:
-        raise ShimError(f"error: getcwd failed: {error.strerror}") from None
+        raise ShimError(f"error: getcwd failed: {error.strerror}", code=255) from None
     context = values.Context(time.time(), os.getuid(), _read, grammar(), gres_names, _say)
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.

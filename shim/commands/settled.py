@@ -7,6 +7,7 @@ from time import time
 
 from shim.commands.funnel import say
 from shim.commands.options_here import backend, grammar, gres_names
+from shim.core.errors import ShimError
 from shim.core.options import direct, values
 from shim.core.options.support import approximations, refuse_unsupported
 
@@ -22,6 +23,9 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
 
     Raises ShimError with Slurm's text and code, and Shown for ``--help`` and the like.
     """
+    directory, lost = _directory()
+    if lost and program != "salloc":
+        raise ShimError(lost, code=255)
     said: List[str] = []
 
     def once(line: str) -> None:
@@ -33,7 +37,8 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
     context = values.Context(time(), os.getuid(), read_text, grammar(), gres_names, once)
     components = direct.settle(program, argv, os.environ, context)
     where = backend(components[0].settings.get("clusters"))
-    directory = os.getcwd()
+    if lost:
+        say(program, lost)
     for one in components:
         if one.notes:
             say(program, *one.notes)
@@ -43,6 +48,14 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
             say(program, *defined_options(one.settings, directory), *approximations(one.settings, where))
         refuse_unsupported(one.settings, where)
     return components, directory
+
+
+def _directory() -> Tuple[str, str]:
+    """The working directory; or none, and what is said of that."""
+    try:
+        return os.getcwd(), ""
+    except OSError as error:
+        return "", f"error: getcwd failed: {error.strerror}"
 
 
 def read_text(path: str) -> str:

@@ -1,6 +1,6 @@
 """The batch script as sbatch reads it: what it refuses, and the directives in it.
 
-Directives are the lines that start with ``#SBATCH``, up to the first line that is neither blank nor a comment; any
+Directives are the lines that start with ``#SBATCH`` or, with a warning, ``#SLURM``, up to the first line that is neither blank nor a comment; any
 interpreter will do. ``#PBS`` and ``#BSUB`` lines are read too (``foreign_directives``). Text is handled as str decoded with
 ``surrogateescape``: a script may be in any encoding, and only ASCII white space separates words.
 """
@@ -11,10 +11,12 @@ from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator, List, Tuple
+    from typing import Iterator, List, Optional, Tuple
 
 SPACE = " \t\n\v\f\r"
 MAGIC = "#SBATCH"
+MISTAKEN = "#SLURM"
+MISTAKEN_TEXT = "error: Change from #SLURM to #SBATCH in your script and verify the options are valid in sbatch"
 _MARKS = ('"', "'", "\\", "#", " :", " hetjob", " packjob")  # what makes a directive more than words between blanks
 HET_WORDS = ("hetjob", "packjob")  # in any case; what a line says behind one of them is not read
 _LONGEST = 9  # characters that are looked at for one of them
@@ -76,16 +78,34 @@ def header(text: str) -> Iterator[Tuple[int, str]]:
         yield number, line
 
 
+def said(line: str) -> Optional[str]:
+    """What a directive says; None for a line that is none."""
+    for magic in (MAGIC, MISTAKEN):
+        if line.startswith(magic):
+            return line[len(magic) :]
+    return None
+
+
 def directives(text: str, name: str) -> Iterator[Tuple[int, List[str]]]:
-    """The words of each ``#SBATCH`` line with its number. ``name`` is the file's, for the error about a missing quote.
+    """The words of each directive with its number. ``name`` is the file's, for the error about a missing quote.
 
     For a line that begins a component (``het_word``) there is one word, a colon, which no other line can have.
     """
     for number, line in header(text):
-        if line.startswith(MAGIC):
-            rest = line[len(MAGIC) :]
+        rest = said(line)
+        if rest is not None:
             word = het_word(rest) if "job" in rest.lower() else ""
             yield number, [":"] if word else split(rest, name, number)
+
+
+def mistaken_from(text: str) -> Optional[int]:
+    """From which component on sbatch warns of ``#SLURM``: it reads the header again for each one, up to its end. None: of none."""
+    component = 0
+    for _, line in header(text) if MISTAKEN in text else ():
+        if line.startswith(MISTAKEN):
+            return component
+        component += bool(het_word(said(line) or ""))
+    return None
 
 
 def split(line: str, name: str, number: int) -> List[str]:

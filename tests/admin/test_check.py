@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from shim import SLURM_VERSION, __version__
 from shim.admin import check
 from shim.commands import funnel
 from shim.control import site
@@ -165,3 +167,28 @@ def test_a_real_slurm_is_asked_itself(tmp_path: Path, monkeypatch: pytest.Monkey
     out = io.StringIO()
     assert not check.report(["a.sh"], out)
     assert out.getvalue() == "a.sh: Slurm would refuse it (exit code 3)\n    sbatch: error: no\n    more\n"
+
+
+def test_a_script_in_a_pipe_is_read_once(write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    read, told = os.pipe()
+    os.write(told, (tmp_path / write("job.sh", "-N2 -t 5")).read_bytes())
+    os.close(told)
+    code, lines = run(capsys, "explain", f"/dev/fd/{read}")
+    os.close(read)
+    assert (code, lines[-1]) == (0, "It would be accepted.")
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert run(capsys, option) == (0, [f"shim {__version__} (slurm {SLURM_VERSION})"])
+
+
+def test_mistaken_directives_are_told(write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SLURM -N2\n")
+    assert run(capsys, "check", "job.sh") == (
+        0,
+        [
+            "job.sh: accepted",
+            "    sbatch: error: Change from #SLURM to #SBATCH in your script and verify the options are valid in sbatch",
+        ],
+    )

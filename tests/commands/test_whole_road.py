@@ -135,3 +135,26 @@ def test_why_a_script_did_not_start_is_told(road: Path) -> None:
     assert said("sacct", "-nXPj1", "-o", "ExitCode,SystemComment") == f"0:53|{why}\n"
     assert said("squeue", "-htF", "-O", "system_comment:200").rstrip() == why
     assert f"job 1: {why}\n" in processes.log()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "shown"),
+    [
+        ("srun pwd", 255, ""),
+        ("sbatch --wrap true", 255, ""),
+        ("srun --chdir=/ pwd", 255, ""),
+        ("salloc -Q --chdir=/ pwd", 0, "/\n"),
+        ("salloc -Q true", 0, ""),
+    ],
+)
+def test_a_directory_that_was_removed(road: Path, line: str, code: int, shown: str) -> None:
+    program = line.split()[0]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"mkdir gone; cd gone; rmdir ../gone; exec {line}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (code, shown), done
+    ours = [one for one in done.stderr.splitlines() if one.startswith(program)]
+    assert ours == [f"{program}: error: getcwd failed: No such file or directory"]

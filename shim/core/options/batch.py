@@ -60,11 +60,16 @@ def settle(
 
     ``component`` is told of each as soon as it is read: it verifies them.
     """
+    mistaken = script.mistaken_from(text) if text is not None and context.say is not None else None
+    if mistaken == 0 and context.say is not None:
+        context.say(script.MISTAKEN_TEXT)  # before what is wrong in such a line
     scripted = _components(text, name) if text is not None else [[]]
     settled: List[Settings] = []
     before = _of_all(context, found)
     for place in range(max(len(scripted), len(found))):
         settings = Settings("sbatch", context) if before is None else next_component(before)
+        if place and mistaken is not None and mistaken <= place and context.say is not None:
+            context.say(script.MISTAKEN_TEXT)
         if place == 1 and context.say is not None and text is not None and packed(text):
             context.say(PACKJOB)  # once, where the separator is met
         if place < len(scripted):
@@ -98,9 +103,7 @@ def _of_all(context: Context, found: Sequence[Sequence[Tuple[Option, Optional[st
 def packed(text: str) -> bool:
     """Whether the script separates components by the old word, of which sbatch warns."""
     return "pack" in text.lower() and any(
-        script.het_word(line[len(script.MAGIC) :]) == "packjob"
-        for _, line in script.header(text)
-        if line.startswith(script.MAGIC)
+        script.het_word(script.said(line) or "") == "packjob" for _, line in script.header(text)
     )
 
 
