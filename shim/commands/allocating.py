@@ -227,14 +227,17 @@ class Attending:
             loop.reader(self._fd, self._readable)
 
 
-def release(job_id: int, status: int) -> None:
-    """Ends the allocation; ``status``: the raw wait status of what it was for."""
+def release(program: str, job_id: int, status: int) -> None:
+    """Ends the allocation; ``status``: the raw wait status of what it was for. Says on stderr where it could not be ended."""
     from shim.control import client
 
     try:
         client.call("release", {"job_id": job_id, "status": status})
-    except ShimError:
-        return  # it has ended meanwhile
+    except ShimError as error:
+        first, *more = error.lines
+        if first != "error: Invalid job id specified":  # it has ended meanwhile
+            why = first[len("error: ") :] if first.startswith("error: ") else first
+            say(program, f"error: Unable to clean up job allocation {job_id}: {why}", *more)
 
 
 def flush_output() -> None:

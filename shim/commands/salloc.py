@@ -103,7 +103,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
         _say(problem)
         if not quiet:
             _say(f"Relinquishing job allocation {job_id}", f"Job allocation {job_id} has been revoked.")
-        release(job_id, 1 << 8)
+        release(PROGRAM, job_id, 1 << 8)
         allocation.close()
         return 1
     kill = settings.get("kill-command") if "kill-command" in settings else None
@@ -201,7 +201,7 @@ class _Child:
         if not self._released:
             self._released = True
             self._attending.stop()
-            release(self._job_id, 0)
+            release(PROGRAM, self._job_id, 0)
             self._tell(f"Job allocation {self._job_id} has been revoked.")
 
     def _hang_up(self) -> None:
@@ -212,7 +212,7 @@ class _Child:
         if not self._released:
             self._released = True
             self._tell(f"Relinquishing job allocation {self._job_id}")
-            release(self._job_id, self._status)
+            release(PROGRAM, self._job_id, self._status)
         self._allocation.close()
 
     def _tell(self, line: str) -> None:

@@ -239,7 +239,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
         code = runner.run()
     finally:
         if not attending.over:
-            release(job_id, code << 8)
+            release(PROGRAM, job_id, code << 8)
         allocation.close()
         debug(PROGRAM, settings, *OVER)
     return code

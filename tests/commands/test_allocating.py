@@ -15,7 +15,7 @@ import pytest
 from shim.commands import allocating, funnel, salloc, srun
 from shim.commands.allocating import Interrupted, Waiter
 from shim.control import client
-from shim.core.errors import ShimError
+from shim.core.errors import RequestError, ShimError
 
 Event = dict[str, Any]
 SUBMITTED = {"event": "submitted", "job_id": 9}
@@ -239,7 +239,26 @@ def test_salloc_runs_a_command(
     assert run_salloc(*words) == code
     assert lines_of(capfd) == ["salloc: Granted job allocation 9", "salloc: Relinquishing job allocation 9"]
     assert controller.calls == [("release", {"job_id": 9, "status": status})]
-    assert controller.allocation.closed
+
+
+def test_an_allocation_that_cannot_be_given_back_is_told(
+    controller: Controller, capfd: pytest.CaptureFixture[str]
+) -> None:
+    problem: ShimError = client.Unreachable("no controller listened")
+
+    def fails() -> None:
+        raise problem
+
+    controller.on_call = fails
+    assert run_salloc("true") == 0
+    unable = "salloc: error: Unable to clean up job allocation 9: Unable to contact slurm controller (connect failure)"
+    told = lines_of(capfd)[2:]
+    assert told[0] == unable
+    assert told[1].startswith("salloc: error: no controller listened; log: ")
+    problem = RequestError("error: Invalid job id specified")  # it has ended meanwhile
+    controller.answer(SUBMITTED, GRANTED)
+    assert run_salloc("true") == 0
+    assert lines_of(capfd)[2:] == []
 
 
 def test_the_command_is_told_of_its_allocation(controller: Controller, capfd: pytest.CaptureFixture[str]) -> None:

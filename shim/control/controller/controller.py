@@ -6,11 +6,13 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import shim
 from shim.control.backends.base import Backend, CanWarm, Listens, NumbersJobs
+from shim.control.backends.unopened import Unopened
 from shim.control.channel import ChannelClosed
 from shim.control.controller import crash, spool
 from shim.control.controller.book import Book
@@ -37,6 +39,7 @@ from shim.control.controller.world import World, log
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.core import elastic
+from shim.core.errors import ShimError, plain
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -77,6 +80,7 @@ class Controller:
         self.keeping = Keeping(
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew
         )
+        self.world.usable = self._usable
         self._ends = 0
         self.world.book.followers.append(self._changed)
 
@@ -95,10 +99,9 @@ class Controller:
         self.world.book.load(self._memory)
         wanted = tuple(self._grown(cluster) if cluster.elastic else cluster for cluster in self._clusters)
         for cluster in self.keeping.settle(wanted):
-            backend = self._make(cluster)
+            backend, opened = await self._opened(cluster)
             self.world.backends[cluster.name] = backend
             self.world.book.clusters[cluster.name] = None
-            opened = await backend.open(self.observing)
             self.world.take(cluster if cluster.elastic else opened)
             if isinstance(backend, NumbersJobs):
                 self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
@@ -135,6 +138,31 @@ class Controller:
             found = next((one for one in self._clusters if one.name == name), None)
             if found is not None and found.nodes != cluster.nodes:
                 self._cluster_changed(found)
+
+    async def _opened(self, cluster: Cluster) -> tuple[Backend, Cluster]:
+        """The cluster's backend and its shape. One that cannot be used keeps nobody from using the others."""
+        backend = self._make(cluster)
+        try:
+            return backend, await backend.open(self.observing)
+        except ShimError as error:
+            why = error.lines[0].removeprefix(f"error: cluster {cluster.name}: ")
+            log.error("cluster %s: %s", cluster.name, why)
+            self._store.set_trouble(cluster.name, why)
+            self.world.blocked[cluster.name] = why
+            seen = self._store.cluster(cluster.name)
+            return Unopened(cluster, why), seen if seen is not None and seen.backend == cluster.backend else cluster
+
+    async def _usable(self, cluster: Cluster) -> None:
+        """Raises ShimError for a cluster that takes no jobs. One that could not be opened before is tried again."""
+        backend = self.world.backends[cluster.name]
+        if isinstance(backend, Unopened):
+            again = self._make(backend.cluster)
+            await again.open(self.observing)
+            await again.close()
+            self._begin_anew()
+            raise ChannelClosed("the cluster can be opened by now")
+        if cluster.name in self.world.blocked:
+            raise ShimError(f"error: cluster {cluster.name}: {self.world.blocked[cluster.name]}")
 
     async def _tidy(self) -> None:
         """Lets memory and the spool go of jobs that ended MinJobAge ago: as in Slurm nobody can requeue them any more."""
@@ -230,12 +258,16 @@ class Controller:
         """The operation, once the configuration is the one that the client goes by. Else the client asks the next controller."""
         if self._again:
             raise ChannelClosed("this one goes")
-        if self._configured is not None and self._configured.changed(message.get("configuration")):
+        own = connection.uid == os.getuid()  # nobody else says where this user's configuration is
+        stated = message.get("configuration") if own else None
+        if self._configured is not None and self._configured.changed(stated):
             self._begin_anew()
             raise ChannelClosed("the configuration has changed")
         return await operation(connection, message)
 
     async def _reconfigure(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        if not connection.admin:
+            raise ShimError(plain("slurm_reconfigure error: Invalid user id"))
         return {"kept": list(self.keeping.kept)}
 
     async def _adopt(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
@@ -247,6 +279,10 @@ class Controller:
         """Whether clusters elsewhere answer is known afterwards, and in the index."""
         names = message.get("clusters")
         backends = [one for name, one in self.world.backends.items() if not names or name in names]
+        for one in backends:
+            if isinstance(one, Unopened):
+                with suppress(ShimError):
+                    await self._usable(one.cluster)
         await asyncio.gather(*[backend.listen() for backend in backends if isinstance(backend, Listens)])
         return {}
 

@@ -58,6 +58,10 @@ class Keeping:
         grown = self._store.cluster(cluster.name) if cluster.elastic else None
         return grown if grown is not None and grown.elastic else cluster
 
+    def _as_grown(self, cluster: Cluster) -> Cluster:
+        seen = self._store.cluster(cluster.name) if cluster.elastic else None
+        return cluster if seen is None else cluster.replace(nodes=seen.nodes, partitions=seen.partitions)
+
     def _changed(self, old: Job | None, job: Job) -> None:
         if self.kept and not self._looking:
             self._looking = True

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shim.control.backends.base import Run
+from shim.control.backends.unopened import Unopened
 from shim.control.controller import crash
 from shim.control.controller.book import Change
 from shim.control.controller.world import World, log, run_of
@@ -256,8 +257,12 @@ async def recover(world: World, launch: Callable[[Job], None], order: Callable[[
 
     ``adopt(cluster)`` takes in what was taken over from machines that are gone. This machine is waited for; a cluster that does not answer soon is looked at when it does, and starts nothing until then.
     """
-    tasks = {name: asyncio.ensure_future(_recover(world, name, launch, order, adopt)) for name in world.backends}
-    world.unseen.update(tasks)
+    tasks = {
+        name: asyncio.ensure_future(_recover(world, name, launch, order, adopt))
+        for name, backend in world.backends.items()
+        if not isinstance(backend, Unopened)
+    }
+    world.unseen.update(world.backends)
     here = [task for name, task in tasks.items() if world.clusters[name].backend == "local"]
     if here:
         await asyncio.wait(here)

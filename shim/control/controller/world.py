@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import chain
 from typing import Any
 
@@ -38,6 +38,7 @@ class World:
             str, Cluster | None
         ] = {}  # what keeps something for its jobs, as new jobs see it; None: not at all
         self.blocked: dict[str, str] = {}  # why a cluster takes no jobs
+        self.usable: Callable[[Cluster], Awaitable[None]] = _always  # raises ShimError for a cluster that takes no jobs
         self.untold: list[str] = []  # for whoever submits next
         self.unseen: set[str] = set()  # clusters that have not yet said what runs there: nothing is started on them
         self.seen: Callable[[], None] = lambda: None  # called when one has
@@ -64,11 +65,6 @@ class World:
             return self.clusters
         seen = {name: self.offered.get(name, cluster) for name, cluster in self.clusters.items()}
         return {name: cluster for name, cluster in seen.items() if cluster is not None}
-
-    async def usable(self, cluster: Cluster) -> None:
-        """Raises ShimError for a cluster that takes no jobs."""
-        if cluster.name in self.blocked:
-            raise ShimError(f"error: cluster {cluster.name}: {self.blocked[cluster.name]}")
 
     def told(self) -> list[str]:
         """What the next submitter must know; nobody is told it again."""
@@ -172,6 +168,10 @@ class World:
 
 def _devices(job: Job) -> tuple[NodeShare, ...]:
     return tuple(share.replace(cpus=0, memory=0) for share in job.shares if share.gpus)
+
+
+async def _always(cluster: Cluster) -> None:
+    """Any cluster takes jobs."""
 
 
 def run_of(job: Job) -> Run:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, Run
+from shim.control.backends.base import BackendError, Observer, Run
+from shim.control.channel import ChannelClosed
 from shim.control.controller import observing
 from shim.control.controller.operations import moving
+from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.job import Job
@@ -336,5 +338,75 @@ def test_a_cluster_that_does_not_answer_at_a_start_holds_up_no_other(
             assert len(silent.starts) == 1
         finally:
             await again.close()
+
+    asyncio.run(inside())
+
+
+class Missing(FakeBackend):
+    """A cluster whose kubeconfig is not there; until it is."""
+
+    problem_of_opening = "no kubeconfig"
+
+    async def open(self, observer: Observer) -> Cluster:
+        if self.problem_of_opening:
+            raise ShimError(f"error: cluster {self.cluster.name}: {self.problem_of_opening}")
+        return await super().open(observer)
+
+
+def test_a_cluster_that_cannot_be_opened_refuses_only_its_own_use(state_dir: Path) -> None:
+    async def inside() -> None:
+        missing, here = Missing(OTHER), FakeBackend()
+        box = await Bench(here, Clock(), missing).open()
+        try:
+            first = await box.submit()
+            assert box.job(first).state == "CONFIGURING"
+            held = await box.submit(hold=True)
+            for ask in (
+                box.ask("submit", **submission(), cluster="other"),
+                box.ask("submit", **submission(), cluster="other", test_only=True),
+                box.ask("submit", **submission(partition="gpu")),
+                box.ask("move", job_id=held, cluster="other"),
+            ):
+                with pytest.raises(ShimError, match=r"^error: cluster other: no kubeconfig$"):
+                    await ask
+            assert await went(box, "other,local") == "local"
+            reader = open_reader(paths.index_path())
+            assert reader is not None
+            assert reader.troubles() == [("other", "no kubeconfig")]
+            missing.problem_of_opening = ""
+            with pytest.raises(ChannelClosed):  # its client asks the next controller
+                await box.ask("submit", **submission(), cluster="other")
+        finally:
+            await box.close()
+        box = await Bench(here, Clock(), missing).open()
+        try:
+            assert await went(box, "other") == "other"
+        finally:
+            await box.close()
+
+    asyncio.run(inside())
+
+
+def test_jobs_of_a_cluster_that_cannot_be_opened_are_not_lost(state_dir: Path) -> None:
+    async def inside() -> None:
+        here, other = FakeBackend(), Missing(OTHER)
+        other.problem_of_opening = ""
+        box = await Bench(here, Clock(), other).open()
+        job_id = int((await box.ask("submit", **submission(), cluster="other"))["job_id"])
+        other.tell(job_id, "started")
+        await box.settle()
+        await box.close()
+        other.problem_of_opening = "no kubeconfig"
+        box = await Bench(here, Clock(), other).open()
+        assert box.job(job_id).state == "RUNNING"
+        assert await box.results("cancel", {"job_id": job_id}) == [None]
+        await box.close()
+        other.problem_of_opening = ""
+        box = await Bench(here, Clock(), other).open()
+        assert [order.kind for order in other.orders_of(job_id)] == ["end"]
+        other.tell(job_id, "ended", state="CANCELLED", status=15)
+        await box.settle()
+        assert box.job(job_id).state == "CANCELLED"
+        await box.close()
 
     asyncio.run(inside())
