@@ -94,6 +94,8 @@ def het_refusals(requests: Sequence[JobRequest]) -> None:
     required = [set(_names(request.node_list)) for request in requests]
     if len(set().union(*required)) < sum(map(len, required)):
         raise RequestError(f"error: {_FAILED[kind]}: {BAD_NODE_NAME}")
+    if requests[0].immediate == 0:  # they are started in the scheduler's next round, never at once
+        raise RequestError(f"error: {_FAILED[kind]}: Job can not start immediately")
 
 
 def _names(text: str | None) -> list[str]:
@@ -175,7 +177,7 @@ class _Check:
                 Dependency.parse(self.request.dependency)
         except ValueError as error:
             raise self.error(str(error)) from None
-        if self.request.hold and self.request.immediate is not None:
+        if self.request.hold and self.request.immediate == 0:
             raise self.error("Job dependency problem")
 
     def node_names(self) -> None:
@@ -243,7 +245,7 @@ class _Check:
         request = self.request
         known = kinds(self.cluster).gres | {"gpu", *self.cluster.gres_types}
         try:
-            names = {name for name, _, _ in tres.parse_gres(request.gres or "")}
+            names = {name for name, _, count in tres.parse_gres(request.gres or "") if count}
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
                 tres.gpu_count(text)
         except ValueError as error:

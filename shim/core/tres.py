@@ -109,7 +109,8 @@ def _words(text: str) -> list[str]:
 
 def _entry(word: str) -> tuple[str, str, int]:
     name, *rest = word.split(":")
-    if not _is_name(name) or len(rest) > 2 or not all(rest):
+    none = rest and _count(rest[-1]) == 0  # of what nothing is asked of, nobody looks at the name
+    if not (none or _is_name(name)) or len(rest) > 2 or not all(rest):
         raise ValueError(INVALID_GRES)
     if not rest:
         return name, "", 1

@@ -120,6 +120,16 @@ def _end_time(job: Job, asked: Asked) -> Job:
     return running.limited(job, max(0, int(end - job.start_time + 59) // 60))
 
 
+def _switches(job: Job, asked: Asked) -> Job:
+    """Changed, the wait counts in whole minutes."""
+    count, at, wait = asked.text.partition("@")
+    try:
+        minutes = times.parse_minutes(wait) if at else INFINITE
+    except ValueError:
+        minutes = INFINITE
+    return job.replace(request=job.request.replace(switches=count if minutes < 0 else f"{count}@{minutes}"))
+
+
 _HANDLERS: dict[str, Handler] = {
     "timelimit": _time_limit,
     "timemin": lambda job, asked: job.replace(request=job.request.replace(time_min=_minutes(None, asked.text))),
@@ -155,7 +165,7 @@ _HANDLERS: dict[str, Handler] = {
     "mailtype": asks.text("mail_type"),
     "mailuser": asks.text("mail_user"),
     "arraytaskthrottle": _throttle,
-    "switches": asks.text("switches"),
+    "switches": _switches,
     "licenses": asks.licenses,
     "reservation": asks.reservation,
     "deadline": asks.deadline,

@@ -94,14 +94,13 @@ def switch_count(text: str) -> int:
 
 
 def switch_wait(text: str) -> int:
-    """Minutes of the wait of ``--switches``; 0 is no time here and no limit is -1, as is what ``INVALID`` says for no time at all."""
+    """Seconds of the wait of ``--switches``; no limit is -1, and ``INVALID`` stands for what is no time at all."""
     from shim.core.times import parse_seconds_any
 
     try:
-        seconds = parse_seconds_any(text)
+        return parse_seconds_any(text)
     except ValueError:
         return INVALID
-    return seconds if seconds < 0 else -(-seconds // 60)
 
 
 def _priority(option: Option, text: Optional[str], context: Context) -> str:

@@ -35,7 +35,7 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
 def _switch_variables(settings: Settings) -> List[str]:
     """What variables say of --switches has no name."""
     count, wait = (settings.get("switches") or (None, None))[0], settings.get("switch-wait")
-    values = (("REQ_SWITCH", str(count)), ("WAIT4SWITCH", _minutes(-2 if wait is None or wait < 0 else wait)))
+    values = (("REQ_SWITCH", str(count)), ("WAIT4SWITCH", _switch_wait(-2 if wait is None or wait < 0 else wait)))
     return [f"{'(null)':<20}: {value}" for name, value in values if name in settings]
 
 
@@ -105,8 +105,12 @@ def _nodes(value: Any) -> str:
 
 
 def _switches(value: Any) -> str:
-    count, minutes = value
-    return f"{count}" if minutes in (None, -1) else f"{count}@{_minutes(minutes)}"
+    count, wait = value
+    return f"{count}" if wait in (None, -1) else f"{count}@{_switch_wait(wait)}"
+
+
+def _switch_wait(seconds: int) -> str:
+    return "INVALID" if seconds < 0 else _seconds(seconds)
 
 
 def _gres(text: str) -> str:

@@ -194,7 +194,7 @@ def job_request(
         del fields["dependency"]  # none at all
     if "switches" in settings:
         count, wait = settings.get("switches")
-        fields["switches"] = str(count) if wait is None or wait < 0 else f"{count}@{wait}"
+        fields["switches"] = str(count) if wait is None or wait < 0 else f"{count}@{wait // 60}:{wait % 60:02d}"
     if "priority" in settings:
         from shim.core.options.amounts import priority
 

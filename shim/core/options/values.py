@@ -1,7 +1,7 @@
 """From an option's text to its value, with Slurm's error for each text that it refuses.
 
 One reader for each ``kind`` of the tables. Values: counts and seconds are int, times minutes, memory MiB, instants epoch
-seconds; ``nodes`` is (least, most), ``switches`` (count, minutes or None), geometry a tuple of int or None.
+seconds; ``nodes`` is (least, most), ``switches`` (count, seconds or None), geometry a tuple of int or None.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shim.core import hostlist
 from shim.core.model import states
 from shim.core.model.request import INFINITE
+from shim.core.times import parse_seconds_any
 from shim.core.tres import gpu_count, parse_gres, show_gpus_field, show_gres_field, tres_text
 
 TYPE_CHECKING = False
@@ -20,10 +21,24 @@ _SHOWS_REASON = frozenset(
     (states.PENDING, states.FAILED, states.TIMEOUT, states.OUT_OF_MEMORY, states.DEADLINE, states.NODE_FAIL)
 )
 
+_SWITCH_WAIT = 300  # seconds
+
 
 def or_null(text: str | None) -> str:
     """The text, or ``(null)`` for none."""
     return text if text else "(null)"
+
+
+def switches(job: Job) -> tuple[str, int]:
+    """How many switches the job asks for, and the seconds that it waits for them: Slurm has no job wait longer than max_switch_wait."""
+    if not job.request.switches:
+        return "0", 0
+    count, at, wait = job.request.switches.partition("@")
+    try:
+        seconds = parse_seconds_any(wait) if at else -1
+    except ValueError:
+        seconds = -1
+    return count, min(seconds, _SWITCH_WAIT) if seconds >= 0 else _SWITCH_WAIT
 
 
 def label(job: Job) -> str:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from shim.core.model.request import JobRequest
     from shim.core.render.view import View
 
-_SWITCH_WAIT = 5  # minutes
-
 
 def join_record(lines: list[str], oneliner: bool) -> str:
     """The record's lines as scontrol lays them out: one below the other, or all in one line."""
@@ -172,7 +170,8 @@ def _files(job: Job) -> list[str]:
         out, err, read = facts.files(job)
         lines += [f"StdErr={err}", f"StdIn={read}", f"StdOut={out}"]
     if job.request.switches:
-        lines.append(f"Switches={_switches(job.request.switches)}")
+        count, wait = facts.switches(job)
+        lines.append(f"Switches={count}@{show_clock(wait)}")
     frequency = _frequency(job.request.extra.get("cpu-freq", ""))
     if frequency:
         lines.append(frequency)
@@ -201,17 +200,6 @@ def _frequency(text: str) -> str:
     shown = f"CPU_min_freq={least} " if least else ""
     shown += f"CPU_max_freq={most} " if most else ""
     return shown + (f"Governor={governor}" if governor else "")
-
-
-def _switches(text: str) -> str:
-    """Slurm lets a job wait for its switches no longer than max_switch_wait, five minutes."""
-    count, at, wait = text.partition("@")
-    try:
-        seconds = parse_seconds_any(wait) if at else -1
-    except ValueError:
-        seconds = -1
-    minutes = _SWITCH_WAIT if seconds < 0 else -(-seconds // 60)
-    return f"{count}@{show_clock(60 * min(minutes, _SWITCH_WAIT))}"
 
 
 def _extras(job: Job) -> list[str]:

@@ -56,6 +56,21 @@ async def test_a_job_that_must_wait_says_so(box: Bench) -> None:
 
 
 @bench
+async def test_several_components_are_queued_first(box: Bench) -> None:
+    """Slurm starts them in its next round; whoever reads salloc's messages finds them said in any case."""
+    client = Client()
+    fields = submission(script=None, kind="alloc", ntasks=1)
+    asyncio.ensure_future(box.ask("allocate", client, **fields, components=[fields["request"]]))  # noqa: RUF006
+    await box.settle()
+    box.backend.tell(client.events[0]["job_id"], "started")
+    await box.settle()
+    assert kinds(client) == ["submitted", "queued", "granted"]
+    with pytest.raises(ShimError, match="Job submit/allocate failed: Job can not start immediately"):
+        request = {**fields["request"], "immediate": 0}
+        await box.ask("allocate", Client(), **{**fields, "request": request}, components=[request])
+
+
+@bench
 async def test_the_job_ends_with_its_client(box: Bench) -> None:
     client, queued = Client(), Client()
     allocate(box, client, **ALL_NODES)

@@ -233,4 +233,4 @@ def test_what_scontrol_shows_of_switches_is_read_as_those(count: str, wait: int)
     """No more than five minutes: Slurm lets nobody wait longer."""
     shown = found(r"Switches=(\S+)", record(switches=f"{count}@{wait}"))
     (option,) = [option for _, _, option in OPTIONS["switches"][:1]]
-    assert value_of(option, shown, CONTEXTS[0]) == (int(count), wait)
+    assert value_of(option, shown, CONTEXTS[0]) == (int(count), 60 * wait)

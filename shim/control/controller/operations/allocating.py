@@ -78,9 +78,15 @@ class Allocations:
         try:
             if notes is not None:
                 await connection.send({"event": "submitted", "job_id": job.job_id, "notes": notes})
+                if (
+                    job.het_job_id
+                ):  # it is queued always: Slurm starts several components in its next round, not when they come
+                    await connection.send({"event": "queued", "job_id": job.job_id, "reason": ""})
                 self._dispatcher.run()
             with connection.watched() as gone:
-                reply = await self._tell_all(key, connection, gone)
+                reply = await self._tell_all(
+                    key, connection, gone, {"queued"} if job.het_job_id and notes is not None else set()
+                )
         except asyncio.CancelledError:
             self._detach(key)  # the controller ends: the client will attach to the next one
             raise
@@ -100,8 +106,10 @@ class Allocations:
             del self._attached[key]
             self._released.discard(key)
 
-    async def _tell_all(self, key: int, connection: Connection, gone: asyncio.Future[None]) -> dict[str, Any]:
-        told: set[str] = set()
+    async def _tell_all(
+        self, key: int, connection: Connection, gone: asyncio.Future[None], told: set[str]
+    ) -> dict[str, Any]:
+        """``told``: the events that the client knows of."""
         patience = self._patience(self._world.book.jobs[key])
         while True:
             job = self._world.book.jobs[key]
