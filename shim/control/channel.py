@@ -155,7 +155,9 @@ def connect(path: str) -> Channel | None:
     try:
         with Address(path) as address:
             sock.connect(address)
-        if peer_uid(sock) in (os.getuid(), 0):
+        peer = peer_uid(sock)
+        # Root looks after the jobs of others: the folder's owner answers there.
+        if peer in (os.getuid(), 0) or (os.getuid() == 0 and peer == os.stat(os.path.dirname(path)).st_uid):
             return Channel(sock)
     except OSError:
         pass

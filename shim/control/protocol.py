@@ -34,6 +34,8 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     hold, release_job, requeue, requeuehold, suspend, resume, top
               targets                      -> results
     update    targets, fields {canonical scontrol name: text}  -> results, with ``why`` (a line in front of the error) for some
+    change_nodes  name (host list, ALL), fields {State, Reason, Weight, Features, Comment, Extra}  (operators)
+    change_partition  name, fields {of a Partition}  (operators)
     record    job (Job), claim (bool)     -> a job that a real Slurm took is kept in the index; ``taken`` if it was claimed and has a row
     seen      jobs (Jobs)                  -> what their Slurm has told of such jobs since
     script    job_id                       -> script (text)
@@ -45,5 +47,5 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
 from __future__ import annotations
 
 PROTOCOL = 1
-OF_CONFIGURATION = ("submit", "allocate", "move", "adopt", "update", "reconfigure")
+OF_CONFIGURATION = ("submit", "allocate", "move", "adopt", "update", "change_nodes", "change_partition", "reconfigure")
 MAX_MESSAGE = 64 * 1024 * 1024

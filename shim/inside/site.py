@@ -33,6 +33,11 @@ def places() -> tuple[Place, ...]:
     return (Place(spec().cluster.name, "kubernetes"),)
 
 
+def restricted() -> dict[str, dict[str, str]]:
+    """Whoever is inside may see the partition that the job is in."""
+    return {}
+
+
 def backends() -> dict[str, str]:
     """The cluster's name and backend."""
     return {spec().cluster.name: "kubernetes"}

@@ -14,6 +14,7 @@ import pytest
 from shim.control import alive, channel, client, paths, starter
 from shim.control.channel import Channel, ChannelClosed
 from shim.core.errors import ShimError
+from tests.other_user import USER, needs_root
 
 
 class FakeController:
@@ -207,3 +208,14 @@ def test_a_controller_gets_nothing_of_the_callers_shell_or_job() -> None:
     }
     assert starter.argv()[1:3] == ["-I", "-S"]
     assert os.path.isdir(os.path.join(starter.argv()[-1], "shim"))
+
+
+@needs_root
+def test_the_owner_of_the_folder_answers_there(controller: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    controller()
+    monkeypatch.setattr(channel, "peer_uid", lambda _sock: USER)
+    assert channel.connect(paths.socket_path()) is None
+    os.chown(paths.state_dir(), USER, -1)
+    found = channel.connect(paths.socket_path())
+    assert found is not None
+    found.close()

@@ -11,6 +11,7 @@ from ..site import cluster
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
@@ -61,6 +62,10 @@ class Reader:
     def cluster(self, name: str) -> Cluster | None:
         """The cluster, if that is its name."""
         return cluster(name) if name == spec().cluster.name else None
+
+    def changes(self, cluster: str) -> dict[str, Any]:
+        """What operators changed is not known here: the cluster is as it was when the run began."""
+        return {}
 
     def active(self) -> bool:
         """Always: the job that asks."""
