@@ -111,7 +111,7 @@ def _format(values: Values) -> str:
 
 def _rows(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Row]:
     """The lines of these jobs, which run from here."""
-    steps = reader.steps_of(jobs, every_run=True) if reader is not None and ask.steps else []
+    steps = reader.steps_of(jobs, every_run=True) if reader is not None else []
     return _listed(ask, _runs(ask, reader, jobs), steps)
 
 
@@ -121,12 +121,11 @@ def _listed(ask: Ask, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Ro
     by_cluster = {job.cluster: views.of(job.cluster) for job in runs}
     for view in by_cluster.values():
         view.units = ask.units
-    if ask.steps:
-        recorded = {(job.key, step.restart) for job, step in steps if step.step_id == "batch"}
-        scripts = [(job, sacct_rows.batch_step(job)) for job in runs if (job.key, job.restarts) not in recorded]
-        steps = [*steps, *((job, step) for job, step in scripts if step is not None)]
-    wanted = [(job, step) for job, step in steps if ask.wants_step(job, step)]
-    rows = [row for row in sacct_rows.rows(runs, wanted, by_cluster) if ask.names(row)]
+    recorded = {(job.key, step.restart) for job, step in steps if step.step_id == "batch"}
+    scripts = [(job, sacct_rows.batch_step(job)) for job in runs if (job.key, job.restarts) not in recorded]
+    steps = [*steps, *((job, step) for job, step in scripts if step is not None)]
+    wanted = [(job, step) for job, step in steps if ask.steps and ask.wants_step(job, step)]
+    rows = [row for row in sacct_rows.rows(runs, wanted, by_cluster, sacct_rows.used(steps)) if ask.names(row)]
     if "truncate" in ask.values:
         for row in rows:
             row.truncate(ask.since, ask.until)

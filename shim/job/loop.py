@@ -57,6 +57,7 @@ class Loop:
         self._timers: list[Timer] = []
         self._order = 0
         self._soon: list[Callable[[], None]] = []
+        self.used: Any = None  # resources, by the child whose end is being told
         self._unseen = 0  # turns since the last look at the descriptors
         self._signals: dict[int, Callable[[], None]] = {}
         self._old_handlers: dict[int, Any] = {}
@@ -169,7 +170,7 @@ class Loop:
 
     def _wait(self, which: int) -> bool:
         try:
-            pid, status = os.waitpid(which, os.WNOHANG)
+            pid, status, self.used = os.wait4(which, os.WNOHANG)
         except ChildProcessError:
             return False
         if not pid:

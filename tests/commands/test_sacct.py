@@ -8,7 +8,7 @@ import pytest
 
 from shim.control import paths
 from shim.control.index.opening import open_store
-from shim.core.model.job import Job, NodeShare, Step
+from shim.core.model.job import Job, NodeShare, Step, Usage
 from tests import reference
 from tests.commands.conftest import World
 
@@ -328,3 +328,27 @@ def test_runs_before_a_requeue_are_duplicates(world: World) -> None:
 
 def test_no_index_is_an_empty_listing(world: World) -> None:
     assert world.run("sacct").lines == [HEADER, DASHES]
+
+
+@pytest.mark.parametrize(
+    ("usage", "shown"),
+    [
+        (Usage(user=1.5, system=0.25, rss=86524, task=3, node="n2"), "00:01.500|00:00.250|00:01.750|86524K|n2|3"),
+        (Usage(user=60, system=2, rss=2048), "00:01:00|00:00:02|00:01:02|2M||0"),
+        (Usage(user=3600.5, system=90000, rss=1536), "01:00:00|1-01:00:00|1-02:00:00|1.50M||0"),
+        (Usage(rss=512), "00:00:00|00:00:00|00:00:00|512K||0"),
+        (None, "00:00:00|00:00:00|00:00:00|||"),
+    ],
+)
+def test_what_was_used(world: World, usage: Usage | None, shown: str) -> None:
+    world.index([ended(7, "COMPLETED", usage=usage, request=reference.request(name="job", kind="batch"))])
+    columns = "UserCPU,SystemCPU,TotalCPU,MaxRSS,MaxRSSNode,MaxRSSTask"
+    assert world.run("sacct", "-nPaj7.batch", "-o", columns).lines == [shown]
+    of_the_job = [*shown.split("|")[:3], "", "", ""]
+    assert world.run("sacct", "-nXPaj7", "-o", columns).lines == ["|".join(of_the_job)]
+
+
+def test_memory_in_other_units(world: World) -> None:
+    world.index([ended(7, "COMPLETED", usage=Usage(rss=1536), request=reference.request(kind="batch"))])
+    assert world.run("sacct", "-nPaj7.batch", "--units=G", "-o", "MaxRSS").lines == ["0.00G"]
+    assert world.run("sacct", "-nPaj7.batch", "--units=M", "-o", "MaxRSS").lines == ["1.50M"]

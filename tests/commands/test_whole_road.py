@@ -158,3 +158,38 @@ def test_a_directory_that_was_removed(road: Path, line: str, code: int, shown: s
     assert (done.returncode, done.stdout) == (code, shown), done
     ours = [one for one in done.stderr.splitlines() if one.startswith(program)]
     assert ours == [f"{program}: error: getcwd failed: No such file or directory"]
+
+
+def test_what_tasks_have_used_is_told(road: Path) -> None:
+    (road / "burn").write_text(
+        f"#!{sys.executable} -IS\n"
+        "import os, time\n"
+        "held = bytearray(100 << 20)\n"
+        "while time.process_time() < 0.3: pass\n"
+        "os.wait() if os.fork() else None\n"  # what a task waits for counts too
+    )
+    (road / "burn").chmod(0o755)
+    said("sbatch", "--wait", "-N2", "-n2", "-o", "/dev/null", "--wrap", "srun ./burn; srun -n1 -N1 true")
+    columns = "JobID,UserCPU,SystemCPU,TotalCPU,MaxRSS,MaxRSSNode,MaxRSSTask,AveCPU"
+    rows = [line.split("|") for line in said("sacct", "-nPj1", "-o", columns).splitlines()]
+    job, batch, burnt, idle = rows
+    assert [row[0] for row in rows] == ["1", "1.batch", "1.0", "1.1"]
+    user, system, total = map(seconds, burnt[1:4])
+    assert 0.5 <= total <= 20
+    assert total == pytest.approx(user + system, abs=0.0015)
+    assert int(burnt[4].removesuffix("K")) >= 100 << 10
+    assert burnt[5:] in (["node1", "0", "00:00:00"], ["node2", "1", "00:00:00"])
+    assert seconds(batch[3]) > 0, "the script has waited for srun"
+    assert batch[5:7] == ["node1", "0"]
+    assert 0 <= seconds(idle[3]) < total
+    assert seconds(job[3]) == pytest.approx(sum(seconds(row[3]) for row in rows[1:]), abs=0.005)
+    assert job[4:] == ["", "", "", ""]
+    assert said("sacct", "-nXPj1", "-o", columns).split("|") == [*job[:-1], "\n"]
+
+
+def seconds(clock: str) -> float:
+    """Of ``00:00.123`` or ``00:00:01``."""
+    total = 0.0
+    for part in clock.split(":"):
+        total = total * 60 + float(part)
+    return total

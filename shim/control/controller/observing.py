@@ -203,6 +203,7 @@ class Observing:
                 exit_status=int(event.get("status") or 0),
                 cancelled_by=int(uid) if uid is not None else None,
                 end_time=float(event["at"]),
+                usage=running.usage(event),
             ),
         )
         return job

@@ -11,7 +11,7 @@ from shim.control.lifecycle.transitions import move
 from shim.core.layout.demand import job_demand
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
-from shim.core.model.job import Job, NodeShare
+from shim.core.model.job import Job, NodeShare, Usage
 from shim.core.model.request import INFINITE
 
 # A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.
@@ -119,7 +119,14 @@ def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
         derived_status=int(event.get("derived") or 0),
         cancelled_by=int(uid) if uid is not None else job.cancelled_by,
         end_time=at,
+        usage=usage(event),
     )
+
+
+def usage(event: Mapping[str, Any]) -> Usage | None:
+    """What was used, as far as a journal's line says."""
+    told = event.get("usage")
+    return Usage.from_dict(told) if isinstance(told, dict) else None
 
 
 def _failure(state: str, status: int) -> str:
@@ -161,6 +168,7 @@ def requeued(job: Job, cluster: Cluster, now: float) -> Job:
         exit_status=0,
         derived_status=0,
         cancelled_by=None,
+        usage=None,
         journal=0,
     )
     return waiting.looked_at(files.named(submission.shaped(back, cluster)), now)

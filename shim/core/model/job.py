@@ -21,6 +21,26 @@ class NodeShare(Value):
     host: str = ""
 
 
+class Usage(Value):
+    """What tasks have used: seconds of CPU, and the most memory (KiB) that one of their processes had; whose that was.
+
+    As the kernel tells it of a task that has ended: of its first process, and of what that has waited for.
+    """
+
+    user: float = 0
+    system: float = 0
+    rss: int = 0
+    task: int = 0
+    node: str = ""
+
+    def plus(self, other: Usage | None) -> Usage:
+        """Of both."""
+        if other is None:
+            return self
+        most = max(self, other, key=lambda one: one.rss)
+        return most.replace(user=round(self.user + other.user, 6), system=round(self.system + other.system, 6))
+
+
 class Job(Value):
     """One job record: a plain job, an array task, or the rest of an array that has not started.
 
@@ -72,8 +92,9 @@ class Job(Value):
     stdin: str = ""
     comment: str = ""
     system_comment: str = ""  # what the backend says of a job that does not start, or did not
+    usage: Usage | None = None  # the batch script's
     journal: int = 0  # the last line of the current run's journal that this record has taken in
-    _nested = {"request": JobRequest, "shares": NodeShare}
+    _nested = {"request": JobRequest, "shares": NodeShare, "usage": Usage}
 
     @property
     def name(self) -> str:
@@ -109,3 +130,5 @@ class Step(Value):
     end_time: float = 0
     exit_status: int = 0
     cancelled_by: int | None = None
+    usage: Usage | None = None
+    _nested = {"usage": Usage}

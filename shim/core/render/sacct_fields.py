@@ -1,6 +1,6 @@
 """Every field of sacct (22.05): its width, negative for left-justified, and what it shows of a row.
 
-What is not measured here (memory, disk and CPU use of steps) is empty, as for steps that ended before a sample was taken.
+What is not measured here (disk, pages, virtual memory) is empty, as for steps that ended before a sample was taken.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shim.core.model.job import Job
+    from shim.core.model.job import Job, Step, Usage
     from shim.core.render.sacct_rows import Row
+    from shim.core.render.view import View
 
     Show = Callable[[Row], str]
 
@@ -37,6 +38,34 @@ def _job(show: Callable[[Job], str]) -> Show:
 def _both(job: str, step: str) -> Show:
     """A constant: one for jobs, one for steps."""
     return lambda row: job if row.step is None else step
+
+
+def _cpu(show: Callable[[Usage], float]) -> Show:
+    """Seconds of CPU."""
+    return lambda row: _show_seconds(show(row.usage) if row.usage is not None else 0.0)
+
+
+def _of_step(show: Callable[[Usage, Step, View], str]) -> Show:
+    """Of a step that has ended; a job has none."""
+    return lambda row: show(row.usage, row.step, row.view) if row.step is not None and row.usage is not None else ""
+
+
+def _show_seconds(seconds: float) -> str:
+    """``01:02.345`` for what is less than an hour and no whole number of seconds."""
+    milliseconds = int(seconds * 1000) % 1000
+    if seconds >= 3600 or not milliseconds:
+        return show_clock(int(seconds))
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}.{milliseconds:03d}"
+
+
+def _show_kib(kib: int, units: str) -> str:
+    """As ``show_size``, with kilobytes."""
+    if units and kib:
+        amount = kib / 1024.0 ** _UNITS.index(units)
+        return f"{int(amount)}{units}" if amount == int(amount) else f"{amount:.2f}{units}"
+    if kib % 512 or 0 < kib < 1024:
+        return f"{kib}K"
+    return show_memory(kib // 1024) if not kib % 1024 else f"{kib / 1024:.2f}M"
 
 
 def _state(row: Row) -> str:
@@ -129,6 +158,7 @@ _SHOWN: dict[str, Show] = {
     "AllocNodes": lambda row: str(_node_count(row) if row.ran else 0),
     "AllocTRES": lambda row: _tres(row) if row.ran else "",
     "AssocID": _both("0", ""),
+    "AveCPU": _of_step(lambda usage, step, view: show_clock(int((usage.user + usage.system) / step.tasks))),
     "AveCPUFreq": _both("", "0"),
     "Cluster": lambda row: row.job.cluster,
     "Comment": _job(lambda job: job.comment),
@@ -151,6 +181,9 @@ _SHOWN: dict[str, Show] = {
     "JobIDRaw": lambda row: row.raw_label,
     "JobName": lambda row: row.job.name if row.step is None else row.step.name,
     "Layout": _layout,
+    "MaxRSS": _of_step(lambda usage, step, view: _show_kib(usage.rss, view.units)),
+    "MaxRSSNode": _of_step(lambda usage, step, view: usage.node),
+    "MaxRSSTask": _of_step(lambda usage, step, view: str(usage.task)),
     "NCPUS": lambda row: str(row.cpus),
     "NNodes": lambda row: str(_node_count(row)),
     "NodeList": _nodes,
@@ -178,13 +211,13 @@ _SHOWN: dict[str, Show] = {
     "SubmitLine": _job(lambda job: job.submit_line),
     "Suspended": lambda row: "00:00:00",
     "SystemComment": _job(lambda job: job.system_comment),
-    "SystemCPU": lambda row: "00:00:00",
+    "SystemCPU": _cpu(lambda usage: usage.system),
     "Timelimit": _job(lambda job: _limit(job, "UNLIMITED", lambda minutes: show_clock(minutes * 60))),
     "TimelimitRaw": _job(lambda job: _limit(job, "UNLIMITED", str)),
-    "TotalCPU": lambda row: "00:00:00",
+    "TotalCPU": _cpu(lambda usage: usage.user + usage.system),
     "UID": _job(lambda job: str(job.uid)),
     "User": _job(lambda job: job.user),
-    "UserCPU": lambda row: "00:00:00",
+    "UserCPU": _cpu(lambda usage: usage.user),
     "WCKey": _job(lambda job: job.request.wckey or ""),
     "WCKeyID": _both("0", ""),
     "WorkDir": _job(lambda job: job.request.work_dir),

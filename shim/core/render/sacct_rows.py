@@ -10,9 +10,9 @@ from shim.core.render.step_fields import step_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from shim.core.model.job import Job, NodeShare
+    from shim.core.model.job import Job, NodeShare, Usage
     from shim.core.render.view import View
 
 # States that slurmctld keeps as a flag beside RUNNING: accounting knows the state alone.
@@ -23,11 +23,12 @@ _STEP_ORDER = {"batch": -3, "extern": -2, "interactive": -1}
 
 
 class Row:
-    """One line: a job (``step`` None) or one of its steps, with the times that are shown."""
+    """One line: a job (``step`` None) or one of its steps, with the times that are shown. ``usage``: a job's is that of all its steps."""
 
-    __slots__ = ("end", "job", "start", "step", "view")
+    __slots__ = ("end", "job", "start", "step", "usage", "view")
 
-    def __init__(self, job: Job, step: Step | None, view: View) -> None:
+    def __init__(self, job: Job, step: Step | None, view: View, usage: Usage | None = None) -> None:
+        self.usage = usage if step is None else step.usage
         self.job = job
         self.step = step
         self.view = view
@@ -111,7 +112,9 @@ def earlier_runs(job: Job, transitions: Iterable[tuple[int, float, str]]) -> lis
         run = found.get(restart) or job.replace(restarts=restart, start_time=0.0)
         if state in (states.CONFIGURING, states.RUNNING):
             run = run.replace(start_time=moment)
-        found[restart] = run.replace(state=state, end_time=moment, exit_status=0, derived_status=0, cancelled_by=None)
+        found[restart] = run.replace(
+            state=state, end_time=moment, exit_status=0, derived_status=0, cancelled_by=None, usage=None
+        )
     return [found[restart] for restart in sorted(found)]
 
 
@@ -164,15 +167,30 @@ def step_order(step: Step) -> tuple[int, str]:
     return _STEP_ORDER.get(step.step_id, -1), step.step_id
 
 
-def rows(jobs: Iterable[Job], steps: Iterable[tuple[Job, Step]], view_of: dict[str, View]) -> list[Row]:
-    """The jobs in sacct's order, each with its steps behind it."""
+def used(steps: Iterable[tuple[Job, Step]]) -> dict[tuple[int, int], Usage]:
+    """What all steps of each run have used together, by the job's key and restart count."""
+    found: dict[tuple[int, int], Usage] = {}
+    for job, step in steps:
+        if step.usage is not None:
+            run = (job.key, step.restart)
+            found[run] = step.usage.plus(found.get(run))
+    return found
+
+
+def rows(
+    jobs: Iterable[Job],
+    steps: Iterable[tuple[Job, Step]],
+    view_of: dict[str, View],
+    usage: Mapping[tuple[int, int], Usage],
+) -> list[Row]:
+    """The jobs in sacct's order, each with its steps behind it. ``usage``: as ``used`` has it."""
     by_run: dict[tuple[int, int], list[Step]] = {}
     for job, step in steps:
         by_run.setdefault((job.key, step.restart), []).append(step)
     found = []
     for job in sorted(jobs, key=order):
         view = view_of[job.cluster]
-        found.append(Row(job, None, view))
+        found.append(Row(job, None, view, usage.get((job.key, job.restarts))))
         own = by_run.get((job.key, job.restarts), ())
         found.extend(Row(job, step, view) for step in sorted(own, key=step_order))
     return found
@@ -202,4 +220,5 @@ def batch_step(job: Job) -> Step | None:
         start_time=job.start_time,
         end_time=ended(job),
         exit_status=job.exit_status,
+        usage=job.usage,
     )

@@ -20,7 +20,7 @@ from shim.job.agent.leader_components import Components
 from shim.job.agent.leader_herald import Herald
 from shim.job.agent.leader_limit import TimeLimit
 from shim.job.agent.leader_nodes import Nodes
-from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
+from shim.job.agent.leader_outcome import Outcome, ended_by, own_end, usage
 from shim.job.agent.leader_peers import Peers
 from shim.job.agent.leader_record import Record
 from shim.job.agent.stepman import StepManager
@@ -230,6 +230,7 @@ class Leader:
 
     def _batch_ended(self, message: Message) -> None:
         self.batch.running = False
+        self.batch.used = message.get("used")
         self.end(own_end(int(message["status"]), bool(message.get("oom")), message.get("text", "")), said=False)
 
     def _limit_reached(self) -> None:
@@ -293,6 +294,8 @@ class Leader:
     def _write_end(self) -> None:
         assert self.outcome is not None
         more: dict[str, Any] = {"detail": self.outcome.detail} if self.outcome.detail else {}
+        if self.batch.used:
+            more["usage"] = usage(self.batch.used, 0, self.spec.nodes[0].name).to_dict()
         self.record.write(
             "ended",
             state=self.outcome.state,

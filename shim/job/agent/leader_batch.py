@@ -12,7 +12,7 @@ from shim.job.wire import BATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec
@@ -21,10 +21,11 @@ _LOOK_AGAIN = 0.02  # seconds between two looks for a folder
 
 
 class BatchScript:
-    """``running`` from the launch until the script's exit was reported."""
+    """``running`` from the launch until the script's exit was reported; ``used``: what was reported with it."""
 
     def __init__(self, spec: RunSpec, run_dir: str, wall: Callable[[], float]) -> None:
         self.running = False
+        self.used: Sequence[float] | None = None
         self._spec = spec
         self._run_dir = run_dir
         self._wall = wall

@@ -64,6 +64,9 @@ class NodeStep:
         self._epilogs = 0  # that run
         self._children = False  # are waited for
         self._held: list[tuple[int, int]] = []  # rank and status of tasks whose end is not reported yet
+        self._used: dict[
+            int, list[float]
+        ] = {}  # rank -> seconds of CPU for itself and in the kernel, KiB of memory, of tasks that ended
         self._clean = False
         self._drained = False
         self._terminals: list[int] = []
@@ -196,6 +199,8 @@ class NodeStep:
 
     def _ended(self, rank: int, status: int, epilog: Epilog | None) -> None:
         self._belongings.tasks.discard(self.running.pop(rank))
+        used = self._loop.used
+        self._used[rank] = [round(used.ru_utime, 6), round(used.ru_stime, 6), used.ru_maxrss]
         self.feed.remove(rank)
         if status or not self.running:  # a task that ends well while others run is not the one that was hit
             self._oom_kills += self.kernel_kills()
@@ -247,6 +252,7 @@ class NodeStep:
                 "oom": self._oom_kills > 0,
                 "text": text,
                 "failed": failed,
+                "used": self._used.pop(rank, None),
             }
         )
 

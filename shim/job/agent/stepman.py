@@ -259,7 +259,7 @@ class StepManager:
         if rank in step.statuses or rank not in step.place:
             return
         status = int(message["status"])
-        step.task_ended(rank, status, bool(message.get("oom")))
+        step.task_ended(rank, status, bool(message.get("oom")), message.get("used"))
         step.tell(
             {
                 "do": "exit",

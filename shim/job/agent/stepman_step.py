@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shim.core.model.states import CANCELLED, TIMEOUT
 from shim.core.times import stamp
-from shim.job.agent.leader_outcome import step_line, step_state, step_status
+from shim.job.agent.leader_outcome import step_line, step_state, step_status, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.core.layout.step import StepLayout
+    from shim.core.model.job import Usage
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_relay import Relay
     from shim.job.link import Link
@@ -57,6 +58,7 @@ class StepRun:
         self.ended_as = ""  # the state that its end from outside gives it
         self.place = {rank: index for index, ranks in zip(layout.nodes, layout.ranks) for rank in ranks}
         self._around = around
+        self._used: dict[int, Usage] = {}  # by rank
         self._felled: set[int] = set()  # ranks that had not ended when the step was told to end
         self._cancelled_by: int | None = None
         self._timers: list[Timer] = []
@@ -113,9 +115,11 @@ class StepRun:
         self._felled.update(rank for rank in (part.ranks if part else self.place) if rank not in self.statuses)
         self._cancelled_by = self._cancelled_by if uid is None else uid
 
-    def task_ended(self, rank: int, status: int, oom: bool) -> None:
-        """Notes the end of a task."""
+    def task_ended(self, rank: int, status: int, oom: bool, used: Sequence[float] | None) -> None:
+        """Notes the end of a task. ``used``: seconds of CPU for itself and in the kernel, KiB of memory."""
         self.statuses[rank] = status
+        if used:
+            self._used[rank] = usage(used, rank, self.name_of(self.place[rank]))
         self.oom = self.oom or oom
         if not status & 0x7F:
             self._felled.discard(rank)  # it ended by itself after all
@@ -144,11 +148,16 @@ class StepRun:
         own = [status for rank, status in statuses.items() if rank not in self._felled]
         killed = [status for rank, status in statuses.items() if rank in self._felled]
         status = step_status(own, killed)
+        used: Usage | None = None
+        for rank in sorted(statuses):
+            if rank in self._used:
+                used = self._used[rank].plus(used)
         return {
             **self.in_journal(part),
             "status": status,
             "state": step_state(status, self.oom, self.ended_as),
             "cancelled_by": self._cancelled_by,
+            **({"usage": used.to_dict()} if used is not None else {}),
         }
 
     def in_journal(self, part: Part) -> Message:
