@@ -116,7 +116,7 @@ def config(session: Session, wanted: str | None) -> int:
 
     cluster = reading.site_cluster(session.cluster)
     view = reading.view(session.cluster)
-    uid = os.getuid()
+    uid = paths.owner()
     try:
         user = f"{pwd.getpwuid(uid).pw_name}({uid})"
     except KeyError:
@@ -130,6 +130,7 @@ def config(session: Session, wanted: str | None) -> int:
         state_dir=paths.state_dir(),
         boot=view.stamp(reading.boot_time(), "Unknown"),
         next_id=max(cluster.first_job_id, _last_id(reader, cluster) + 1),
+        conf=os.environ.get("SLURM_CONF", ""),
     )
     reading.put([f"Configuration data as of {view.stamp(view.now)}", *lines, "", f"Slurmctld(primary) at {host} is UP"])
     return 0

@@ -12,6 +12,11 @@ def state_dir() -> str:
     return folder()
 
 
+def owner() -> int:
+    """Whose the run is."""
+    return os.getuid()
+
+
 def index_path() -> str:
     """There is no index; what stands for it is the run's folder."""
     return folder()

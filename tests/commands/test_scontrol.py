@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
+from shim.control import site
 from tests import reference
 from tests.commands.conftest import World
 
@@ -176,7 +178,22 @@ def test_config(world: World) -> None:
     assert "KillWait                = 30 sec" in result.lines
     assert "ClusterName             = ref" in result.lines
     assert "SLURM_VERSION           = 22.05.8" in result.lines
+    assert "AccountingStorageType   = accounting_storage/slurmdbd" in result.lines
+    assert "AccountingStorageTRES   = cpu,mem,energy,node,billing,fs/disk,vmem,pages" in result.lines
+    assert "PropagateResourceLimitsExcept = (null)" in result.lines
+    values = dict(line.split(" = ", 1) for line in result.lines[1:-2])
+    assert len(values) == 193
+    owner = os.geteuid()
+    assert values[f"{'SlurmdUser':<23}"] == f"{pwd.getpwuid(owner).pw_name}({owner})"
     assert result.lines[-1] == f"Slurmctld(primary) at {os.uname().nodename} is UP"
+
+
+def test_a_site_without_accounting_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = reference.cluster().replace(accounting=False, def_mem_per_cpu=100)
+    monkeypatch.setattr(site, "clusters", lambda: (bare,))
+    lines = world.run("scontrol", "show", "config").lines
+    assert "AccountingStorageType   = accounting_storage/none" in lines
+    assert "DefMemPerCPU            = 100" in lines
 
 
 @pytest.mark.parametrize(
