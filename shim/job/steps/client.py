@@ -205,6 +205,11 @@ class StepClient:
         if self._telling is not None:
             self._telling.created(created, [one.request for one in self._asked])
         self.say(*created["notes"])
+        if created["ntasks"] > 1 and not self.request.quiet:
+            from shim.job.steps.mpi import warning
+
+            told = warning(self._asked)
+            self.say(*([told] if told else ()))
         if self._busy and not self.request.quiet:
             self.say(f"Step created for job {self.job_id}")
         if self._scripts is not None:

@@ -336,7 +336,7 @@ def test_geometry_in_one_option_and_in_three() -> None:
         ("--switches=3@UNLIMITED", {}, "3"),
         ("--switches=3", {"SBATCH_WAIT4SWITCH": "2"}, "3@2:00"),
         ("--switches=3@4", {"SBATCH_REQ_SWITCH": "1"}, "1@4:00"),
-        ("", {"SBATCH_REQ_SWITCH": "1", "SBATCH_WAIT4SWITCH": "0:30"}, "1@1:00"),
+        ("", {"SBATCH_REQ_SWITCH": "1", "SBATCH_WAIT4SWITCH": "0:30"}, "1@0:30"),
         ("", {"SBATCH_WAIT4SWITCH": "2"}, None),
     ],
 )

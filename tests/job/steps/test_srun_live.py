@@ -11,6 +11,7 @@ import pytest
 
 from tests.job import run_folder
 from tests.job.run_folder import LiveRun, spec_of
+from tests.support import elf_program
 
 
 @pytest.fixture(scope="module")
@@ -233,3 +234,14 @@ def test_tasks_have_the_limits_of_their_srun(run: LiveRun) -> None:
             timeout=60,
         )
         assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
+def test_an_mpi_program_of_several_tasks_is_told_of_once(run: LiveRun) -> None:
+    program = run.work_dir / "solver"
+    program.write_bytes(elf_program(["libmpi.so.40", "libc.so.6"]))  # it cannot run; that it is looked at is enough
+    program.chmod(0o755)
+    told = "srun: ./solver is linked with libmpi.so.40, and --mpi=none gives its tasks nothing to find each other by"
+    assert sum(line.startswith(told) for line in run.srun("-n2", "-N1", "./solver")[2].splitlines()) == 1
+    assert told not in run.srun("-n1", "-N1", "./solver")[2]
+    assert told not in run.srun("-Q", "-n2", "-N1", "./solver")[2]
+    assert run.srun("-n2", "-N1", "true") == (0, "", "")
