@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
+from shim.control.channel import Channel
 from shim.core.errors import ShimError
+
+_PATIENCE = 5.0  # seconds for a controller that was told to end
 
 app = typer.Typer(help="Looks at the controller, starts it, stops it.", no_args_is_help=True)
 
@@ -24,13 +30,30 @@ def stop(
     now: Annotated[bool, typer.Option("--now", help="Stop even with active jobs: they go on, unwatched.")] = False,
 ) -> None:
     """Stops the controller; running jobs go on and are found again by the next one."""
-    from shim.control import client
+    from shim.control import channel, client, paths
 
-    if not client.alive():
+    found = channel.connect(paths.socket_path())
+    if found is None:
         typer.echo("no controller is running")
         return
-    client.call("shutdown", {"now": now})
+    try:
+        if now and found.stopped():
+            _end(found)
+        else:
+            client.call("shutdown", {"now": now})
+    finally:
+        found.close()
     typer.echo("controller stopped")
+
+
+def _end(found: Channel) -> None:
+    """Ends a controller that was stopped and obeys nobody: as asked, or by force."""
+    for number, seconds in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):
+            os.kill(found.pid, number)
+            os.kill(found.pid, signal.SIGCONT)
+        if found.ends(seconds):
+            return
 
 
 @app.command()

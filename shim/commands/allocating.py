@@ -120,6 +120,7 @@ class Waiter:
             loop.on_signal(number, self._interrupted)
         if self._immediate:
             loop.call_later(self._immediate, self._too_late)
+        self._look()
         try:
             self._readable()
             while self._granted is None and self._error is None:
@@ -134,6 +135,18 @@ class Waiter:
             raise self._error
         assert self._granted is not None
         return self._granted
+
+    def _look(self) -> None:
+        """Until the job is submitted: looks from time to time whether the controller can answer at all."""
+        from shim.control.client import LOOK
+
+        if self._allocation.job_id is not None:
+            return
+        try:
+            self._allocation.refuse_stopped()
+            self.loop.call_later(LOOK, self._look)
+        except ShimError as error:
+            self._error = error
 
     def _readable(self) -> None:
         try:

@@ -30,8 +30,15 @@ def freshen(reader: Reader | None, program: str = "") -> None:
     With jobs that have not ended and no controller, what the index says may be old: a controller is started and waited for
     until it has caught up. If it does not, that is said on stderr and the command answers with what is known.
     """
-    if reader is not None and reader.active() and not alive():
+    if reader is None or not reader.active():
+        return
+    found = channel.connect(paths.socket_path())
+    if found is None:
         refresh(reader, program)
+        return
+    if found.stopped():
+        _warn(program, f"the controller, pid {found.pid}, is stopped")
+    found.close()
 
 
 def refresh(reader: Reader, program: str = "") -> None:
@@ -52,5 +59,9 @@ def refresh(reader: Reader, program: str = "") -> None:
             if reader.generation() > before:
                 return
             time.sleep(0.01)
+    _warn(program, f"the controller was not running and {why}")
+
+
+def _warn(program: str, what: str) -> None:
     name = program or os.path.basename(sys.argv[0] or "shim")
-    sys.stderr.write(f"{name}: warning: the controller was not running and {why}; this may be out of date\n")
+    sys.stderr.write(f"{name}: warning: {what}; this may be out of date\n")

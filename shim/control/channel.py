@@ -32,6 +32,19 @@ class Channel:
         self._sock = sock
         self._received = b""
 
+    @property
+    def pid(self) -> int:
+        """Of the process at the other end; 0 where it cannot be seen from here."""
+        return _credential(self._sock, 0)
+
+    def stopped(self) -> bool:
+        """Whether that process is stopped, as by SIGSTOP."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                return file.read().rpartition(b") ")[2][:1] == b"T"
+        except OSError:
+            return False
+
     def fileno(self) -> int:
         """For select and poll. Take what is there with ``receive_now`` first: it may have been read already."""
         return int(self._sock.fileno())
@@ -67,6 +80,18 @@ class Channel:
         waiting = poll()
         waiting.register(self._sock, POLLIN)
         return bool(self._received or waiting.poll(seconds * 1000))
+
+    def ends(self, seconds: float | None) -> bool:
+        """Whether the other side closes the connection within that time (None: however long it takes); what comes is passed over."""
+        self._sock.settimeout(seconds)
+        try:
+            while self._sock.recv(65536):
+                pass
+        except TimeoutError:
+            return False
+        except OSError:
+            pass  # it is gone
+        return True
 
     def _read(self, flags: int) -> bool:
         try:
@@ -117,8 +142,12 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 def peer_uid(sock: Any) -> int:
     """The uid of the process at the other end of a unix socket."""
+    return _credential(sock, 4)
+
+
+def _credential(sock: Any, place: int) -> int:
     credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEERCRED_SIZE)
-    return int.from_bytes(credentials[4:8], "little" if _little() else "big")
+    return int.from_bytes(credentials[place : place + 4], "little" if _little() else "big")
 
 
 def _little() -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Allocation", "Unreachable", "alive", "call", "freshen", "open_allocation"]
 
 PATIENCE = 20.0  # seconds to get hold of a controller
+LOOK = 1.0  # seconds without an answer after which the controller is looked at
 LOSSES = 60  # how many connections in a row may be lost without an answer
 
 
@@ -49,6 +50,8 @@ def call(
         try:
             connected.send(message)
             while True:
+                if op != "wait":  # which may take days, and a controller that goes on answers it
+                    await_answer(connected)
                 reply = connected.receive()
                 if "ok" in reply:
                     return answer(reply)
@@ -74,6 +77,21 @@ def request(op: str, fields: dict[str, Any] | None) -> dict[str, Any]:
     return message
 
 
+def await_answer(connected: channel.Channel) -> None:
+    """Returns when something comes, however long that takes. Raises Unreachable for a controller that is stopped."""
+    while not connected.wait(LOOK):
+        refuse_stopped(connected)
+
+
+def refuse_stopped(connected: channel.Channel) -> None:
+    """Raises Unreachable if the process at the other end was stopped: it may never answer."""
+    if connected.stopped():
+        raise Unreachable(
+            f"the controller, pid {connected.pid}, is stopped: kill -CONT {connected.pid} lets it go on, "
+            "shim controller stop --now ends it"
+        )
+
+
 def answer(reply: dict[str, Any]) -> dict[str, Any]:
     """What a reply says: its fields, or the RequestError that it stands for."""
     if reply["ok"]:
@@ -92,21 +110,41 @@ def reach() -> channel.Channel:
 
     end = time.monotonic() + PATIENCE
     again = 0.0
-    while True:
-        now = time.monotonic()
-        if now >= end:
-            raise Unreachable(f"no controller listened within {PATIENCE:.0f} s")
-        if now >= again:
-            # One that was just leaving may have held the lock: a new one is started from time to time.
-            try:
-                starter.start()
-            except OSError as error:
-                raise Unreachable(f"it cannot be started: {error.strerror}: {error.filename or ''}") from None
-            again = now + 1.0
-        time.sleep(0.004)
-        connected = channel.connect(path)
-        if connected is not None:
-            return connected
+    report = -1
+    try:
+        while True:
+            now = time.monotonic()
+            if now >= end:
+                raise Unreachable(f"no controller listened within {PATIENCE:.0f} s")
+            if now >= again:
+                # One that was just leaving may have held the lock: a new one is started from time to time.
+                if report >= 0:
+                    os.close(report)
+                report = starter.begin()
+                os.set_blocking(report, False)
+                again = now + 1.0
+            time.sleep(0.004)
+            connected = channel.connect(path)
+            if connected is not None:
+                return connected
+            why = _told(report)
+            if why:
+                raise Unreachable(why)
+    except OSError as error:
+        raise Unreachable(starter.problem(error)) from None
+    finally:
+        if report >= 0:
+            os.close(report)
+
+
+def _told(report: int) -> str:
+    """The last line of what a controller that is being started has said: why it cannot be."""
+    try:
+        text = os.read(report, 65536)
+    except BlockingIOError:
+        return ""
+    lines = text.decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "").replace("error: ", "", 1)
 
 
 def open_allocation(fields: dict[str, Any], *, op: str = "allocate") -> Allocation:
@@ -144,6 +182,10 @@ class Allocation:
         self._channel.close()
         time.sleep(min(0.005 * self._losses, 0.1))
         self._channel = reach()
+
+    def refuse_stopped(self) -> None:
+        """Raises Unreachable if the controller was stopped and will tell nothing."""
+        refuse_stopped(self._channel)
 
     def fileno(self) -> int:
         """For poll: readable when something came (an event, or the end of a controller)."""

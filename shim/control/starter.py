@@ -52,26 +52,70 @@ def start() -> None:
     """Starts a controller that nobody waits for. OSError if the state folder cannot be made or no process can, NotOurs (paths)
     if it is not ours to use.
     """
+    os.close(begin())
+
+
+def begin() -> int:
+    """As ``start``; a descriptor that tells why there will be no controller. It ends empty once there is one, this or another."""
     paths.ensure(paths.state_dir())
+    report, told = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
             if os.fork() == 0:
-                _become()
+                _become(told)
+        except OSError as error:
+            os.write(told, problem(error).encode())
         finally:
             os._exit(0)
+    os.close(told)
     os.waitpid(child, 0)
+    return report
 
 
-def _become() -> None:
+def problem(error: OSError) -> str:
+    """The line that says what hinders a controller."""
+    return f"it cannot be started: {error.strerror}" + (f": {error.filename}" if error.filename else "")
+
+
+def _become(told: int) -> None:
     os.umask(0o077)
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     os.dup2(null, 0)
     os.dup2(log, 1)
-    os.dup2(log, 2)
+    os.dup2(told, 2)
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 4096 else 4096)
     os.chdir("/")
+    try:
+        own_limits()
+    except TooLow as why:
+        os.write(2, str(why).encode())
+        return
     command = argv()
     os.execve(command[0], command, environment(os.environ))
+
+
+class TooLow(Exception):
+    """A limit of resources under which no controller can work; says which."""
+
+
+# What a user sets for a program (ulimit -v, -f) is not meant for the controller of all their jobs: the least that it needs, in bytes.
+_LIMITS = (("AS", 512 << 20, "-v"), ("DATA", 512 << 20, "-d"), ("FSIZE", 64 << 20, "-f"), ("CPU", 0, "-t"))
+
+
+def own_limits() -> None:
+    """Raises limits of this process that its caller may have lowered. TooLow where they cannot be raised enough."""
+    import resource
+
+    for name, least, option in _LIMITS:
+        number = getattr(resource, f"RLIMIT_{name}")
+        soft, hard = resource.getrlimit(number)
+        if soft != hard:
+            resource.setrlimit(number, (hard, hard))
+        if hard != resource.RLIM_INFINITY and hard < least:
+            raise TooLow(
+                f"it cannot work under a hard limit of {hard >> 10} KiB (ulimit {option}): "
+                "start it from a shell without that, shim controller start"
+            )

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from shim.control import alive, paths
+from shim.control import alive, paths, starter
 from shim.core.errors import ShimError, missing_package
 
 if TYPE_CHECKING:
@@ -29,21 +29,25 @@ _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one k
 
 def main() -> int:
     """Runs the controller and ends the process; returns (0) only if there is another one already."""
-    try:
-        paths.refuse_others()
-    except ShimError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    # Once for all: it is asked for a dozen times a job, and nothing may move it while this process lives.
-    os.environ[paths.HOST_VARIABLE] = paths.state_dir()
-    lock = _handed_on() or _lock(paths.state_dir() + "/controller.lock")
-    if lock is None:
-        return 0  # another one is there
-    _detach(paths.log_path())
     from shim.control.controller.listening import listen
 
-    path = paths.socket_path()
-    sock = listen(path)
+    try:  # whoever started it reads what is written here until it listens
+        paths.refuse_others()
+        starter.own_limits()
+        # Once for all: it is asked for a dozen times a job, and nothing may move it while this process lives.
+        os.environ[paths.HOST_VARIABLE] = paths.state_dir()
+        lock = _handed_on() or _lock(paths.state_dir() + "/controller.lock")
+        if lock is None:
+            return 0  # another one is there
+        path = paths.socket_path()
+        sock = listen(path)
+        _detach(paths.log_path())
+    except (ShimError, starter.TooLow) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except OSError as error:
+        sys.stderr.write(f"{starter.problem(error)}\n")
+        return 1
     # A child that is forked without an exec (the trial of namespaces) must not keep a dead controller's place taken.
     os.register_at_fork(after_in_child=lambda: os.close(lock))
     os.register_at_fork(after_in_child=sock.close)
@@ -77,8 +81,6 @@ def _handed_on() -> int | None:
 
 def _begin_anew(lock: int) -> None:
     """Begins anew in this process, with the configuration as it is now. Nobody else gets the lock meanwhile."""
-    from shim.control import starter
-
     sys.stderr.flush()
     os.set_inheritable(lock, True)
     command = [*starter.argv(), str(lock)]

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from shim.admin import controller as controller_commands
+from shim.commands.allocating import Waiter
 from shim.control import client, paths, starter
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError
 from tests.control.controller import processes
 from tests.support import wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
+PING = "from shim.control import client; client.call('ping')"
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +149,83 @@ def test_a_controller_that_breaks_down_leaves_its_place(monkeypatch: pytest.Monk
 
 def log() -> str:
     return processes.log() if os.path.exists(paths.log_path()) else ""
+
+
+@pytest.mark.parametrize("name", ["controller.log", "controller.lock", "controller.sock"])
+def test_what_hinders_a_controller_from_starting_is_told_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = os.path.join(paths.ensure(paths.state_dir()), name)
+    os.mkdir(planted)
+    monkeypatch.setattr(client, "PATIENCE", 3600.0)  # whoever waits for the end of it fails
+    with pytest.raises(client.Unreachable, match=f"it cannot be started: Is a directory: .*/{name}; log: "):
+        client.call("ping")
+    os.rmdir(planted)
+
+
+def test_a_controller_has_limits_of_its_own_and_jobs_have_their_submitter_s(tmp_path: Path) -> None:
+    code = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (8192 * 1024, r.RLIM_INFINITY)); " + PING
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+    found = Path(f"/proc/{processes.pid()}/limits").read_text()
+    assert re.search(r"^Max file size +unlimited +unlimited", found, re.MULTILINE)
+    fields = processes.submission("ulimit -f\n", stdout=str(tmp_path / "out"))
+    fields["rlimits"] = {"RLIMIT_FSIZE": [8192 * 1024, resource.RLIM_INFINITY]}
+    client.call("wait", {"job_id": client.call("submit", fields)["job_id"]})
+    assert (tmp_path / "out").read_text() in ("8192\n", "16384\n"), "in units of 1024 bytes, or of 512"
+
+
+def test_a_hard_limit_under_which_no_controller_works_is_named() -> None:
+    code = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (1024, 1024)); " + PING
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Unreachable" in done.stderr
+    assert "it cannot work under a hard limit of 1 KiB (ulimit -f): start it from a shell without that" in done.stderr
+
+
+def stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: ") T " in Path(f"/proc/{pid}/stat").read_text(), "it is stopped")
+
+
+@pytest.fixture
+def stopped() -> Iterator[int]:
+    """The pid of a controller that was stopped."""
+    pid = int(client.call("ping")["pid"])
+    stop(pid)
+    try:
+        yield pid
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_stopped_controller_hangs_nobody(stopped: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LOOK", 0.01)
+    for operation in ("ping", "submit", "cancel", "shutdown"):
+        with pytest.raises(
+            client.Unreachable, match=f"the controller, pid {stopped}, is stopped: kill -CONT {stopped}"
+        ):
+            client.call(operation)
+    allocation = client.open_allocation(processes.submission("true\n"))
+    with pytest.raises(client.Unreachable, match="is stopped"):
+        Waiter("salloc", allocation, False, None).wait()
+    allocation.close()
+    asked = CliRunner().invoke(controller_commands.app, ["stop"])
+    assert isinstance(asked.exception, client.Unreachable)
+    ended = CliRunner().invoke(controller_commands.app, ["stop", "--now"])
+    assert ended.output == "controller stopped\n"
+    wait_until(lambda: processes.pid() is None, "it ended")
+
+
+def test_listings_say_that_a_controller_is_stopped(stopped: int, capsys: pytest.CaptureFixture[str]) -> None:
+    os.kill(stopped, signal.SIGCONT)
+    held = processes.submit("true\n", hold=True)
+    stop(stopped)
+    reader = open_reader(paths.index_path())
+    client.freshen(reader, "squeue")
+    said = f"squeue: warning: the controller, pid {stopped}, is stopped; this may be out of date\n"
+    assert capsys.readouterr().err == said
+    os.kill(stopped, signal.SIGCONT)
+    client.call("cancel", {"targets": [{"job_id": held}]})
 
 
 def test_a_very_long_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
