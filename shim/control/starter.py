@@ -80,6 +80,9 @@ def problem(error: OSError) -> str:
 
 
 def _become(told: int) -> None:
+    from shim.job import dispositions
+
+    dispositions.reset()  # the caller may have been started by nohup, or by who ignores its children
     os.umask(0o077)
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(paths.log_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from shim.control import alive, paths, starter
 from shim.core.errors import ShimError, missing_package
+from shim.job import dispositions
 
 if TYPE_CHECKING:
     import socket
@@ -29,6 +30,7 @@ _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one k
 
 def main() -> int:
     """Runs the controller and ends the process; returns (0) only if there is another one already."""
+    dispositions.reset()  # whoever started it
     from shim.control.controller.listening import listen
 
     try:  # whoever started it reads what is written here until it listens

@@ -2,14 +2,17 @@
 
 It is forked by the fork server, before any agent: what it starts must not count as a process of a job (it would be killed with
 it), nor see a job's host names. One serves all agents of its fork server. It holds nothing of its maker's open, sleeps until it is
-rung, and ends when the last end of the bell, a pipe, is closed: after the fork server and all its leaders.
+rung, and ends when the last end of the bell, a pipe, is closed: after the fork server and all its leaders. Killed, it is there again:
+it is two processes, each of which sees the other's end.
 """
 
 from __future__ import annotations
 
 import os
+from select import POLLIN, poll
 
 from shim.core.jsonlite import dumps, loads
+from shim.job import dispositions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,28 +61,56 @@ class Herald:
 
 
 def _serve(ears: int) -> None:
+    """Be the herald: one process that listens, and one that puts another in its place when it is killed. Either replaces the other."""
     os.setsid()
+    dispositions.reset()
     null = os.open(os.devnull, os.O_RDWR)
     for target in (0, 1, 2):
         os.dup2(null, target)
-    kept = os.dup2(ears, 3)
+    ears = os.dup2(ears, 3)
+    os.set_inheritable(ears, False)
     os.closerange(4, _MOST_DESCRIPTORS)
-    heard = b""
     while True:
-        piece = os.read(kept, 4096)
-        if not piece:
+        guarded, hold = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(hold)
+            if _listen(ears, guarded):
+                os._exit(0)
+            os.close(guarded)  # the other one was killed: this one guards from now on
+            continue
+        os.close(guarded)
+        _pid, status = os.waitpid(pid, 0)
+        os.close(hold)
+        if status == 0:
             return
+
+
+def _listen(ears: int, guarded: int) -> bool:
+    """Do what is asked for until nobody can ring any more; False when the end of ``guarded`` says that the guard is gone."""
+    heard = b""
+    waiting = poll()
+    waiting.register(ears, POLLIN)
+    waiting.register(guarded, 0)  # its end alone
+    while True:
+        if any(fd == guarded for fd, _event in waiting.poll()):
+            return False
+        piece = os.read(ears, 4096)
+        if not piece:
+            return True
         *calls, heard = (heard + piece).split(b"\n")
-        for call in calls:
-            _start(loads(call), kept)
+        for call in dict.fromkeys(calls):  # many leaders want the same
+            try:
+                _start(loads(call))
+            except (ValueError, OSError):
+                continue  # cut off by a kill, or no process can be made: who rang rings again
 
 
-def _start(argv: Sequence[str], kept: int) -> None:
+def _start(argv: Sequence[str]) -> None:
     pid = os.fork()
     if pid == 0:
         try:
             if os.fork() == 0:
-                os.close(kept)
                 os.setsid()
                 os.execv(argv[0], list(argv))
         finally:

@@ -11,11 +11,11 @@ import os
 import sys
 
 from shim.core.jsonlite import loads
+from shim.job import dispositions
 from shim.job.agent import main as agent_main
 from shim.job.agent.agent import log
 from shim.job.agent.kept_line import KeptLine
 from shim.job.agent.place import Place
-from shim.job.agent.spawn import IGNORED
 from shim.job.loop import Loop
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
     code = 70  # as sysexits' EX_SOFTWARE: an error of ours
     try:
         os.setsid()
-        _notice_signals()
+        dispositions.reset()
         _keep_only(bell, line, control)
         os.chdir("/")
         loop = Loop()
@@ -58,14 +58,6 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
         log(run_dir, index, traceback.format_exc())
     finally:
         os._exit(code)
-
-
-def _notice_signals() -> None:
-    """Nothing stays blocked or ignored, whoever started the fork server: tasks inherit it."""
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    for number in _signal.valid_signals():
-        if _signal.getsignal(number) == _signal.SIG_IGN and number not in IGNORED:
-            _signal.signal(number, _signal.SIG_DFL)
 
 
 def _keep_only(*kept: int | None) -> None:

@@ -12,6 +12,7 @@ import os
 import sys
 
 from shim.job import rawfile
+from shim.job.dispositions import IGNORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ except ImportError:
     _fork_exec = None
 
 _TRIES = 4  # on a machine where somebody else always forks first
-IGNORED = {_signal.SIGPIPE, getattr(_signal, "SIGXFSZ", _signal.SIGPIPE)}  # by Python, and fork_exec undoes it
-_ALL = _signal.valid_signals() - IGNORED
+_ALL = _signal.valid_signals() - IGNORED  # what Python ignores fork_exec undoes
 
 
 def next_pid() -> int:

@@ -124,6 +124,24 @@ def test_killed_between_a_cancel_and_its_order(tmp_path: Path, monkeypatch: pyte
     assert processes.begun() == 2
 
 
+def test_each_controller_that_is_killed_has_a_successor(tmp_path: Path) -> None:
+    # Both jobs have agents of the first controller's fork server; the second and third controller are started by its herald.
+    gates, out = [tmp_path / "first", tmp_path / "second"], tmp_path / "out"
+    script = "until [ -e {0} ]; do [ -e {0}.began ] || echo > {0}.began; sleep 0.05; done\n"
+    jobs = [processes.submit(script.format(gate)) for gate in gates]
+    processes.submit(f"echo dependent > {out}\n", dependency=f"afterok:{jobs[1]}")
+    wait_until(lambda: all(Path(f"{gate}.began").exists() for gate in gates), "both scripts run")
+    for count, gate in enumerate(gates, 1):
+        assert processes.begun() == count
+        processes.kill()
+        gate.touch()
+        wait_until(lambda count=count: processes.begun() > count, "a controller that nobody asked for")  # type: ignore[misc]
+    wait_until(lambda: out.exists() and out.read_text(), "the dependent ran")
+    status = Path(f"/proc/{processes.pid()}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert not ignored & 1 << (signal.SIGCHLD - 1)
+
+
 def test_another_protocol_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PROTOCOL", 99)
     with pytest.raises(ShimError, match="the controller speaks protocol 1, this command 99"):

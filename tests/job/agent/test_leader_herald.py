@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from shim.job.agent.leader_herald import Herald, begin
 from tests.support import wait_until
@@ -42,3 +46,59 @@ def test_a_program_that_is_not_there_harms_nobody(tmp_path: Path) -> None:
     herald.ring()
     herald.ring()
     herald.close()
+
+
+@pytest.fixture
+def careless_maker() -> Iterator[None]:
+    """The fork server ignores SIGCHLD, so that the kernel takes its agents away; others are started by nohup."""
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in (signal.SIGCHLD, signal.SIGHUP)]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+def test_it_serves_again_whatever_its_maker_ignores(tmp_path: Path, careless_maker: None) -> None:
+    said = tmp_path / "said"
+    herald = Herald(begin(), ["/bin/sh", "-c", f"grep -E '^Sig(Ign|Blk)' /proc/self/status >> {said}; echo >> {said}"])
+    try:
+        for count in (1, 2, 3):
+            herald.ring()
+            wait_until(lambda count=count: said.exists() and said.read_text().count("\n\n") == count, "a start")  # type: ignore[misc]
+    finally:
+        herald.close()
+    masks = [int(line.split()[1], 16) for line in said.read_text().splitlines() if line]
+    python_ignores = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
+    assert [mask & ~python_ignores for mask in masks] == [0] * 6
+
+
+def processes_of(bell: int) -> set[int]:
+    """The two processes that are a herald: they hear this bell."""
+    pipe = os.readlink(f"/proc/self/fd/{bell}")
+    found = set()
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and int(name) != os.getpid() and os.readlink(f"/proc/{name}/fd/3") == pipe:
+                found.add(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def test_either_half_is_replaced_when_it_is_killed(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    bell = begin()
+    herald = Herald(bell, ["/bin/sh", "-c", f"echo started >> {said}"])
+    try:
+        wait_until(lambda: len(processes_of(bell)) == 2, "a herald is two processes")
+        for count, which in enumerate((min, max, min, max), 1):
+            killed = which(processes_of(bell))
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda gone=killed: len(processes_of(bell) - {gone}) == 2, "another in its place")  # type: ignore[misc]
+            herald.ring()
+            wait_until(lambda count=count: said.exists() and len(said.read_text().split()) == count, "a start")  # type: ignore[misc]
+        last = processes_of(bell)
+    finally:
+        herald.close()
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in last), "nobody can ring it, it is gone")
