@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
+from contextlib import suppress
 
-# A clock that was set back, or a machine that slept, is noticed after this at the latest. Seconds.
-_LONGEST = 3600.0
+from shim.job.agent import libc
+
+SOON = 5.0  # seconds: what is due within them is not worth a look at the clock
+_LONGEST = 3600.0  # seconds after which it is looked what is due, whatever happens
+_UNWATCHED = 60.0  # the same where the kernel does not tell that the clock was set, or that the machine slept
 
 
 class Alarm:
-    """Calls ``ring`` at the earliest of the moments it was told. ``clock`` gives seconds since the epoch."""
+    """Calls ``ring`` at the earliest of the moments it was told, and when the clock was set. ``clock`` gives seconds since the epoch."""
 
     def __init__(self, loop: AbstractEventLoop, clock: Callable[[], float], ring: Callable[[], None]) -> None:
         self._loop = loop
@@ -18,6 +23,7 @@ class Alarm:
         self._ring = ring
         self._handle: TimerHandle | None = None
         self.due: float | None = None
+        self._watch: int | None = None  # tells that the clock was set; -1: the kernel does not
 
     def set(self, due: float | None) -> None:
         """The next moment at which something is due (None: nothing is); replaces the one before."""
@@ -26,8 +32,27 @@ class Alarm:
         self.cancel()
         self.due = due
         if due is not None:
-            delay = min(max(due - self._clock(), 0.001), _LONGEST)
+            delay = max(due - self._clock(), 0.001)
+            if delay > SOON:
+                delay = min(delay, _LONGEST if self._watched() else _UNWATCHED)
             self._handle = self._loop.call_later(delay, self._rings)
+
+    def _watched(self) -> bool:
+        """Whether it will be heard that the clock is set: from the first time on that something is due later."""
+        if self._watch is None:
+            try:
+                self._watch = libc.watch_clock()
+                self._loop.add_reader(self._watch, self._was_set)
+            except OSError:
+                self._watch = -1
+        return self._watch >= 0
+
+    def _was_set(self) -> None:
+        assert self._watch is not None
+        with suppress(OSError):  # ECANCELED is the news
+            os.read(self._watch, 8)
+        self.cancel()
+        self._ring()
 
     def cancel(self) -> None:
         """Nothing rings until the next ``set``."""
@@ -35,6 +60,14 @@ class Alarm:
             self._handle.cancel()
         self._handle = None
         self.due = None
+
+    def close(self) -> None:
+        """Nothing rings any more."""
+        self.cancel()
+        if self._watch is not None and self._watch >= 0:
+            self._loop.remove_reader(self._watch)
+            os.close(self._watch)
+        self._watch = -1
 
     def _rings(self) -> None:
         self._handle = None

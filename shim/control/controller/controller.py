@@ -174,7 +174,7 @@ class Controller:
     async def close(self) -> None:
         """Ends everything but the runs."""
         self._store.forget_troubles()
-        self.dispatcher.alarm.cancel()
+        self.dispatcher.alarm.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         await self.server.close()

@@ -22,6 +22,11 @@ MS_SLAVE = 1 << 19
 _PR_SET_CHILD_SUBREAPER = 36
 _IN_MODIFY = 0x2
 _IN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_CLOCK_REALTIME = 0
+_TFD_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_TFD_TIMER_ABSTIME = 1
+_TFD_TIMER_CANCEL_ON_SET = 2
+_FAR_OFF = (1 << 31) - 1  # seconds since the epoch: also where a long has 32 bits
 
 _libc: Any = None
 
@@ -67,6 +72,22 @@ def watch_writes(paths: Iterable[str]) -> int:
         if _libc.inotify_add_watch(fd, os.fsencode(path), _IN_MODIFY) < 0:
             os.close(fd)
             raise OSError(errno.ENOSPC, f"inotify_add_watch: {path}")
+    return fd
+
+
+def watch_clock() -> int:
+    """A descriptor that can be read (ECANCELED) whenever somebody has set this machine's clock, or it wakes from sleep. OSError."""
+    load()
+    import ctypes
+
+    fd: int = _libc.timerfd_create(_CLOCK_REALTIME, _TFD_FLAGS)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "timerfd_create")
+    never = (ctypes.c_long * 4)(0, 0, _FAR_OFF, 0)  # interval and time, each in seconds and nanoseconds
+    if _libc.timerfd_settime(fd, _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET, never, None) != 0:
+        number = ctypes.get_errno()
+        os.close(fd)
+        raise OSError(number, "timerfd_settime")
     return fd
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from shim.control.backends.base import BackendError, Run
 from shim.control.controller import launching, spool
 from shim.core.errors import ShimError
+from shim.job.agent import libc
 from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
 
@@ -119,6 +121,41 @@ async def test_a_begin_time_is_waited_for(box: Bench) -> None:
     assert box.controller.dispatcher.alarm.due == NOW + 50
     await box.pass_time(50)
     assert box.job(job_id).state == "CONFIGURING"
+
+
+@bench
+async def test_a_begin_time_that_the_clock_jumped_over_is_due(box: Bench) -> None:
+    told, news = os.pipe()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libc, "watch_clock", lambda: told)
+        job_id = await box.submit(begin=int(NOW) + 3000)
+    box.clock.now += 86400  # no time has gone by for the loop, and nothing else happens
+    await box.settle()
+    assert box.job(job_id).state == "PENDING"
+    os.write(news, b"x")
+    os.close(news)
+    await box.settle()
+    assert box.job(job_id).state == "CONFIGURING"
+
+
+def test_the_kernel_tells_when_the_clock_is_set() -> None:
+    watch = libc.watch_clock()
+    with pytest.raises(BlockingIOError):  # nobody has
+        os.read(watch, 8)
+    os.close(watch)
+
+
+@bench
+async def test_where_the_kernel_does_not_tell_it_is_looked_every_minute(box: Bench) -> None:
+    def none() -> int:
+        raise OSError(errno.ENOSYS, "timerfd_create")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libc, "watch_clock", none)
+        await box.submit(begin=int(NOW) + 3000)
+    handle = box.controller.dispatcher.alarm._handle
+    assert handle is not None
+    assert 0 < handle.when() - asyncio.get_running_loop().time() <= 60
 
 
 @bench
