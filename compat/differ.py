@@ -37,7 +37,7 @@ kill_wait = {slurm_conf.KILL_WAIT}
 first_job_id = {slurm_conf.FIRST_JOB_ID}
 """
 # Which plugins a client loads is its build's business.
-_PLUGINS = re.compile(r"^\w+: select/\S+: (common_)?init: .* loaded.*\n", re.MULTILINE)
+_PLUGINS = re.compile(r"^\w+: (debug:  )?(select|auth|hash)/\S+: (common_|init: )?init: .* loaded.*\n", re.MULTILINE)
 
 
 @dataclass

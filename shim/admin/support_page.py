@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from shim.core.options.fates_query import ABSENT, QUERY, query_fate
 from shim.core.options.grammar import OLD, VERSIONS, Grammar
 from shim.core.options.option import Option
 from shim.core.options.support import COMMANDS, fate_of, spelling
+from shim.core.options.table_query import options_of as query_options_of
 from shim.core.options.table_submit import options_of
+from shim.dispatch import MODULES
 
 _PREFACE = """\
 # What is supported
 
 <!-- Made by `./dev docs` from shim/core/options/. -->
 
-Every option of sbatch, srun and salloc of Slurm, and what becomes of it. None is ignored silently: it is **honoured**;
+Every option of Slurm's commands, and what becomes of it. None is ignored silently: it is **honoured**;
 **approximated** (read, checked and shown; the table says what is missing); **inert** (it has nothing to act on here); or
 **refused** with an error that names it. `shim explain SCRIPT` says the same for one script. A cluster with the `slurm` backend
 is a real Slurm: it gets every command line as it is.
 
 Of the local backend as a whole: nodes are virtual, share the machine's ports and files, and are not separated by
 cgroups ([local-backend.md](local-backend.md)). There is no accounting: account and QOS are recorded and have no limits.
-`--json` and `--yaml` of squeue and sinfo are refused. A requeued job waits `requeue_delay` seconds (1; Slurm: 120).
+A requeued job waits `requeue_delay` seconds (1; Slurm: 120).
 
 ## Levels
 
@@ -106,11 +109,34 @@ def text() -> str:
 
 def _lines() -> Iterator[str]:
     yield _PREFACE
-    yield "## Options"
+    yield "## Options of sbatch, srun and salloc"
     yield ""
     yield from _table(rows())
     yield _PLUGINS
     yield from _table(rows(pyxis=True))
+    yield from _queries()
+    yield "## Commands that are not here"
+    yield ""
+    yield from (f"* `{name}`: {why}." for name, why in ABSENT.items() if name not in MODULES)
+
+
+def _queries() -> Iterator[str]:
+    """What becomes of the options of the commands that look or act on jobs, the same on every backend of ours."""
+    yield ""
+    yield "## Options of the other commands"
+    yield ""
+    yield "| command | option | variables | what becomes of it |"
+    yield "| --- | --- | --- | --- |"
+    for command in QUERY:
+        for option in sorted(query_options_of(command), key=lambda option: option.long):
+            if option.long in ("help", "usage", "version"):
+                continue
+            fate, reason = query_fate(command, option.field)
+            if option.field != option.long:
+                reason = f"the same as --{option.field}"
+            variables = " ".join(f"`{name}`" for name in option.env)
+            yield f"| {command} | `{spelling(option)}` | {variables} | {fate}{f': {reason}' if reason else ''} |"
+    yield ""
 
 
 def _table(found: Iterable[Row]) -> Iterator[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
+    from shim.core.options.query import Values
 
 
 def open_index(program: str) -> Reader | None:
@@ -167,11 +168,17 @@ def view(name: str | None = None, *, noconvert: bool = False) -> View:
     return View(time.time(), lambda: site_cluster(name), os.environ.get("SLURM_TIME_FORMAT"), noconvert)
 
 
-def refuse(values: dict[str, str], *names: str) -> None:
-    """Unsupported for the first of these options that was given."""
-    for name in names:
-        if name in values:
-            raise Unsupported(f"error: --{name} is not supported here")
+def refuse(program: str, values: Values) -> None:
+    """Unsupported for the first option given that is refused here."""
+    if not values:
+        return
+    from shim.core.options.fates import REFUSED
+    from shim.core.options.fates_query import query_fate
+
+    for name in values:
+        fate, reason = query_fate(program, name)
+        if fate == REFUSED:
+            raise Unsupported(f"error: --{name} is not supported here: {reason}")
 
 
 def date_line(now: float) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands import elsewhere, reading, sacct_ask
+from shim.commands import elsewhere, funnel, reading, sacct_ask
 from shim.control import site
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, UsageError, plain
@@ -36,11 +36,15 @@ def main(argv: list[str]) -> int:
     if "helpformat" in values:
         reading.put(sacct_table.help_format())
         return 0
-    if "completion" in values or "file" in values:
-        raise ShimError(plain("Slurm job completion is disabled"))
-    reading.refuse(values, "json", "yaml", "env-vars")
+    reading.refuse(_PROGRAM, values)
     chosen = reading.chosen_clusters(_clusters(values))
     ask = sacct_ask.Ask(values, chosen, time.time())
+    if "verbose" in values:
+        from shim.commands import told
+
+        funnel.say(_PROGRAM, *told.sacct(ask))
+    if "completion" in values or "file" in values:
+        raise ShimError(plain("Slurm job completion is disabled"))
     if "batch-script" in values:
         return _scripts(ask)
     real = elsewhere.concerned(chosen, ask.ids, _PROGRAM)

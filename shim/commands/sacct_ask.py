@@ -44,14 +44,14 @@ class Ask:
         self.steps = "allocations" not in values and self.states != (states.PENDING,)
 
     def _window(self, now: float) -> tuple[float, float]:
-        """-S and -E; without them the day so far, with -s this moment, with -j all time."""
+        """-S and -E; without them the day so far, with -s this moment, with -j all time. What happens now is in it."""
         end = _instant(self.values.get("endtime"), now)
         start = _instant(self.values.get("starttime"), now)
         if start is None and self.named:
             start = 0.0
         elif start is None:
-            start = (end if end is not None else now) if self.states else float(_midnight(now))
-        until = now if end is None else end
+            start = float(int(now)) if self.states else float(_midnight(now))
+        until = float(int(now) + 1) if end is None or int(end) == int(now) else end
         if start > until:
             raise ShimError(f"error: Start time ({_clock(start)}) requested is after end time ({_clock(until)}).")
         return start, until

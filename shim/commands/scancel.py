@@ -6,7 +6,7 @@ import os
 
 from shim.commands import elsewhere, reading
 from shim.commands.job_ids import JobId, parse_job_id, split_ids
-from shim.commands.scancel_select import FILTERS, HARMLESS, Wish, selected, wishes_of
+from shim.commands.scancel_select import FILTERS, HARMLESS, Wish, not_federated, selected, wishes_of
 from shim.control import site
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
@@ -16,11 +16,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shim.core.options.query import Values
     from shim.core.routing import Place
 
 _PROGRAM = "scancel"
 # What is left of Slurm's error numbers in an exit code, by how their texts begin.
-_CODES = {"Access/permission": 210, "Operation not permitted on individual component": 60}
+_CODES = {
+    "Access/permission": 210,
+    "Operation not permitted on individual component": 60,
+    "Not a valid federated job": 191,
+}
+_KILL = 9
 
 
 def main(argv: list[str]) -> int:
@@ -28,13 +34,18 @@ def main(argv: list[str]) -> int:
     values, words = read(_PROGRAM, argv, os.environ)
     if reading.answered(_PROGRAM, values):
         return 0
+    reading.refuse(_PROGRAM, values)
     _signal(values.get("signal"))
     _state(values.get("state"))
     if "me" in values:
-        values["user"] = _own_name()
+        values["user"] = str(os.getuid())
     _uid(values.get("user"))
     clusters = reading.chosen_clusters(values.get("clusters"))
     ids = _ids(words)
+    if len(values.get("verbose", "")) > 2:
+        from shim.commands import told
+
+        reading.complain(_PROGRAM, told.scancel(values, ids))
     filtered = any(values.get(option) for option, _ in FILTERS)
     if not ids and not filtered:
         raise ShimError("error: No job identification provided")
@@ -45,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 
 def _everywhere(
-    argv: list[str], values: dict[str, str], ids: list[tuple[str, JobId]], clusters: list[str], real: list[Place]
+    argv: list[str], values: Values, ids: list[tuple[str, JobId]], clusters: list[str], real: list[Place]
 ) -> int:
     """Some of the clusters are real Slurms: each ends its own jobs."""
     from shim.commands import scancel_elsewhere
@@ -61,21 +72,20 @@ def _everywhere(
     return scancel_elsewhere.cancel(argv, real, theirs, alone=not here, interactive=interactive) or code
 
 
-def _here(values: dict[str, str], ids: list[tuple[str, JobId]], clusters: list[str]) -> int:
+def _here(values: Values, ids: list[tuple[str, JobId]], clusters: list[str]) -> int:
     """What is for the clusters whose jobs run from here."""
     number = _signal(values.get("signal"))
     state = _state(values.get("state"))
     uid = _uid(values.get("user"))
     filtered = any(values.get(option) for option, _ in FILTERS)
+    unknown = 0
     if filtered or "interactive" in values:
-        wishes = selected(values, ids, state, uid, clusters)
-        if wishes is None:
-            return 1
+        wishes, unknown = selected(values, ids, state, uid, clusters)
     else:
         wishes = [wish for word, one in ids for wish in wishes_of(word, one)]
     if clusters:
         wishes = [wish.on(cluster) for cluster in clusters for wish in wishes]
-    return _cancel(wishes, values, number) if wishes else 0
+    return (_cancel(wishes, values, number) if wishes else 0) or (1 if unknown else 0)
 
 
 def _ids(words: list[str]) -> list[tuple[str, JobId]]:
@@ -92,30 +102,50 @@ def _ids(words: list[str]) -> list[tuple[str, JobId]]:
     return found
 
 
-def _cancel(wishes: list[Wish], values: dict[str, str], number: int | None) -> int:
+def _cancel(wishes: list[Wish], values: Values, number: int | None) -> int:
     """Makes the call and tells what failed; the exit code."""
     from shim.control import client
 
-    verbose = "verbose" in values
-    scope = "batch" if "batch" in values else "full" if "full" in values else "default"
-    if verbose and scope == "default" and number is None:
-        labels = dict.fromkeys(wish.label for wish in wishes if wish["step"] is None)
-        reading.complain(_PROGRAM, [f"Terminating job {label}" for label in labels])
-    fields: dict[str, Any] = {"targets": wishes, "signal": number, "scope": scope, "uid": os.getuid()}
-    reply = client.call("cancel", fields)
+    scope = _scope(values, number)
+    if values.get("sibling"):
+        reply: dict[str, Any] = {"results": not_federated(wishes)}
+    else:
+        fields: dict[str, Any] = {"targets": wishes, "signal": number, "scope": scope, "uid": os.getuid()}
+        reply = client.call("cancel", fields)
+    # To signal a part of a job Slurm looks for the job first, and tells of one that it does not find.
+    missed = [
+        result["error"] in HARMLESS and (number is not None or wish["step"] is not None or scope == "batch")
+        for wish, result in zip(wishes, reply["results"])
+    ]
+    if "verbose" in values:
+        _tell([wish for wish, gone in zip(wishes, missed) if not gone], values, number)
     code = 0
-    for wish, result in zip(wishes, reply["results"]):
-        error = result["error"]
+    for wish, result, gone in zip(wishes, reply["results"], missed):
+        error = HARMLESS[0] if gone else result["error"]
         if not error:
             continue
-        harmless = error in HARMLESS
+        harmless = error in HARMLESS and not gone
         if not harmless:
             code = next((known for words, known in _CODES.items() if error.startswith(words)), 1)
-        if "quiet" not in values and (verbose or not harmless):
+        if "quiet" not in values and ("verbose" in values or not harmless):
             what = "job id" if wish["step"] is None else "job step id"
             reading.complain(_PROGRAM, [f"error: Kill job error on {what} {_name(wish)}: {error}"])
     reading.say_untold(_PROGRAM, reply.get("ordered") or ())
     return code
+
+
+def _tell(wishes: list[Wish], values: Values, number: int | None) -> None:
+    """-v: what each of them gets."""
+    word = "full " if "full" in values else "batch " if "batch" in values else ""
+    what = "Terminating" if number is None else f"Signal {number} to"
+    reading.complain(_PROGRAM, list(dict.fromkeys(f"{what} {wish.called(word)}" for wish in wishes)))
+
+
+def _scope(values: Values, number: int | None) -> str:
+    """Whom it is for. A signal to all (--full) is for the batch shell as well; to be killed first is the shell's own fate."""
+    if "batch" in values and ("full" not in values or number in (None, _KILL)):
+        return "batch"
+    return "full" if "full" in values else "default"
 
 
 def _name(wish: Wish) -> str:
@@ -145,15 +175,6 @@ def _state(text: str | None) -> str | None:
             plain("Valid job states are PENDING, RUNNING, and SUSPENDED"),
         )
     return state
-
-
-def _own_name() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _uid(name: str | None) -> int | None:

@@ -69,11 +69,17 @@ def main(argv: list[str]) -> int:
     values, _ = read(PROGRAM, argv, os.environ)
     if reading.answered(PROGRAM, values):
         return 0
+    reading.refuse(PROGRAM, values)
     session = Session(values, argv)
     _, words = read(PROGRAM, argv, {})
     if not words:
         return _interactive(session)
-    return _perform(session, words)
+    try:
+        return _perform(session, words)
+    except ShimError as error:
+        if "quiet" in values and verb_of(words[0]) is not None:
+            return error.code
+        raise
 
 
 def _interactive(session: Session) -> int:

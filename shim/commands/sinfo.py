@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     values, _ = read(_PROGRAM, argv, os.environ)
     if reading.answered(_PROGRAM, values):
         return 0
-    reading.refuse(values, "json", "yaml")
+    reading.refuse(_PROGRAM, values)
     if "reservation" in values:
         return _reservations(values, argv)
     given = read(_PROGRAM, argv, {})[0]
@@ -68,10 +68,14 @@ def _show(values: Values, argv: list[str]) -> int:
     """One table of all clusters, real Slurms last; with -M one for each. The exit code."""
     chosen = reading.chosen_clusters(values.get("clusters"))
     header = "noheader" not in values
-    if header and ("long" in values or "iterate" in values):
-        reading.put([reading.date_line(time.time())])
     real = elsewhere.real(chosen)
     ours = () if chosen else reading.site_clusters()
+    if "verbose" in values:
+        from shim.commands import told
+
+        reading.put(told.sinfo(values, _parsed(values, ours)[0]))
+    if header and {"iterate", "long", "verbose"} & values.keys():
+        reading.put([reading.date_line(time.time())])
     asked = None
     if real:
         asked = elsewhere.Asked(
@@ -135,13 +139,19 @@ def _lines(
 
 def _columns(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column], list[str]]:
     """The columns asked for, and the letters that decide which nodes share a row."""
+    found, unknown = _parsed(values, clusters)
     if "Format" in values:
-        found, unknown = columns.parse_names(values["Format"], sinfo_fields.names())
         reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
         return found, [sinfo_fields.NAME_LETTERS.get(column.key, "") for column in found]
-    found, unknown = columns.parse_letters(values.get("format") or _default(values, clusters), sinfo_fields.LETTERS)
     reading.complain("", [f"Invalid node format specification: {letter}" for letter in unknown])
     return found, [column.key for column in found]
+
+
+def _parsed(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column], list[str]]:
+    """The columns, and what is none."""
+    if "Format" in values:
+        return columns.parse_names(values["Format"], sinfo_fields.names())
+    return columns.parse_letters(values.get("format") or _default(values, clusters), sinfo_fields.LETTERS)
 
 
 def _default(values: Values, clusters: Sequence[Cluster]) -> str:

@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
     values, words = read(_PROGRAM, argv, os.environ)
     if reading.answered(_PROGRAM, values):
         return 0
-    reading.refuse(values, "json", "yaml")
+    reading.refuse(_PROGRAM, values)
     if "format" in values and "Format" in values:
         given = read(_PROGRAM, argv, {})[0]
         if "format" in given and "Format" in given:

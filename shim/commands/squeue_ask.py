@@ -25,6 +25,7 @@ class Ask:
     def __init__(self, values: Values, words: list[str]) -> None:
         self.values = values
         self.steps = "steps" in values
+        self.said = {"jobs": "", "steps": ""}  # the ids as they were written
         self.no_job = False  # -j names none: nothing is shown
         self.ids = self._ids("jobs", words)
         self.step_ids = self._ids("steps", words)
@@ -47,7 +48,7 @@ class Ask:
         if name not in self.values:
             return []
         said = self.values[name] or (words.pop(0) if words else None)
-        text = said or ""
+        text = self.said[name] = said or ""
         found = []
         self.no_job = self.no_job or (name == "jobs" and said is not None and not split_ids(text))
         for word in split_ids(text):

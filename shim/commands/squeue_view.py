@@ -36,6 +36,7 @@ class Table:
     def __init__(self, ask: Ask, clusters: Sequence[str]) -> None:
         self.ask = ask
         self._clusters = clusters
+        self._records = 0  # looked at, before all conditions
         self._named: list[Job] = []  # what was found of ids
         self._outlook: Outlook | None = None
         self.header = "noheader" not in ask.values
@@ -60,6 +61,8 @@ class Table:
         """Prints the table of that cluster ("" for all whose jobs run from here)."""
         rows = self._steps(cluster) if self.ask.steps else self._jobs(cluster)
         prefix = self.prefix(cluster)
+        if "verbose" in self.ask.values:
+            reading.put([f"last_update_time={int(self.views.now)} records={self._records}"])
         self.put_header()
         reading.put([prefix + row for row in rows])
 
@@ -96,11 +99,12 @@ class Table:
         wanted = {one.step for one in self.ask.step_ids}
         if self.ask.step_ids and None not in wanted:
             items = [item for item in items if item[1].step_id in wanted]
+        self._records = len(items)
         found = sorted(items, key=step_order)
         return columns.rows_by(self.columns, found, lambda item: self.views.of(item[0].cluster))
 
     def _found(self, cluster: str) -> list[Job]:
-        found = _found(self.ask, self.reader, cluster)
+        found, self._records = _found(self.ask, self.reader, cluster)
         if self.ask.ids or self.ask.step_ids:
             self._named += found
         return found
@@ -132,7 +136,11 @@ class Table:
 def show(ask: Ask, argv: list[str]) -> int:
     """One listing; with -M one for each cluster, and a mistake in one of them does not hide the others. The exit code."""
     clusters = reading.chosen_clusters(ask.values.get("clusters"))
-    if "noheader" not in ask.values and ("iterate" in ask.values or "long" in ask.values):
+    if "verbose" in ask.values:
+        from shim.commands import told
+
+        reading.put(told.squeue(ask, ask.values.get("format") or (START if "start" in ask.values else None)))
+    if "noheader" not in ask.values and {"iterate", "long", "verbose"} & ask.values.keys():
         reading.put([reading.date_line(time.time())])
     table = Table(ask, clusters)
     real = elsewhere.concerned(clusters, ask.ids or ask.step_ids, _PROGRAM)
@@ -161,17 +169,18 @@ def show(ask: Ask, argv: list[str]) -> int:
     return code
 
 
-def _found(ask: Ask, reader: Reader | None, cluster: str) -> list[Job]:
-    """The jobs asked for. ShimError with Slurm's text when the only id asked for is unknown or forgotten."""
+def _found(ask: Ask, reader: Reader | None, cluster: str) -> tuple[list[Job], int]:
+    """The jobs asked for, and of how many. ShimError with Slurm's text when the only id asked for is unknown or forgotten."""
     if ask.users == ():
-        return []  # only users that do not exist were named
+        return [], 0  # only users that do not exist were named
     found = reader.jobs(ask.query(cluster)) if reader is not None else []
+    known = len(found)
     named = ask.ids or ask.step_ids
     if len(ask.ids) == 1 and not found and not any(ask.values.get(name) for name in ("name", "partitions", "users")):
         raise ShimError(plain("slurm_load_jobs error: Invalid job id specified"))
     if named:
         found = [part for part in (narrowed(job, named) for job in found) if part is not None]
-    return [job for job in found if ask.fits(job)]
+    return [job for job in found if ask.fits(job)], known
 
 
 def _by_partition(job: Job) -> list[Job]:

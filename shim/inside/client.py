@@ -93,8 +93,10 @@ def _cancel(target: dict[str, Any], signal: int | None, scope: str) -> str | Non
         if signal is None:
             return _order(kind="end", step=step, state=states.CANCELLED, uid=uid)
         return _order(kind="signal", step=step, signal=signal)
-    if signal is None or (signal == _SIGKILL and scope == "default"):
-        return _order(kind="end", state=states.CANCELLED, uid=uid)
+    if signal in (None, _SIGKILL):
+        if scope != "batch" or job.request.kind != "batch":
+            return _order(kind="end", state=states.CANCELLED, uid=uid)
+        signal = _SIGKILL
     return _order(kind="signal", signal=signal, scope=_SCOPES[scope])
 
 

@@ -259,7 +259,7 @@ def test_who_and_what(past: World) -> None:
         ("-S bad", "Invalid time specification (pos=0): bad"),
         (
             "-S 2030-01-01",
-            "sacct: error: Start time (2030-01-01T00:00:00) requested is after end time (2026-11-20T17:36:03).",
+            "sacct: error: Start time (2030-01-01T00:00:00) requested is after end time (2026-11-20T17:36:04).",
         ),
         ("-u nosuch-user", "sacct: error: Invalid user id: nosuch-user"),
         ("-g nosuch-group", "sacct: error: Invalid group id: nosuch-group"),
@@ -269,7 +269,7 @@ def test_who_and_what(past: World) -> None:
         ("-j", "sacct: option requires an argument -- 'j'"),
         ("--nosuch", "sacct: unrecognized option '--nosuch'"),
         ("-c", "Slurm job completion is disabled"),
-        ("--json", "sacct: error: --json is not supported here"),
+        ("--json", "sacct: error: --json is not supported here: output is text"),
         ("-B", "sacct: error: --batch-script needs --jobs"),
     ],
 )
@@ -352,3 +352,60 @@ def test_memory_in_other_units(world: World) -> None:
     world.index([ended(7, "COMPLETED", usage=Usage(rss=1536), request=reference.request(kind="batch"))])
     assert world.run("sacct", "-nPaj7.batch", "--units=G", "-o", "MaxRSS").lines == ["0.00G"]
     assert world.run("sacct", "-nPaj7.batch", "--units=M", "-o", "MaxRSS").lines == ["1.50M"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ("-v", "Jobs Eligible in the time window from Fri Nov 20 00:00:00 2026 to Fri Nov 20 17:36:04 2026"),
+        ("-v -j 23", "Jobs Eligible in the time window from Epoch 0 to Fri Nov 20 17:36:04 2026"),
+        (
+            "-v -s R,f",
+            "Jobs RUNNING,FAILED in the time window from Fri Nov 20 17:36:03 2026 to Fri Nov 20 17:36:04 2026",
+        ),
+        ("-v -S now+1", "Jobs Eligible at the time instant Fri Nov 20 17:36:04 2026"),
+        (
+            "-v -E now+1hour",
+            "Jobs Eligible in the time window from Fri Nov 20 00:00:00 2026 to Fri Nov 20 18:36:03 2026",
+        ),
+    ],
+)
+def test_the_window_is_told(past: World, argv: str, said: str) -> None:
+    result = past.run("sacct", "-n", *argv.split())
+    assert (result.code, result.err) == (0, f"sacct: {said}\n")
+
+
+def test_options_are_told(past: World) -> None:
+    result = past.run("sacct", "-vv", "-X", "-o", "jobid", "-o", "state", "-j", "23")
+    assert result.err.splitlines()[1:] == [
+        "sacct: debug:  Options selected:",
+        "\topt_completion=no",
+        "\topt_dup=no",
+        "\topt_field_list=jobid,state,",
+        "\topt_help=0",
+        "\topt_no_steps=yes",
+        "\topt_whole_hetjob=(null)",
+    ]
+
+
+def test_states_without_a_begin_are_asked_for_now(past: World) -> None:
+    result = past.run("sacct", "-s", "F", "-E", "now-1hour")
+    assert (result.code, result.err) == (
+        1,
+        "sacct: error: Start time (2026-11-20T17:36:03) requested is after end time (2026-11-20T16:36:03).\n",
+    )
+
+
+def test_both_seconds_of_a_window_count(world: World) -> None:
+    begin = int(T)
+    world.index([ended(7, "FAILED", 256, start_time=begin + 0.7, end_time=begin + 5.9, eligible_time=begin - 3.5)])
+
+    def found(state: str, since: int, until: int) -> bool:
+        at = (str(since - int(reference.NOW)), str(until - int(reference.NOW)))
+        return table(world, "-aX", "-s", state, "-S", f"now{at[0]}", "-E", f"now{at[1]}", "-o", "jobid") == ["7"]
+
+    assert found("R", begin - 9, begin) and found("R", begin + 5, begin + 9)
+    assert not found("R", begin - 9, begin - 1) and not found("R", begin + 6, begin + 9)
+    assert found("PD", begin - 9, begin - 4) and found("PD", begin, begin + 1)
+    assert not found("PD", begin - 9, begin - 5) and not found("PD", begin + 1, begin + 2)
+    assert found("F", begin + 5, begin + 5) and not found("F", begin + 6, begin + 7)

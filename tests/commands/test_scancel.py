@@ -51,6 +51,8 @@ def test_what_is_meant(busy: World, argv: list[str], expected: list[tuple[int, i
         (["-s", "USR1", "5"], 10, "default"),
         (["--signal=SIGTERM", "-b", "5"], 15, "batch"),
         (["-s", "9", "-f", "5"], 9, "full"),
+        (["-s", "USR1", "-b", "-f", "5"], 10, "full"),
+        (["-b", "-f", "5"], None, "batch"),
     ],
 )
 def test_signals(busy: World, argv: list[str], signal: int | None, scope: str) -> None:
@@ -97,7 +99,12 @@ def test_refusals_cancel_nothing(busy: World, argv: list[str], error: str) -> No
             f"scancel: Terminating job 99\nscancel: error: Kill job error on job id 99: {UNKNOWN}\n",
         ),
         (["-v", "4_9"], None, 0, "scancel: Terminating job 4_9\n"),
-        (["-v", "99.0"], UNKNOWN, 0, f"scancel: error: Kill job error on job step id 99.0: {UNKNOWN}\n"),
+        (
+            ["-v", "99.0"],
+            UNKNOWN,
+            1,
+            f"scancel: error: Kill job error on job step id 99.0: {UNKNOWN}\n",
+        ),
         (["6"], DENIED, 210, f"scancel: error: Kill job error on job id 6: {DENIED}\n"),
         (["-Q", "6"], DENIED, 210, ""),
     ],
@@ -113,7 +120,7 @@ def test_filters_that_match_nothing(busy: World) -> None:
     assert (result.code, result.err, busy.calls) == (0, "", [])
     result = busy.run("scancel", "-v", "-n", "zz", "-p", "debug", "-t", "PD")
     assert result.err == (
-        "scancel: error: No active jobs match ALL job filters, including: job_name=zz partition=debug state=PD \n"
+        "scancel: error: No active jobs match ALL job filters, including: job_name=zz partition=debug state=PENDING \n"
     )
 
 
@@ -130,3 +137,79 @@ def test_interactive_with_an_unknown_id(busy: World) -> None:
     result = busy.run("scancel", "-i", "99999")
     assert result.code == 1
     assert result.err == f"scancel: error: Kill job error on job id 99999: {UNKNOWN}\n"
+
+
+def test_interactive_with_steps(busy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\nn\n"))
+    result = busy.run("scancel", "-i", "-v", "1.0", "99.1", "6")
+    assert result.code == 1
+    assert result.out == (
+        "Cancel step_id=1.0 name=runner partition=debug [y/n]? Cancel job_id=6 name=onerun partition=debug [y/n]? "
+    )
+    assert result.err == (
+        f"scancel: error: Kill job error on job step id 99.1: {UNKNOWN}\nscancel: Terminating step 1.0\n"
+    )
+    assert targets(busy) == [(1, None, "0")]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ("5", "Terminating job 5"),
+        ("-f 5", "Terminating full job 5"),
+        ("-b 5", "Terminating batch job 5"),
+        ("-b -f 5", "Terminating full job 5"),
+        ("-s USR1 5", "Signal 10 to job 5"),
+        ("-s KILL -f -b 5", "Signal 9 to full job 5"),
+        ("-s 12 -b 5", "Signal 12 to batch job 5"),
+        ("-s USR1 1.0", "Signal 10 to step 1.0"),
+        ("1.0", "Terminating step 1.0"),
+        ("4_[1,3]", "Terminating job 4_[1,3]"),
+        ("-n runner", "Terminating job 1"),
+        ("-n runner 1.0", "Terminating step 1.0"),
+    ],
+)
+def test_what_is_signalled_is_told(busy: World, argv: str, said: str) -> None:
+    result = busy.run("scancel", "-v", *argv.split())
+    assert (result.code, result.out, result.err) == (0, "", f"scancel: {said}\n")
+
+
+@pytest.mark.parametrize("argv", ["-s USR1 99", "-b 99", "99.0", "-s TERM 99.0"])
+def test_what_cannot_be_signalled_is_an_error(busy: World, argv: str) -> None:
+    busy.errors = [FINISHED]
+    result = busy.run("scancel", *argv.split())
+    assert (result.code, result.err.endswith(f": {UNKNOWN}\n")) == (1, True)
+    assert busy.run("scancel", "-Q", *argv.split()).err == ""
+
+
+def test_a_job_has_no_siblings(busy: World) -> None:
+    result = busy.run("scancel", "--sibling=other", "5", "99")
+    assert (result.code, busy.calls) == (191, [])
+    assert result.err == "scancel: error: Kill job error on job id 5: Not a valid federated job\n"
+
+
+def test_options_are_told(busy: World) -> None:
+    result = busy.run("scancel", "-vvv", "-b", "-p", "debug", "-t", "pd", "4_[1-2]", "6.1")
+    lines = [line.removeprefix("scancel: ") for line in result.err.splitlines()]
+    assert lines[:5] == [
+        "account        : (null)",
+        "batch          : true",
+        "ctld           : false",
+        "full           : false",
+        "hurry          : false",
+    ]
+    assert lines[8:] == [
+        "partition      : debug",
+        "qos            : (null)",
+        "reservation    : (null)",
+        "sibling        : (null)",
+        "state          : PENDING",
+        "user_id        : 0",
+        "user_name      : (null)",
+        "verbose        : 3",
+        "wckey          : (null)",
+        "job_id[0]      : 4_1",
+        "job_id[1]      : 4_2",
+        "job_step_id[2] : 6.1",
+        "Terminating batch job 4_[1-2]",
+    ]

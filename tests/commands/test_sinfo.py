@@ -134,7 +134,7 @@ def test_sizes_that_differ(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (["-t", "bad"], 1, 'sinfo: error: Bad state string: "bad"\nsinfo: error: valid states: unknown,down,'),
         (["-i", "abc"], 1, "sinfo: error: Error: invalid entry for --iterate=abc\n"),
-        (["--yaml"], 1, "sinfo: error: --yaml is not supported here\n"),
+        (["--yaml"], 1, "sinfo: error: --yaml is not supported here: output is text\n"),
         (["-O", "nosuch", "-h"], 0, "sinfo: error: Invalid job format specification: nosuch\n"),
         (["-o", "%q", "-h"], 0, "Invalid node format specification: q\n"),
     ],

@@ -133,7 +133,7 @@ def test_fields_by_name(busy: World) -> None:
         (["-w", "nosuch"], 1, "squeue: error: Invalid node name nosuch\n"),
         (["-i", "0"], 1, "squeue: error: --iterate=0\n\n"),
         (["-o", "%i", "-O", "jobid"], 1, "squeue: error: -O (--Format) is incompatible with -o (--format)\n"),
-        (["--json"], 1, "squeue: error: --json is not supported here\n"),
+        (["--json"], 1, "squeue: error: --json is not supported here: output is text\n"),
         (
             ["--nosuch"],
             1,

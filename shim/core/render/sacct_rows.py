@@ -132,23 +132,23 @@ def ended(job: Job) -> float:
 def in_window(job: Job, wanted: Sequence[str], since: float, until: float) -> bool:
     """Whether the job counts between ``since`` and ``until``: it was there; with states, it was in one of them."""
     if not wanted:
-        end = ended(job)
-        return bool(job.eligible_time) and job.eligible_time <= until and (not end or end >= since)
+        end = int(ended(job))
+        return bool(job.eligible_time) and int(job.eligible_time) <= until and (not end or end >= since)
     return any(_was(job, state, since, until) for state in wanted)
 
 
 def _was(job: Job, state: str, since: float, until: float) -> bool:
-    """Whether the job was in the state at some time between the two."""
-    end, waits = ended(job), job.state == states.PENDING
-    started = 0.0 if waits or not job.shares else job.start_time
+    """Whether the job was in the state at some time between the two, both of which count. Accounting knows whole seconds."""
+    end, waits = int(ended(job)), job.state == states.PENDING
+    started = 0 if waits or not job.shares else int(job.start_time)
     if state == states.PENDING:
-        if not job.eligible_time or job.eligible_time > until:
+        if not job.eligible_time or int(job.eligible_time) > until:
             return False
-        return since < started if started else waits or since < end
+        return since <= started if started else waits or since <= end
     if state in (states.RUNNING, states.SUSPENDED):
         if state == states.SUSPENDED and not job.suspend_time:
             return False
-        return bool(started) and started <= until and (not end or since < end)
+        return bool(started) and started <= until and (not end or since <= end)
     return job.state == state and since <= end <= until
 
 

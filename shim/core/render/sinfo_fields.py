@@ -55,7 +55,7 @@ def _first(of: Callable[[NodeUse], str], empty: str) -> Show:
 
 
 def _reason_time(row: Row, view: View) -> str:
-    return view.stamp(row.uses[0].node.reason_time if row.uses else 0)
+    return view.stamp(row.uses[0].node.reason_time if row.uses else 0, "Unknown")
 
 
 def _reason_user(use: NodeUse) -> str:

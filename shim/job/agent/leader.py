@@ -11,7 +11,7 @@ import os
 from time import time
 
 from shim.core.jsonlite import loads
-from shim.core.model.states import NODE_FAIL, TIMEOUT
+from shim.core.model.states import CANCELLED, NODE_FAIL, TIMEOUT
 from shim.job import rawfile
 from shim.job.agent.journal import NAME, Journal
 from shim.job.agent.kept_line import KeptLine, drop
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
+
+
+_SIGKILL = 9
 
 
 class Leader:
@@ -247,6 +250,8 @@ class Leader:
     def signal_batch(self, signal: int, scope: str = "batch") -> None:
         """Signals the batch shell (scope "batch"), or it and all its processes ("all")."""
         if self.batch.running:
+            if signal == _SIGKILL and scope == "batch":
+                self.batch.say_cancelled(CANCELLED)
             self.nodes.links[0].send({"do": "signal", "step": BATCH, "signal": signal, "scope": scope, "ranks": None})
 
     def signal_everything(self, signal: int) -> None:

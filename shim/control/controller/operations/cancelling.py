@@ -110,8 +110,10 @@ def _step_order(step: str, number: int | None, uid: int) -> Order:
 
 
 def _running(change: Change, job: Job, number: int | None, scope: str, uid: int, now: float) -> Job:
-    if number is None or (number == signals.SIGKILL and scope == "default"):
-        return end(change, job, states.CANCELLED, uid, now, signal=number or 0)
+    if number in (None, signals.SIGKILL):
+        if scope != "batch" or job.request.kind != "batch":
+            return end(change, job, states.CANCELLED, uid, now)
+        number = signals.SIGKILL  # the shell dies of it, and its job with it
     change.order(job, Order(number=0, kind="signal", signal=number, scope=_SCOPES[scope], uid=uid))
     if number == signals.SIGSTOP and job.state == states.RUNNING:
         return change.put(job.replace(state=states.STOPPED), now)
@@ -120,7 +122,7 @@ def _running(change: Change, job: Job, number: int | None, scope: str, uid: int,
     return job
 
 
-def end(change: Change, job: Job, state: str, uid: int, now: float, *, signal: int = 0, why: str = "") -> Job:
-    """Orders the end of a job's run in ``state``; the job is COMPLETING from now on. ``signal`` KILL: without TERM first."""
-    change.order(job, Order(number=0, kind="end", state=state, uid=uid, signal=signal, why=why))
+def end(change: Change, job: Job, state: str, uid: int, now: float, *, why: str = "") -> Job:
+    """Orders the end of a job's run in ``state``; the job is COMPLETING from now on."""
+    change.order(job, Order(number=0, kind="end", state=state, uid=uid, why=why))
     return change.put(running.ending(job), now)

@@ -1,0 +1,131 @@
+"""Every option of every command does something: it is read, or its table says why it has nothing to act on, or refuses it by name.
+
+Shown by running: each option is given, and the values of options tell who asks for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shim.core.options import merge, query
+from shim.core.options.fates import APPROXIMATED, FATES, HONOURED, REFUSED
+from shim.core.options.fates_query import ABSENT, QUERY, QUERY_NOTES, query_fate
+from shim.core.options.option import FLAG, Option
+from shim.core.options.support import COMMANDS
+from shim.core.options.table_query import options_of as query_options
+from shim.dispatch import MODULES
+from tests.commands.conftest import World
+
+HEARD: set[str] = set()
+
+
+def _hear(*names: str) -> None:
+    """Notes who is asked for, unless the tables' own code asks."""
+    asking = sys._getframe(2).f_globals["__name__"]
+    if asking not in (query.__name__, merge.__name__, "shim.core.options.support", "shim.core.options.dump", __name__):
+        HEARD.update(names)
+
+
+class Values(query.Values):
+    """The values of a query's options."""
+
+    def __getitem__(self, name: str) -> str:
+        _hear(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        _hear(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        _hear(name)
+        return super().get(name, default)
+
+    def each(self, field: str) -> list[str]:
+        _hear(field)
+        return super().each(field)
+
+    def shows_all(self, naming: str) -> bool:
+        _hear("all", "hide", naming)
+        return super().shows_all(naming)
+
+
+@pytest.fixture(autouse=True)
+def heard() -> None:
+    HEARD.clear()
+
+
+# What an option is given that takes a value, where a word is not enough.
+VALUES = {
+    "squeue": {"jobs": "1", "steps": "1.0", "iterate": "x", "states": "R", "users": "root", "nodelist": "n1"},
+    "scancel": {"signal": "USR1", "state": "R", "user": "root", "nodelist": "n1"},
+    "sinfo": {"iterate": "x", "states": "idle"},
+    "scontrol": {},
+    "sacct": {
+        "jobs": "1",
+        "state": "R",
+        "user": "root",
+        "gid": "0",
+        "nnodes": "1",
+        "ncpus": "1",
+        "units": "M",
+        "timelimit-min": "1",
+        "timelimit-max": "2",
+        "starttime": "now",
+        "endtime": "now",
+        "format": "jobid",
+    },
+}
+# What is given beside it: some options only say how another one is meant.
+BESIDE = {
+    "squeue": [[], ["-o", "%i"]],
+    "scancel": [["5"]],
+    "sinfo": [[], ["-N"]],
+    "scontrol": [["show", "partition"], ["show", "job", "99"]],
+    "sacct": [[], ["-P", "-j", "1", "-k", "1"]],
+}
+
+
+def each_field(command: str) -> Iterator[Option]:
+    seen: set[str] = set()
+    for option in query_options(command):
+        if option.field not in seen and option.long == option.field:
+            seen.add(option.field)
+            yield option
+
+
+def spelled(option: Option, value: str) -> str:
+    return f"--{option.long}" + ("" if option.arity == FLAG else f"={value}")
+
+
+@pytest.mark.parametrize("command", sorted(QUERY))
+def test_every_option_of_a_query(busy: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setattr(query, "Values", Values)
+    busy.errors = ["Access/permission denied"]
+    unread = []
+    for option in each_field(command):
+        fate, reason = query_fate(command, option.field)
+        word = spelled(option, VALUES[command].get(option.field, "word"))
+        HEARD.clear()
+        for beside in BESIDE[command]:
+            said = busy.run(command, word, *beside)
+            if fate == REFUSED:
+                assert (said.code, said.out) == (1, ""), word
+                assert said.err == f"{command}: error: --{option.field} is not supported here: {reason}\n"
+        if fate in (HONOURED, APPROXIMATED) and option.field not in HEARD:
+            unread.append(option.field)
+        assert fate in FATES and (reason or fate == HONOURED), option
+    assert unread == [], f"nobody reads these options of {command}"
+
+
+def test_the_tables_of_queries_speak_of_their_options() -> None:
+    for command, fates in QUERY.items():
+        fields = {option.field for option in query_options(command)}
+        named = [name for names in fates.values() for name in names]
+        named += [name for one, name in QUERY_NOTES if one == command]
+        assert fields.issuperset(named) and len(set(named)) == len(named), command
+    assert set(QUERY) | set(COMMANDS) | {"shim"} == set(MODULES) - set(ABSENT)
