@@ -71,15 +71,19 @@ def init(
     writer.report(sources or [], sys.stdout, show=show, force=force)
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def check(
-    scripts: Annotated[list[str], typer.Argument(help="Batch scripts.", metavar="SCRIPT...")],
-    cluster: Annotated[str | None, typer.Option("--cluster", "-M", help="Check for this cluster.")] = None,
+    words: Annotated[
+        list[str], typer.Argument(help="Batch scripts, after sbatch's options.", metavar="[SBATCH OPTIONS] SCRIPT...")
+    ],
+    fail_on: Annotated[
+        str, typer.Option(help="What exit code 1 is for: refused, waiting, failing, unread, approximated; never.")
+    ] = "refused,waiting,failing",
 ) -> None:
-    """Says of each script whether it would be refused, or wait for ever; exit code 1 if one would be refused."""
+    """Says of each script whether sbatch would refuse it, or it would wait for ever, or a line of it be refused when it runs."""
     from shim.admin import check as checks
 
-    if not checks.report(scripts, sys.stdout, cluster):
+    if not checks.report(words, sys.stdout, fail_on):
         raise typer.Exit(1)
 
 
@@ -93,6 +97,19 @@ def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options a
 
     if not explanation.report(script, sys.stdout):
         raise typer.Exit(1)
+
+
+@app.command()
+def why(
+    job: Annotated[
+        str, typer.Argument(help="Its id: 12, 12_3 of an array, 12+1 of a heterogeneous job.", metavar="JOB")
+    ],
+    lines: Annotated[int, typer.Option(help="How many lines of its error output are shown.", min=0)] = 10,
+) -> None:
+    """Says what keeps a job waiting, or how it ended: reason, last lines of its errors, what to do."""
+    from shim.admin import why as reasons
+
+    reasons.report(job, sys.stdout, lines)
 
 
 @app.command()

@@ -1,30 +1,55 @@
-"""`shim check SCRIPT…`: what a cluster would make of many scripts, without submitting them."""
+"""`shim check [sbatch's options] SCRIPT…`: what a cluster would make of many scripts, without submitting them."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Verdict, judge, seen
+from shim.admin.judge import FAULTS, Verdict, judge, open_text, seen
 from shim.commands import shapes
 from shim.control import site
+from shim.core import script
+from shim.core.errors import ShimError
+from shim.core.options import values
+from shim.core.options.batch import command_line
 
 _INDENT = "    "
 
 
-def report(scripts: Sequence[str], out: TextIO, cluster: str | None = None) -> bool:
-    """Writes the verdict on each script for the cluster of that name (or the default one); False if one would be refused."""
-    asked = seen(shapes.current(site.cluster(cluster), "shim"))
-    refused = waiting = 0
+FAIL_ON = "refused,waiting,failing"  # what an exit code of 1 is for, unless the user says otherwise
+
+
+def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
+    """Writes the verdict on each script of ``words``, sbatch's options before them; False if one has a fault of ``fail_on``.
+
+    The cluster is the one that ``-M`` names, or the default one. Raises ShimError for options that sbatch has not.
+    """
+    grounds = _grounds(fail_on)
+    found, scripts = command_line(words, values.Context(time.time(), os.getuid(), open_text, site.grammar()))
+    if not scripts:
+        raise ShimError("error: no script given")
+    named = [value for part in found for option, value in part if option.field == "clusters"]
+    asked = seen(shapes.current(site.cluster(named[-1] if named else None), "shim"))
+    faults: list[set[str]] = []
     for name in scripts:
-        verdict = judge([name], asked)
-        refused += not verdict.accepted
-        waiting += verdict.accepted and verdict.reason is not None
+        verdict = judge([name], asked, found)
+        faults.append(verdict.faults)
         for line in lines(name, verdict):
-            out.write(line + "\n")
+            out.write(script.printable(line) + "\n")
     if len(scripts) > 1:
+        refused, waiting = (sum(word in one for one in faults) for word in ("refused", "waiting"))
         out.write(f"{len(scripts)} scripts: {refused} would be refused, {waiting} would wait for ever\n")
-    return not refused
+    return not grounds.intersection(set().union(*faults))
+
+
+def _grounds(fail_on: str) -> set[str]:
+    words = {word for word in fail_on.split(",") if word}
+    if not words.issubset({*FAULTS, "never"}):
+        wrong = ", ".join(sorted(words.difference(FAULTS)))
+        raise ShimError(f'error: --fail-on: "{wrong}" is unknown; known are {", ".join(FAULTS)}, never')
+    return words
 
 
 def lines(name: str, verdict: Verdict) -> Iterator[str]:
@@ -40,5 +65,7 @@ def lines(name: str, verdict: Verdict) -> Iterator[str]:
     for line in (*verdict.refused, *verdict.unsupported, *verdict.warnings):
         # A NUL marks the lines that sbatch prints without its name.
         yield _INDENT + (line[1:] if line.startswith("\0") else f"sbatch: {line}")
-    for line in verdict.approximated:
+    for line in (*verdict.unread, *verdict.approximated):
         yield _INDENT + line
+    for line in verdict.failing:
+        yield f"{_INDENT}{line} (refused when it runs)"

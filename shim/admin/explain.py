@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Found, Options, judge, open_text, read_script, seen
+from shim.admin.judge import Found, Options, Verdict, judge, open_text, read_script, seen
 from shim.commands import shapes
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
 from shim.core.options import values
 from shim.core.options.batch import command_line
 from shim.core.options.grammar import Grammar
@@ -35,22 +36,37 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
 
         explain_yaml.report(words, found, text, cluster, out)
         return True
-    out.write(f"{words[0]} on cluster {cluster.name} ({cluster.backend}):\n")
-    for place, words_, options in _sources(text, words[0], found, grammar):
-        out.write(f"\n{place}: {words_}\n")
+    _explain(words, text, found, cluster, lambda line: out.write(script.printable(line) + "\n"))
+    verdict = judge(words, seen(shapes.current(cluster, "shim")), found, text)
+    for line in _told(verdict):
+        out.write(script.printable(line) + "\n")
+    return verdict.accepted
+
+
+def _explain(words: Sequence[str], text: str, found: Found, cluster: Cluster, write: Callable[[str], object]) -> None:
+    write(f"{words[0]} on cluster {cluster.name} ({cluster.backend}):")
+    for place, words_, options in _sources(text, words[0], found, site.grammar()):
+        write("")
+        write(f"{place}: {words_}")
         for option, value in options:
             what, reason = fate(option, cluster.backend)
             shown = f"--{option.long}" + (f"={value}" if value is not None else "")
-            out.write(f"    {what:<12} {shown}" + (f": {reason}" if reason else "") + "\n")
-    verdict = judge(words, seen(shapes.current(cluster, "shim")), found, text)
+            write(f"    {what:<12} {shown}" + (f": {reason}" if reason else ""))
+
+
+def _told(verdict: Verdict) -> Iterator[str]:
+    """What would become of the script as a whole, and of lines that are no options of sbatch."""
+    yield ""
+    for line in (*verdict.unread, *(f"{one} (refused when it runs)" for one in verdict.failing), *verdict.warnings):
+        yield line.lstrip("\0")
     if verdict.accepted:
-        out.write("\nIt would be accepted")
-        out.write(f", and wait for ever: {verdict.reason}.\n" if verdict.reason is not None else ".\n")
-        return True
-    out.write("\nIt would be refused:\n")
+        yield "It would be accepted" + (
+            f", and wait for ever: {verdict.reason}." if verdict.reason is not None else "."
+        )
+        return
+    yield "It would be refused:"
     for line in verdict.refused or verdict.unsupported:
-        out.write(f"    {line.lstrip(chr(0))}\n")
-    return False
+        yield "    " + line.lstrip("\0")
 
 
 def _sources(text: str, name: str, found: Found, grammar: Grammar | None) -> Iterator[tuple[str, str, Options]]:

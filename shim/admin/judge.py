@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Sequence
 
-from shim.admin import judge_slurm
+from shim.admin import body, judge_slurm
 from shim.control import site
 from shim.control.groups import names_of, user_name
 from shim.core import check, elastic, policy, script
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
 from shim.core.options import scan, values
 from shim.core.options.batch import settle
@@ -25,13 +26,17 @@ Options = Sequence[tuple[Option, str | None]]
 Found = Sequence[Options]  # of the command line, for each component
 
 
+FAULTS = ("refused", "waiting", "failing", "unread", "approximated")
+
+
 class Verdict:
     """The answer to one script.
 
     ``refused``: the lines that sbatch would print, empty if Slurm would accept it, with its exit ``code``. ``unsupported``: those
     with which only this project refuses it. ``reason``: why an accepted job would wait for ever, None if it can start.
     ``approximated``: a line for each option that does less here. ``warnings``: what sbatch says of a job that it accepts.
-    ``requests``: what it would ask for, one for each component.
+    ``requests``: what it would ask for, one for each component. ``failing``: lines of its body that would be refused when they run.
+    ``unread``: lines that look like directives and are none.
     """
 
     def __init__(self) -> None:
@@ -41,12 +46,26 @@ class Verdict:
         self.reason: str | None = None
         self.approximated: list[str] = []
         self.warnings: list[str] = []
+        self.failing: list[str] = []
+        self.unread: list[str] = []
         self.requests: list[JobRequest] = []
 
     @property
     def accepted(self) -> bool:
         """Whether the job would be submitted here."""
         return not self.refused and not self.unsupported
+
+    @property
+    def faults(self) -> set[str]:
+        """What there is to find fault with: of ``FAULTS`` those that it has."""
+        found = {
+            "refused": not self.accepted,
+            "waiting": self.accepted and self.reason is not None,
+            "failing": bool(self.failing),
+            "unread": bool(self.unread),
+            "approximated": bool(self.approximated),
+        }
+        return {name for name, there in found.items() if there}
 
 
 def seen(cluster: Cluster) -> Cluster:
@@ -82,6 +101,12 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
             verdict.warnings = said
         return verdict
     try:
+        text = read_script(words[0]) if text is None else text
+        verdict.unread = [
+            f"line {number} is no directive, {why}: {line}" for number, line, why in script.unread_directives(text)
+        ]
+        verdict.failing, less = body.verdicts(text, cluster.backend)
+        verdict.approximated += less
         components = _settled(words, found, verdict.warnings, text)
         for settings in components:
             verdict.approximated += approximations(settings, cluster.backend)
@@ -96,6 +121,8 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
         for request in requests:
             check.refusals(request, cluster, uid, int(time.time()), lambda: names_of(uid), operator=operator)
             verdict.reason = verdict.reason or check.pending_reason(request, cluster)
+            if cluster.backend == "kubernetes" and not verdict.unsupported:
+                verdict.warnings += _of_pods(request, cluster)
     except scan.Shown:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:
@@ -119,6 +146,20 @@ def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str 
         os.path.basename(words[0]),
         lambda settings: warnings.extend(verify(settings)),
     )
+
+
+def _of_pods(request: JobRequest, cluster: Cluster) -> list[str]:
+    """What is said of a job whose pods this would be. Raises Unsupported for what they could not be made for."""
+    from shim.control.backends.base import BackendError
+    from shim.control.backends.kubernetes import trying
+    from shim.control.backends.kubernetes.settings import settings_of
+
+    partition = next(iter(check.partitions_of(request, cluster)), None)
+    job = Job(job_id=0, request=request, partition=partition.name if partition is not None else "")
+    try:
+        return trying.check_asked(job, settings_of(cluster, job.partition))
+    except BackendError as problem:
+        raise Unsupported(f"error: Batch job submission failed: {problem}") from None
 
 
 def _written(found: Found) -> list[str]:

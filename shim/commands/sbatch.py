@@ -9,6 +9,7 @@ import time
 from shim.commands.limits import passed_on
 from shim.commands.options_here import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
 from shim.core import script
+from shim.core.environ.patterns import output_folders
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import scan, values
 from shim.core.options.batch import command_line, settle
@@ -21,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+    from shim.core.model.request import JobRequest
     from shim.core.options.merge import Settings
     from shim.core.options.option import Option
 
@@ -161,13 +163,13 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
             name=source.job_name,
             command=source.path,
             arguments=source.arguments,
-        ).to_dict()
+        )
         for one in components
     ]
     settings = components[0]
     fields: Dict[str, Any] = {
-        "request": requests[0],
-        "components": requests[1:],
+        "request": requests[0].to_dict(),
+        "components": [one.to_dict() for one in requests[1:]],
         "environment": _environment(settings),
         "script": script.text_of(source.data),
         "token": os.urandom(16).hex(),
@@ -186,13 +188,21 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
 
         return trial.tell(PROGRAM, fields, "error: Batch job submission failed: ", bool(settings.get("quiet")))
     reply = client.call("submit", fields)
-    _say(*reply.get("notes", ()))
+    _say(*reply.get("notes", ()), *_missing_folders(requests))
     if not settings.get("quiet"):
         sys.stdout.write(_told(settings, reply))
         sys.stdout.flush()
     if settings.get("wait"):
         return _code(client.call("wait", {"job_id": reply["job_id"]}))
     return 0
+
+
+def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
+    """A warning for each folder of -o and -e that is not there: as in Slurm nobody makes it, and the job fails without a word."""
+    folders = {folder: None for request in requests for folder in output_folders(request) if not os.path.isdir(folder)}
+    return [
+        f'warning: "{folder}", for the output of the job, is no folder: without it the job fails' for folder in folders
+    ]
 
 
 def _told(settings: Settings, reply: Dict[str, Any]) -> str:

@@ -61,6 +61,35 @@ def bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def printable(text: str) -> str:
+    """The text with what a terminal would obey, or could not show, written out: a script may come from anybody."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\t" else _written_out(one) for one in text)
+
+
+def _written_out(letter: str) -> str:
+    number = ord(letter)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is no text
+        return f"\\x{number - 0xDC00:02x}"
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def unread_directives(text: str) -> Iterator[Tuple[int, str, str]]:
+    """Lines that look like directives and are none: their numbers, what they say, and why sbatch does not read them."""
+    read = {number for number, _ in header(text)}
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.strip(SPACE)
+        if number not in read and line.startswith(MAGIC):
+            yield number, words, "it stands below the first command"
+        elif words.startswith("#") and not line.startswith(MAGIC) and _begins(words.lstrip("#").lstrip(SPACE)):
+            yield number, words, f"a directive begins with {MAGIC} at the start of the line"
+
+
+def _begins(text: str) -> bool:
+    return text[:6].upper() == "SBATCH" and text[6:7] in ("", *SPACE) and text[6:].lstrip(SPACE)[:1] == "-"
+
+
 def header(text: str) -> Iterator[Tuple[int, str]]:
     """The lines that may hold directives, with their numbers from 1: up to the first one that is a command."""
     at = 0

@@ -14,6 +14,7 @@ from shim.admin import check
 from shim.commands import funnel
 from shim.control import site
 from shim.core.model.cluster import Cluster, Node, Partition
+from shim.core.options.grammar import Grammar
 from tests.control.backends.slurm.fake import Site
 
 CLUSTER = Cluster(
@@ -69,8 +70,8 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]
                 '    Try "sbatch --help" for more information',
             ],
         ),
-        ("-N 3", 0, ["job.sh: accepted, and would wait for ever (PartitionNodeLimit)"]),
-        ("-p short -t 11", 0, ["job.sh: accepted, and would wait for ever (PartitionTimeLimit)"]),
+        ("-N 3", 1, ["job.sh: accepted, and would wait for ever (PartitionNodeLimit)"]),
+        ("-p short -t 11", 1, ["job.sh: accepted, and would wait for ever (PartitionTimeLimit)"]),
         (
             "--container=/images/a",
             1,
@@ -112,7 +113,7 @@ def test_components_are_judged_each_and_together(
     ]
     assert run(capsys, "check", write("same.sh", "-w n1", "hetjob", "-w n1"))[0] == 1
     assert run(capsys, "check", write("wide.sh", "-n1", "hetjob", "-N 9")) == (
-        0,
+        1,
         ["wide.sh: accepted, and would wait for ever (PartitionNodeLimit)"],
     )
     explained = run(capsys, "explain", "--nice", ":", "-n3", good)[1]
@@ -192,3 +193,136 @@ def test_mistaken_directives_are_told(write: Script, tmp_path: Path, capsys: pyt
             "    sbatch: error: Change from #SLURM to #SBATCH in your script and verify the options are valid in sbatch",
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "codes"),
+    [
+        ("refused,waiting,failing", [0, 1, 1, 0, 0]),
+        ("refused", [0, 0, 0, 0, 0]),
+        ("failing,unread", [0, 0, 1, 1, 0]),
+        ("approximated", [0, 0, 0, 0, 1]),
+        ("never", [0, 0, 0, 0, 0]),
+    ],
+)
+def test_what_fails_is_chosen(
+    write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str], fail_on: str, codes: list[int]
+) -> None:
+    names = [
+        write("good.sh", "-n1"),
+        write("waits.sh", "-N 3"),
+        write("runs.sh"),
+        write("late.sh"),
+        write("less.sh", "--gpu-bind=none"),
+    ]
+    (tmp_path / "runs.sh").write_text("#!/bin/bash\nsrun --nosuch true\n")
+    (tmp_path / "late.sh").write_text("#!/bin/bash\ntrue\n#SBATCH -N 9\n")
+    assert [run(capsys, "check", "--fail-on", fail_on, name)[0] for name in names] == codes
+
+
+def test_an_unknown_ground_is_refused(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    assert funnel.run("shim", ["check", "--fail-on=bad", write("a.sh")]) == 1
+    assert '--fail-on: "bad" is unknown; known are refused,' in capsys.readouterr().err
+
+
+def test_options_of_sbatch_stand_before_the_scripts(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [write("a.sh", "-n1"), write("b.sh", "-p short")]
+    assert run(capsys, "check", "-t", "20", "-N1", *names)[1] == [
+        "a.sh: accepted",
+        "b.sh: accepted, and would wait for ever (PartitionTimeLimit)",
+        "2 scripts: 0 would be refused, 1 would wait for ever",
+    ]
+    assert run(capsys, "check", "-M", "nosuch", names[0])[0] == 1
+
+
+def test_lines_of_the_body_are_read(write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("body.sh")
+    (tmp_path / "body.sh").write_text(
+        """#!/bin/bash
+# SBATCH --time=5
+#SBATCH -n1
+for i in 1 2; do OMP=1 srun --mpi=pmix -n $i ./a & done
+srun \\
+  --gpu-bind=closest --nosuch ./b | tee log
+cat <<EOF
+srun --nosuch in a text
+EOF
+echo "srun --nosuch in a string"
+srun --container-image="$IMAGE" ./c 2>&1 > out.txt
+srun -n2 $OPTIONS ./d
+#SBATCH --mem=1
+"""
+    )
+    code, lines = run(capsys, "check", "body.sh")
+    assert (code, lines[0]) == (1, "body.sh: accepted")
+    assert [line.strip() for line in lines[1:]] == [
+        "line 2 is no directive, a directive begins with #SBATCH at the start of the line: # SBATCH --time=5",
+        "line 13 is no directive, it stands below the first command: #SBATCH --mem=1",
+        *[line.strip() for line in lines[3:]],
+    ]
+    failing = [line.strip() for line in lines if line.endswith("(refused when it runs)")]
+    assert [line.split(": ")[0] for line in failing] == ["line 5", "line 11"]
+    assert (
+        failing[0]
+        == "line 5: srun: unrecognized option '--nosuch'; Try \"srun --help\" for more information (refused when it runs)"
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_nothing_that_a_terminal_obeys_is_printed(
+    write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    write("evil.sh")
+    (tmp_path / "evil.sh").write_bytes(
+        b"#!/bin/bash\n#SBATCH -J \x1b]0;owned\x07\xff -p \x1b[31mred\n# SBATCH -J \x9b\x1b[2J\n"
+    )
+    out = "\n".join(run(capsys, command, "evil.sh")[1])
+    assert all(letter.isprintable() or letter == "\n" for letter in out)
+    assert "\\x1b[31mred" in out
+
+
+@pytest.mark.parametrize(
+    ("settings", "directive", "text"),
+    [
+        ({}, "-n1", 'no image: "image" in the configuration'),
+        (
+            {},
+            "--container-image=/images/pytorch.sqsh",
+            "--container-image=/images/pytorch.sqsh: pods are made from images",
+        ),
+        (
+            {"image": '"python:3.12"'},
+            "--container-mounts=/data:/data",
+            "--container-mounts=/data:/data: pods mount what",
+        ),
+    ],
+)
+def test_what_pods_cannot_be_made_for(
+    write: Script,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    directive: str,
+    text: str,
+) -> None:
+    pods = CLUSTER.replace(backend="kubernetes", settings=settings)
+    monkeypatch.setattr(site, "clusters", lambda: (pods,))
+    monkeypatch.setattr(site, "grammar", lambda: Grammar(pyxis=True))
+    code, lines = run(capsys, "check", write("job.sh", directive))
+    assert (code, lines[0]) == (1, "job.sh: Slurm would accept it, it is refused here")
+    assert f"Batch job submission failed: {text}" in lines[1]
+
+
+def test_what_pods_would_lose_is_said(
+    write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = CLUSTER.replace(backend="kubernetes", settings={"image": '"python:3.12"'})
+    monkeypatch.setattr(site, "clusters", lambda: (pods,))
+    name = write("job.sh", "-n1")
+    (tmp_path / name).write_text("#!/bin/bash\nsbatch next.sh\nsrun -o out.txt true\n")
+    for command, code in (("check", 1), ("explain", 0)):
+        found, lines = run(capsys, command, name)
+        told = [line.strip() for line in lines]
+        assert found == code
+        assert any(f"the pods get a copy of {tmp_path}: what the job writes there" in line for line in told)
+        assert "line 2: sbatch: nothing is submitted from inside a pod (refused when it runs)" in told

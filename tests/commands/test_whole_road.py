@@ -193,3 +193,23 @@ def seconds(clock: str) -> float:
     for part in clock.split(":"):
         total = total * 60 + float(part)
     return total
+
+
+def test_a_missing_folder_of_the_output_is_told_before_and_after(road: Path) -> None:
+    done = subprocess.run(
+        ("sbatch", "--wait", "-o", "logs/%x-%j.out", "-e", "e%j/x", "--wrap", "true"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    folder = road / "logs"
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == f'sbatch: warning: "{folder}", for the output of the job, is no folder: without it the job fails\n'
+    )
+    told = said("shim", "why", "1").splitlines()
+    assert told[1] == f"  Could not open stdout file {folder}/wrap-1.out: No such file or directory"
+    assert told[2].endswith(f"mkdir -p {folder}, then sbatch again.")
+    folder.mkdir()
+    assert subprocess.run(("sbatch", "-o", "logs/x", "--wrap", "true"), capture_output=True).stderr == b""

@@ -33,7 +33,7 @@ KUBERNETES: Dict[str, Dict[str, str]] = {
         "exclude": "by the names of nodes in the cluster",
         "gres": "gpu; the configuration names the cluster's resource for it",
         "nodelist": "by the names of nodes in the cluster",
-        "output": "streamed back where no mount provides the file",
+        "output": "streamed back where no mount provides the file; one that srun in a script names is a file of its pod",
         "tmp": "checked against the ephemeral storage that the node offers",
     },
     APPROXIMATED: {

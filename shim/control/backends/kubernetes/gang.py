@@ -58,8 +58,13 @@ def gang_of(
 
 
 def image_of(job: Job, settings: Settings) -> str:
-    """The image that the job asked for, else the partition's."""
-    return str(getattr(job.request, "container_image", None) or settings.image)
+    """The image that the job asked for, else the partition's. BackendError for one that no kubelet pulls."""
+    asked = job.request.container_image
+    if not asked:
+        return settings.image
+    if asked.startswith(("/", "./", "../")) or asked.endswith((".sqsh", ".sif")):
+        raise BackendError(f"--container-image={asked}: pods are made from images of a registry, not from files")
+    return asked.removeprefix("docker://").replace("#", "/", 1)
 
 
 def staged(job: Job, settings: Settings) -> bool:

@@ -23,10 +23,22 @@ MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads
 
 async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
     """Keeps in ``spool`` what the job's pods need of this machine; notes for the user. BackendError: no image, no such mount, too large."""
+    notes = check_asked(job, settings)
+    return [*notes, *await asyncio.to_thread(_packed, job, spool, settings)] if staged(job, settings) else notes
+
+
+def check_asked(job: Job, settings: Settings) -> list[str]:
+    """What is said of the job before it is submitted: what it would lose. BackendError: no image, or a mount, that pods can have."""
     if not image_of(job, settings):
         raise BackendError('no image: "image" in the configuration, or --container-image, must name one')
     volumes.check_asked(job.request.container_mounts or "", settings)
-    return await asyncio.to_thread(_packed, job, spool, settings) if staged(job, settings) else []
+    if job.request.kind != "batch" or not staged(job, settings):
+        return []
+    folder = job.request.work_dir
+    return [
+        f"note: the pods get a copy of {folder}: what the job writes there, beside its output files, is lost with them;"
+        f' to keep it, mount the folder (in the configuration: mounts = [{{ path = "{folder}", pvc = "…" }}])'
+    ]
 
 
 def check_described(job: Job) -> None:

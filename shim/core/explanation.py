@@ -1,0 +1,224 @@
+"""Why a job waits, or ended as it did, in a sentence or two, and what its user may do about it: for `shim why`."""
+
+from __future__ import annotations
+
+import os.path
+import signal
+
+from shim.core import hostlist
+from shim.core.dependency import Dependency
+from shim.core.layout.demand import job_demand
+from shim.core.model import states
+from shim.core.render.node_state import uses
+from shim.core.times import show_minutes, stamp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from shim.core.model.cluster import Cluster
+    from shim.core.model.job import Job, Step
+
+    # What is known of a job that another one depends on: its records, none for one that nobody knows any more.
+    Known = Callable[[int], Sequence[Job]]
+
+_NEVER = 300 * 86400  # seconds: a start that is expected later than that hangs on a job without a time limit
+_HELD_UP = {
+    "Priority": "Jobs before it in the queue wait for resources of the same partition.",
+    "JobHeldUser": "Its user holds it: scontrol release {id} lets it go.",
+    "JobHeldAdmin": "An operator holds it; only an operator may release it (scontrol release {id}).",
+    "PartitionDown": "Its partition {partition} is down: jobs wait until an operator sets it up again.",
+    "PartitionInactive": "Its partition {partition} is inactive: jobs wait until an operator sets it up again.",
+    "PartitionTimeLimit": "Its time limit ({limit}) is above what partition {partition} allows. It will never start as it is:"
+    " scontrol update JobId={id} TimeLimit=… lowers it.",
+    "PartitionNodeLimit": "It asks for {nodes} node(s), more than partition {partition} gives to a job. It will never start as it is.",
+    "PartitionConfig": "It asks for more than partition {partition} has, however idle it is. It will never start as it is.",
+    "MaxMemPerLimit": "It asks for more memory of a node than partition {partition} allows. It will never start as it is.",
+    "BadConstraints": "No nodes have all the features, or are in the list, that it asks for. It will never start as it is.",
+    "Licenses": "Licences that it asks for ({licenses}) are in use.",
+    "JobArrayTaskLimit": "As many tasks of its array run as the array allows at once (--array=…%N);"
+    " scontrol update JobId={id} ArrayTaskThrottle=… changes that.",
+    "DependencyNeverSatisfied": "What it depends on can come true no more. It will never start: scancel {id}, or scontrol update"
+    " JobId={id} Dependency=….",
+    "ReqNodeNotAvail": "Nodes that it asks for are out of service.",
+}
+_ENDS = {
+    states.NODE_FAIL: "A node of it was lost, or its processes were killed from outside.",
+    states.BOOT_FAIL: "Its nodes did not come up in time.",
+    states.PREEMPTED: "It had to make room for another job.",
+    states.DEADLINE: "It could not end before its --deadline.",
+}
+_CODES = {
+    126: "the shell found a command that it could not execute: is its file executable, and its interpreter there?",
+    127: "the shell did not find a command: modules, PATH, or a missing interpreter in the first line of a program",
+}
+
+
+def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, now: float) -> list[str]:
+    """Why a pending job waits. ``running``: all that holds resources of its cluster."""
+    reason = job.reason.partition(",")[0]
+    if job.dependency or reason == "Dependency":
+        lines = [f"It waits for {text}" for text in _depends(job, known)] or ["It waits for other jobs."]
+    elif reason == "BeginTime":
+        lines = [f"It may not start before {stamp(job.request.begin or job.eligible_time)} (--begin, or a requeue)."]
+    elif reason in ("Resources", "None"):
+        lines = _resources(job, cluster, running)
+    else:
+        lines = [_HELD_UP.get(reason, "").format(**_words(job)) or f"{job.reason}."]
+    if reason.startswith("Nodes required") or reason == "ReqNodeNotAvail":
+        out = [node for node in cluster.nodes if node.state]
+        lines = [
+            f"Nodes that it needs are out of service: {', '.join(f'{one.name} ({one.reason or one.state.lower()})' for one in out)}."
+        ]
+    if job.system_comment:
+        lines.append(f"The cluster says: {job.system_comment}")
+    if job.start_time > now + _NEVER:
+        lines.append("When it will start is not known: jobs before it have no time limit.")
+    elif job.start_time > now:
+        lines.append(
+            f"It is expected to start at {stamp(job.start_time)}, if the jobs before it use all of their time."
+        )
+    return lines
+
+
+def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str]) -> list[str]:
+    """How a job ended that did not end well; what to do. ``user`` gives the name of a uid."""
+    if job.state == states.COMPLETED:
+        return ["It ended well: its script's exit code is 0."]
+    if job.state == states.CANCELLED:
+        who = f" by {user(job.cancelled_by)}" if job.cancelled_by is not None else ""
+        return [f"It was cancelled{who}.", *_comment(job)]
+    if job.state == states.TIMEOUT:
+        return [
+            f"It reached its time limit of {_limit(job)}. A longer one: sbatch --time=…; --signal=B:USR1@60 warns a script a minute before.",
+            *_comment(job),
+        ]
+    if job.state == states.OUT_OF_MEMORY:
+        return [_memory(job), *_comment(job)]
+    if job.state in _ENDS:
+        return [_ENDS[job.state], *_comment(job)]
+    if job.reason in ("JobLaunchFailure", "OutputNotWritten") or (job.system_comment and not job.exit_status >> 8):
+        return _launch(job)
+    return [*_status(job), *_steps(steps), *_comment(job)]
+
+
+def _launch(job: Job) -> list[str]:
+    lines = [job.system_comment or "Its script could not be started."]
+    for path in (job.stdout, job.stderr):
+        folder = os.path.dirname(path)
+        if path and path in job.system_comment and "No such file" in job.system_comment:
+            lines.append(f"Nobody makes the folder of -o and -e for a job: mkdir -p {folder}, then sbatch again.")
+            break
+    return lines
+
+
+def _status(job: Job) -> list[str]:
+    code, number = job.exit_status >> 8, job.exit_status & 0x7F
+    if number:
+        return [f"Its script was ended by signal {_signal(number)}."]
+    if code > 128 and _signal(code - 128) != str(code - 128):
+        text = f"a command in it was ended by signal {_signal(code - 128)}"
+        return [f"Its script ended with exit code {code}: {text}{_KILLED if code == 137 else ''}."]
+    return [f"Its script ended with exit code {code}" + (f": {_CODES[code]}." if code in _CODES else ".")]
+
+
+_KILLED = " (somebody's kill -9, or the machine's own memory ran out)"
+
+
+def _steps(steps: Sequence[Step]) -> list[str]:
+    """The first of its steps that failed."""
+    bad = [step for step in steps if step.step_id.isdigit() and step.state not in (states.COMPLETED, states.RUNNING)]
+    if not bad:
+        return []
+    first = min(bad, key=lambda step: step.end_time or float("inf"))
+    code, number = first.exit_status >> 8, first.exit_status & 0x7F
+    how = f"signal {_signal(number)}" if number else f"exit code {code}"
+    return [f"Step {first.step_id} ({first.name}) was the first that did not end well: {first.state}, {how}."]
+
+
+def _memory(job: Job) -> str:
+    given = max([share.memory for share in job.shares], default=0)
+    if not given:
+        return "A process of it was killed because memory ran out: --mem=… asks for as much as it needs."
+    return f"It used more than the {given} MiB of a node that it had: --mem=… (or --mem-per-cpu=…) asks for more."
+
+
+def _comment(job: Job) -> list[str]:
+    return [job.system_comment] if job.system_comment else []
+
+
+def _limit(job: Job) -> str:
+    return show_minutes(job.time_limit)
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
+
+
+def _words(job: Job) -> dict[str, object]:
+    return {
+        "id": job.array_label,
+        "partition": job.partition,
+        "limit": _limit(job),
+        "nodes": job.nodes,
+        "licenses": job.request.licenses or "",
+    }
+
+
+def _depends(job: Job, known: Known) -> list[str]:
+    try:
+        dependency = Dependency.parse(job.dependency or job.request.dependency or "")
+    except ValueError:
+        return []
+    lines = []
+    for condition in dependency.conditions:
+        if not condition.job_id:
+            lines.append(f"the other jobs of its user that are called {job.name} (singleton).")
+            continue
+        found = [one.state for one in known(condition.job_id)]
+        there = ", ".join(
+            f"{found.count(state)} × {state}" if len(found) > 1 else state for state in dict.fromkeys(found)
+        )
+        lines.append(f"{condition.text()}: job {condition.job_id} is {there or 'forgotten'}.")
+    return lines
+
+
+def _resources(job: Job, cluster: Cluster, running: Iterable[Job]) -> list[str]:
+    """What it wants, what is free, and who has the rest."""
+    wish = job_demand(job.request)
+    wants = [f"{job.nodes} node(s), {job.cpus} CPU(s)"]
+    wants += [f"{name} {text}" for name, text in (("--gres", job.request.gres), ("--gpus", job.request.gpus)) if text]
+    memory = job.request.mem_per_node or (job.request.mem_per_cpu or 0) * wish.min_cpus
+    wants += [f"{memory} MiB of each" if memory else ""]
+    holders = [one for one in running if one.cluster == job.cluster and one.shares]
+    partition = cluster.partition(job.partition.partition(",")[0])
+    names = set(partition.nodes) if partition is not None else set()
+    free = []
+    for name, use in uses(cluster, holders).items():
+        if name in names and not use.node.state:
+            left = [f"{use.node.cpus - use.cpus} CPU(s)"]
+            if use.node.gpus:
+                left.append(f"{use.node.gpus - sum(map(len, use.gpus.values()))} GPU(s)")
+            if use.memory:
+                left.append(f"{use.node.memory - use.memory} MiB")
+            free.append((name, " ".join(left)))
+    lines = [f"It waits for {', '.join(filter(None, wants))} of partition {job.partition}."]
+    if free:
+        kinds: dict[str, list[str]] = {}
+        for name, text in free:
+            kinds.setdefault(text, []).append(name)
+        shown = [f"{hostlist.fold(found)}: {text}" for text, found in list(kinds.items())[:4]]
+        lines.append("Free are " + "; ".join(shown) + (" …" if len(kinds) > 4 else "") + ".")
+    here = [one for one in holders if names.intersection(share.name for share in one.shares)]
+    if here:
+        most = sorted(here, key=lambda one: -sum(share.cpus for share in one.shares))[:3]
+        held = [
+            f"{one.array_label} of {one.user or one.uid} ({sum(share.cpus for share in one.shares)} CPU(s) on {hostlist.fold_sorted([share.name for share in one.shares])})"
+            for one in most
+        ]
+        more = f" and {len(here) - 3} more" if len(here) > 3 else ""
+        lines.append(f"The rest is held by {', '.join(held)}{more}.")
+    return lines
