@@ -65,7 +65,7 @@ def test_a_node_keeps_what_its_jobs_have_of_it() -> None:
         assert found.kept == ("node a of cluster local stays as it was for job 1, which has more of it",)
     with_gpu = tuple(node.replace(gres=(Gres(name="gpu", count=1),)) for node in small)
     assert keeping.settle((cluster(),), (new.replace(nodes=with_gpu),), [job(where="a", gpus=(0,))]).kept == ()
-    machine = {"overcommit": "machine"}
+    machine = {"share": "machine"}
     one = keeping.settle((cluster(),), (new.replace(settings=machine),), [job(where="a", cpus=8)])
     assert one.kept == (), "nodes that are one machine"
 
