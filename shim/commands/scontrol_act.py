@@ -66,19 +66,19 @@ def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str 
     from shim.control import client
 
     parsed = [(word, parse_job_id(word)) for word in words]
-    asked = [target for _, one in parsed if one is not None for target in _targets(one, cluster)]
+    asked = [target for _, one in parsed if one is not None for target in targets(one, cluster)]
     reply = client.call(operation, {"targets": asked, **fields}) if asked else {"results": []}
     results = iter(reply["results"])
     found: list[tuple[str, str | None]] = []
     for word, one in parsed:
-        told = [next(results) for _ in _targets(one, cluster)] if one is not None else [{"error": _NO_JOB}]
+        told = [next(results) for _ in targets(one, cluster)] if one is not None else [{"error": _NO_JOB}]
         reading.complain("scontrol", [*dict.fromkeys(str(result["why"]) for result in told if result.get("why"))])
         found.append((word, next((result["error"] for result in told if result["error"]), None)))
     reading.say_untold("scontrol", reply.get("ordered") or ())
     return found
 
 
-def _targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
+def targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
     """An id as the protocol words it: the tasks of ``5_[1-3]`` one by one."""
     indexes = one.indexes()
     tasks: list[int | None] = [None] if indexes is None else [*sorted(indexes)]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from shim.commands import reading
 from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
+from shim.core.digits import leading_int
 from shim.core.errors import ShimError, plain
+from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.commands.scontrol_session import Session
     from shim.control.index.reader import Reader
-    from shim.core.model.job import Job
+    from shim.core.model.job import Job, Step
 
 _NO_JOB = "Invalid job id specified"
 
@@ -21,6 +23,8 @@ def jobs(session: Session, wanted: str | None) -> int:
     from shim.core.render.scontrol_job import job_record
 
     reader = reading.open_index("scontrol")
+    if _is_any(wanted):
+        wanted = None
     outlook = session.outlook() if wanted is None else None
     if wanted is None:
         found = _visible(reader, session, None)
@@ -28,6 +32,8 @@ def jobs(session: Session, wanted: str | None) -> int:
             reading.put(["No jobs in the system"])
     else:
         one = parse_job_id(wanted)
+        if one is None and _is_task_of_none(wanted):
+            return reading.not_found(f"Job {wanted} not found")
         if one is None or "[" in wanted:
             raise ShimError(plain(f"scontrol_print_job error: {_NO_JOB}"))
         known = _visible(reader, session, one)
@@ -46,6 +52,21 @@ def jobs(session: Session, wanted: str | None) -> int:
     return 0
 
 
+def _is_any(wanted: str | None) -> bool:
+    """Whether Slurm reads the number of no job."""
+    return wanted is not None and wanted.isascii() and wanted.isdigit() and int(wanted[:20]) == 0
+
+
+def _is_task_of_none(wanted: str) -> bool:
+    """``0_3``: a task of what is no job."""
+    job, _, task = wanted.partition("_")
+    return _is_any(job) and task.isascii() and task.isdigit()
+
+
+def _starts_with_an_id(wanted: str) -> bool:
+    return bool(leading_int(wanted)[0])
+
+
 def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list[Job]:
     """The jobs that have not ended or ended less than MinJobAge ago; those of one id or array only if it is given."""
     if reader is None:
@@ -60,12 +81,27 @@ def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list
     )
 
 
+def _running(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Step]]:
+    """The steps that run, each with its job: the batch script is one."""
+    if reader is None:
+        return []
+    from shim.core.render.sacct_rows import batch_step
+
+    found = reader.steps_of(jobs, running=True)
+    known = {job.key for job, step in found if step.step_id == "batch"}
+    running = (states.RUNNING, states.SUSPENDED, states.STOPPED)
+    scripts = [(job, batch_step(job)) for job in jobs if job.state in running and job.key not in known]
+    return [*found, *((job, step) for job, step in scripts if step is not None)]
+
+
 def steps(session: Session, wanted: str | None) -> int:
     """The steps that run: all, those of a job, or one."""
     from shim.core.render.scontrol_job import step_record
     from shim.core.render.step_fields import step_order
 
     reader = reading.open_index("scontrol")
+    if wanted is not None and not _starts_with_an_id(wanted):
+        wanted = None  # Slurm reads 0, which is any job's
     one = parse_job_id(wanted) if wanted is not None else None
     if wanted is not None and one is None:
         raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
@@ -73,21 +109,18 @@ def steps(session: Session, wanted: str | None) -> int:
     jobs = _visible(reader, session, one)
     if one is not None:
         jobs = [part for part in (narrowed(job, [one]) for job in jobs) if part is not None and exactly(part, [one])]
+        if not jobs and _visible(reader, session, JobId(job_id=one.job_id)):
+            return reading.not_found(f"Job step {(wanted or '').partition('.')[0]}. not found")
         if not jobs:
-            if one.step is not None:
-                return reading.not_found(f"Job step {wanted} not found")
             raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
-    items = [
-        (job, step)
-        for job, step in (reader.steps_of(jobs, running=True) if reader is not None else [])
-        if one is None or one.step in (None, step.step_id)
-    ]
+    items = [item for item in _running(reader, jobs) if one is None or one.step in (None, item[1].step_id)]
     if not items and wanted is None:
         reading.put([] if session.beside else ["No job steps in the system"])
     elif not items:
         return reading.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
     views = reading.Views()
-    ordered = sorted(items, key=step_order)
+    # A job's batch step, which is its oldest, comes before the others.
+    ordered = sorted(items, key=lambda item: (item[0].job_id, item[1].step_id != "batch", step_order(item)))
     reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])
     reading.say_troubles("scontrol", reader, outlook, jobs)
     return 0

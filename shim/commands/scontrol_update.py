@@ -6,9 +6,10 @@ import os
 
 from shim.commands import reading
 from shim.commands.job_ids import narrowed, parse_job_id, split_ids
-from shim.commands.scontrol_act import call, report
+from shim.commands.scontrol_act import call, report, targets
 from shim.commands.scontrol_session import pairs
 from shim.control.index.query import JobQuery
+from shim.core.digits import leading_int
 from shim.core.errors import ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
@@ -49,6 +50,8 @@ def update(session: Session, words: list[str]) -> int:
             plain("No valid entity in update command"),
             plain('Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'),
         )
+    if entity == "step":
+        return _step(session, words)
     if entity in ("node", "partition"):
         from shim.commands import scontrol_update_site as site
 
@@ -135,6 +138,29 @@ def _job(session: Session, words: list[str]) -> int:
     if not asked.fields:
         raise ShimError(plain("No changes specified"))
     return report("update", call("update", split_ids(asked.ids), {"fields": asked.fields}, session.cluster))
+
+
+def _step(session: Session, words: list[str]) -> int:
+    """``update stepid=33.0 timelimit=5``; of a whole job's steps without the dot."""
+    target = minutes = None
+    for key, value, word in pairs(words):
+        if len(key) > 3 and "stepid".startswith(key.lower()) and value is not None:
+            job, _, step = value.partition(".")
+            one = parse_job_id(job)
+            if one is None:
+                raise ShimError(plain(f"Invalid StepID parameter: {word}"), plain("Request aborted"))
+            step = step if step in ("", "batch", "extern", "interactive") else str(leading_int(step)[0] or 0)
+            target = targets(one.replace(step=step or None), session.cluster)[0]
+        elif len(key) > 4 and "timelimit".startswith(key.lower()) and value is not None:
+            minutes = _minutes("TimeLimit", value)
+        else:
+            raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
+    if target is None or minutes is None:
+        raise ShimError(plain("No changes specified"))
+    from shim.control import client
+
+    client.call("update_step", {"target": target, "minutes": minutes})
+    return 0
 
 
 def _named(session: Session, fields: dict[str, str]) -> int:

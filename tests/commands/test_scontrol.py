@@ -108,6 +108,11 @@ def test_all_jobs(busy: World) -> None:
         (["job", "1", "2"], 1, "", "too many arguments for keyword:show\n"),
         (["step", "1.77"], 1, "Job step 1.77 not found\n", ""),
         (["step", "99999"], 1, "", "slurm_get_job_steps error: Invalid job id specified\n"),
+        (["step", "99999.0"], 1, "", "slurm_get_job_steps error: Invalid job id specified\n"),
+        (["step", "5"], 1, "Job step 5. not found\n", ""),
+        (["step", "5.0"], 1, "Job step 5.0 not found\n", ""),
+        (["step", "1_3.0"], 1, "Job step 1_3. not found\n", ""),
+        (["job", "0_3"], 1, "Job 0_3 not found\n", ""),
         (["node", "nosuch"], 1, "Node nosuch not found\n", ""),
         (["partition", "nosuch"], 1, "Partition nosuch not found\n", ""),
         (["nosuch"], 1, "", "invalid entity:nosuch for keyword:show \n"),
@@ -168,8 +173,57 @@ def test_a_partition(world: World) -> None:
 
 def test_steps(busy: World) -> None:
     result = busy.run("scontrol", "show", "step", "1")
-    assert [line.split()[0] for line in result.lines if line.startswith("StepId")] == ["StepId=1.0", "StepId=1.batch"]
+    assert [line.split()[0] for line in result.lines if line.startswith("StepId")] == ["StepId=1.batch", "StepId=1.0"]
     assert busy.run("scontrol", "show", "step", "1.batch").lines[1] == "   State=RUNNING Partition=debug NodeList=n1"
+
+
+def test_steps_with_all_that_is_known_of_them(world: World) -> None:
+    step = reference.STEPS[1][0].replace(
+        step_id="0", cpus=4, memory=500, gpus=2, time_limit=90, distribution="block:cyclic", srun="n1:77"
+    )
+    world.index([reference.running(1)], {1: (step,)})
+    first, second = world.run("scontrol", "show", "step", "1").out.split("\n\n")[:2]
+    assert first.startswith("StepId=1.batch UserId=1001 StartTime=2026-11-20T17:35:55 TimeLimit=UNLIMITED\n")
+    assert "TRES=(null)" in first
+    assert "TimeLimit=01:30:00" in second
+    assert "TRES=cpu=4,mem=500M,node=2,gres/gpu=2" in second or "TRES=cpu=4,mem=500M,node=1,gres/gpu=2" in second
+    assert "CPUFreqReq=Default Dist=BCyclic\n   SrunHost:Pid=n1:77" in second
+    assert world.run("scontrol", "show", "step", "0").out == world.run("scontrol", "show", "step").out
+    assert world.run("scontrol", "show", "step", "abc").out == world.run("scontrol", "show", "step").out
+    assert world.run("scontrol", "show", "job", "0").out == world.run("scontrol", "show", "job").out
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        (["stepid=1.0", "timelimit=50"], ("0", 50)),
+        (["step", "1", "timelimit", "infinite"], (None, -1)),
+        (["timelimit=5", "stepid=1.batch"], ("batch", 5)),
+    ],
+)
+def test_updates_of_steps(busy: World, words: list[str], sent: tuple[str | None, int]) -> None:
+    result = busy.run("scontrol", "update", *words)
+    assert (result.code, result.out, result.err) == (0, "", "")
+    ((operation, fields),) = busy.calls
+    assert (operation, fields["target"]["step"], fields["minutes"]) == ("update_step", *sent)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["stepid=abc", "timelimit=5"], "Invalid StepID parameter: stepid=abc\nRequest aborted\n"),
+        (["stepid=1.0"], "No changes specified\n"),
+        (["stepid=1.0", "timelimit=abc"], "scontrol: error: Invalid TimeLimit value\n"),
+        (["stepid=1.0", "foo=5"], "Update of this parameter is not supported: foo=5\nRequest aborted\n"),
+        (
+            ["stepid=1.0", "timelimit+=5"],
+            "Update of this parameter is not supported: timelimit+=5\nRequest aborted\n",
+        ),
+    ],
+)
+def test_updates_of_steps_that_cannot_be_read(busy: World, words: list[str], expected: str) -> None:
+    result = busy.run("scontrol", "update", *words)
+    assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
 
 
 def test_config(world: World) -> None:

@@ -31,6 +31,7 @@ from shim.control.controller.operations import (
     queueing,
     recording,
     site_changing,
+    stepping,
 )
 from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
@@ -244,6 +245,7 @@ class Controller:
             "stay": partial(moving_out.stay, world),
             "adopt": self._adopt,
             "listen": self._listen,
+            "update_step": partial(stepping.update_step, world, order),
             "change_nodes": partial(site_changing.change_nodes, world, order),
             "change_partition": partial(site_changing.change_partition, world),
             "allocate": self.allocations.allocate,

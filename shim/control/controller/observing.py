@@ -186,6 +186,11 @@ class Observing:
                 nodes=tuple(event.get("nodes") or ()),
                 tasks=int(event.get("tasks") or 1),
                 cpus=int(event.get("cpus") or 1),
+                memory=int(event.get("memory") or 0),
+                gpus=int(event.get("gpus") or 0),
+                time_limit=event.get("limit"),
+                distribution=str(event.get("distribution") or ""),
+                srun=str(event.get("srun") or ""),
                 start_time=float(event["at"]),
             ),
         )

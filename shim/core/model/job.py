@@ -126,6 +126,11 @@ class Step(Value):
     nodes: tuple[str, ...] = ()
     tasks: int = 1
     cpus: int = 1
+    memory: int = 0  # MiB; 0 = not counted
+    gpus: int = 0
+    time_limit: int | None = None  # minutes, of its own; None, INFINITE: none
+    distribution: str = ""  # as SLURM_DISTRIBUTION shows it
+    srun: str = ""  # its srun's "host:pid"
     start_time: float = 0
     end_time: float = 0
     exit_status: int = 0

@@ -235,19 +235,35 @@ def _hosts(text: str | None) -> str:
         return text
 
 
+def _step_tres(step: Step) -> str:
+    memory = show_memory(step.memory) if step.memory else "0"
+    gpus = f",gres/gpu={step.gpus}" if step.gpus else ""
+    return f"cpu={step.cpus},mem={memory},node={len(step.nodes)}{gpus}"
+
+
+def _spread(distribution: str) -> str:
+    """``Block``, ``Cyclic``, ``BCyclic`` for ``block:cyclic``, as Slurm names them."""
+    first, _, second = distribution.partition(",")[0].partition(":")
+    if first == "arbitrary":
+        return "arbitrary task distribution"
+    return f"{first[:1].upper()}{second.capitalize()}" if second in ("block", "cyclic") else first.capitalize()
+
+
 def step_record(job: Job, step: Step, view: View, *, oneliner: bool = False) -> str:
     """A step's record, with the newline (``oneliner``: nothing) that ends it."""
     from shim.core.render.step_fields import step_label
 
     cpus = 0 if step.step_id == "batch" else step.cpus
+    limit = show_limit(INFINITE if step.time_limit is None else step.time_limit)
+    spread = f" Dist={_spread(step.distribution)}" if step.distribution else ""
     lines = [
         f"StepId={step_label(job, step)} UserId={job.uid} StartTime={view.stamp(step.start_time, 'Unknown')}"
-        " TimeLimit=UNLIMITED",
+        f" TimeLimit={limit}",
         f"State={step.state} Partition={job.partition} NodeList={hostlist.fold(step.nodes)}",
         f"Nodes={len(step.nodes)} CPUs={cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
-        f"TRES={f'cpu={cpus},node={len(step.nodes)}' if cpus else '(null)'}",
+        f"TRES={_step_tres(step) if cpus else '(null)'}",
         "ResvPorts=(null)",
-        "CPUFreqReq=Default",
-        "SrunHost:Pid=(null):0",
+        f"CPUFreqReq=Default{spread}",
+        f"SrunHost:Pid={step.srun or '(null):0'}",
     ]
     return join_record(lines, oneliner) + ("" if oneliner else "\n")

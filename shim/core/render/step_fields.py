@@ -45,7 +45,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "b": ("TRES_PER_NODE", lambda item, view: facts.tres_per_node(item[0]) or "N/A"),
     "i": ("STEPID", lambda item, view: step_label(*item)),
     "j": ("NAME", lambda item, view: item[1].name),
-    "l": ("TIME_LIMIT", _constant("UNLIMITED")),
+    "l": ("TIME_LIMIT", lambda item, view: times.show_minutes(item[1].time_limit)),
     "M": ("TIME", lambda item, view: times.show_elapsed(step_elapsed(item[1], view.now))),
     "N": ("NODELIST", lambda item, view: hostlist.fold(item[1].nodes)),
     "P": ("PARTITION", lambda item, view: item[0].partition),

@@ -40,17 +40,23 @@ def obey(leader: Obedient, order: dict[str, Any]) -> None:
         _end(leader, order)
     elif kind == "limit":
         seconds = order.get("seconds")
+        seconds = None if seconds is None else int(seconds)
+        if order.get("step") is not None:
+            leader.steps.limit(int(order["step"]), seconds)
+            return
         component = int(order.get("component", 0))
         limit = leader.components.limits[component] if component else leader.limit
-        limit.change(None if seconds is None else int(seconds))
+        limit.change(seconds)
     elif kind == "suspend":
         leader.limit.pause()
         leader.components.pause()
+        leader.steps.pause()
         leader.signal_everything(_SIGSTOP)
     elif kind == "resume":
         if leader.started and leader.outcome is None:
             leader.limit.begin()
             leader.components.begin()
+            leader.steps.resume()
         leader.signal_everything(_SIGCONT)
     elif kind == "release":
         leader.end(own_end(int(order.get("status", 0))), order.get("uid"), said=False)

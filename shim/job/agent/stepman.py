@@ -125,6 +125,23 @@ class StepManager:
         if step is not None:
             step.relay.output(index, rank, stream, data)
 
+    def limit(self, number: int | None, seconds: int | None) -> None:
+        """Another time limit of a step of its own, counted from its start; of all of them (None). ``seconds`` None: no limit."""
+        for step in list(self.steps.values()):
+            if number in (None, step.number):
+                step.limit.change(seconds)
+
+    def pause(self) -> None:
+        """The job is suspended: no step's time counts."""
+        for step in list(self.steps.values()):
+            step.limit.pause()
+
+    def resume(self) -> None:
+        """It goes on."""
+        for step in list(self.steps.values()):
+            if step.launched:
+                step.limit.begin()
+
     def node_lost(self, index: int) -> None:
         """A node is gone with its tasks; the job is about to end."""
         self.nodes.pop(index, None)
@@ -228,6 +245,7 @@ class StepManager:
                 nodes=[step.name_of(index) for index in part.nodes],
                 tasks=part.layout.ntasks,
                 cpus=sum(part.layout.cpus),
+                **part.details(),
                 then=(lambda: srun.send(created)) if part is parts[-1] else None,
             )
 
@@ -242,7 +260,7 @@ class StepManager:
                 self.nodes[index].send(launch)
             except WireError:
                 self._not_launched(step, index)
-        step.watch_limit()
+        step.limit.begin()
 
     def _not_launched(self, step: StepRun, index: int) -> None:
         """The node's tasks do not fit a frame: they count as tasks whose execve failed."""

@@ -29,11 +29,17 @@ _OVER = "Job/step already completing or completed"
 class Wish:
     """What srun asks for one part. ``group``: the component that it is for, or its place among the parts."""
 
-    __slots__ = ("environment", "group", "named", "request")
+    __slots__ = ("environment", "group", "named", "request", "srun")
 
     def __init__(
-        self, request: StepRequest, environment: Mapping[str, str], group: int = 0, named: bool = False
+        self,
+        request: StepRequest,
+        environment: Mapping[str, str],
+        group: int = 0,
+        named: bool = False,
+        srun: str = "",
     ) -> None:
+        self.srun = srun
         self.request = request
         self.environment = dict(environment)
         self.group = group
@@ -48,11 +54,12 @@ class Part:
     ``component``: of a heterogeneous job; 0 in a plain one. ``suffix`` tells parts of one job apart in a step's id.
     """
 
-    __slots__ = ("component", "environment", "indexes", "job", "layout", "node", "request", "suffix")
+    __slots__ = ("component", "environment", "indexes", "job", "layout", "node", "request", "srun", "suffix")
 
     def __init__(self, wish: Wish, job: Job, indexes: Sequence[int], layout: StepLayout) -> None:
         self.request = wish.request
         self.environment = wish.environment
+        self.srun = wish.srun  # its "host:pid"
         self.job = job
         self.indexes = tuple(indexes)
         self.layout = layout
@@ -76,6 +83,23 @@ class Part:
         argv = self.request.argv
         return self.request.name or (argv[0].rpartition("/")[2] if argv else "")
 
+    @property
+    def distribution(self) -> str:
+        """How its tasks are spread, as Slurm names it: for an srun that is its own job in blocks unless it says otherwise."""
+        told = self.request.distribution or self.job.request.kind != "run"
+        return self.layout.distribution if told else "block"
+
+    def details(self) -> Message:
+        """What else the journal tells of the step's beginning, as far as there is anything to tell."""
+        found = {
+            "memory": sum(self.layout.memory),
+            "gpus": sum(len(own) for own in self.layout.gpus),
+            "limit": self.request.time_limit,
+            "distribution": self.distribution,
+            "srun": self.srun,
+        }
+        return {name: value for name, value in found.items() if value}
+
     def label(self, number: int) -> str:
         """The step's id in texts: ``7.0``; ``8.0`` on component 1 of job 7; ``7.0+1`` for the second part in a plain job."""
         return f"{self.job.job_id}.{number}{self.suffix}"
@@ -89,7 +113,8 @@ def wishes_of(message: Message) -> list[Wish]:
         if not isinstance(one["environment"], dict):
             raise TypeError("an environment is a JSON object")
         request = StepRequest.from_dict(one["request"])
-        found.append(Wish(request, one["environment"], int(one.get("group", 0)), bool(one.get("named"))))
+        srun = str(message.get("srun") or "")
+        found.append(Wish(request, one["environment"], int(one.get("group", 0)), bool(one.get("named")), srun))
     return found
 
 

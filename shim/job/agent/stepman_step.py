@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shim.core.model.states import CANCELLED, TIMEOUT
 from shim.core.times import stamp
+from shim.job.agent.leader_limit import TimeLimit
 from shim.job.agent.leader_outcome import step_line, step_state, step_status, usage
 
 TYPE_CHECKING = False
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
+
+
+def _nothing() -> None:
+    """No signal is due before a step's limit."""
+
 
 SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
 
@@ -62,6 +68,11 @@ class StepRun:
         self._felled: set[int] = set()  # ranks that had not ended when the step was told to end
         self._cancelled_by: int | None = None
         self._timers: list[Timer] = []
+        minutes = self.request.time_limit
+        seconds = 60 * minutes if minutes is not None and minutes > 0 else None
+        self.limit = TimeLimit(
+            around.loop, seconds, None, _nothing, self._time_out
+        )  # ``srun -t``; counts from the launch
 
     @property
     def ntasks(self) -> int:
@@ -124,12 +135,6 @@ class StepRun:
         if not status & 0x7F:
             self._felled.discard(rank)  # it ended by itself after all
 
-    def watch_limit(self) -> None:
-        """The step's own time limit (``srun -t``) counts from now."""
-        minutes = self.request.time_limit
-        if minutes is not None and minutes > 0:
-            self._timers.append(self._around.loop.call_later(60 * minutes, self._time_out))
-
     def term_then_kill(self) -> None:
         """TERM now, KILL after KillWait."""
         for number in (SIGCONT, SIGTERM):  # a stopped task takes no TERM
@@ -139,6 +144,7 @@ class StepRun:
 
     def stop_timers(self) -> None:
         """Nothing is due any more."""
+        self.limit.stop()
         for timer in self._timers:
             timer.cancel()
 

@@ -91,7 +91,8 @@ class StepClient:
                 self._attend(self.loop)
             for one in self._asked:
                 one.request = one.request.replace(comm_port=self._port.number)
-            message = {"do": "step", "sid": os.getsid(0), **asked_for(self._asked)}
+            srun = f"{os.uname().nodename}:{os.getpid()}"
+            message = {"do": "step", "sid": os.getsid(0), "srun": srun, **asked_for(self._asked)}
             if len(dumps(message)) > LONGEST_REQUEST:
                 raise self._no_step("Argument list too long")
             self._link.send(message)

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from shim.core.errors import ShimError
 from tests.control.controller.fakes import NOW, Bench, Client, bench
 
 STRANGER = 4711
@@ -282,3 +283,33 @@ async def test_who_is_an_operator(box: Bench) -> None:
         clusters[name] = cluster.replace(operators=())
     assert operates(0)
     assert operates(os.getuid()) == (os.getuid() == 0)
+
+
+@bench
+async def test_the_time_limit_of_a_step(box: Bench) -> None:
+    job_id = await running(box)
+    for step in ("0", "1"):
+        box.backend.tell(
+            job_id, "step", step=step, nodes=["node1"], limit=5, distribution="block", memory=10, srun="h:1"
+        )
+    await box.settle()
+
+    async def change(step: str | None, minutes: int, client: Client | None = None) -> str:
+        try:
+            await box.ask("update_step", client, target={"job_id": job_id, "step": step}, minutes=minutes)
+        except ShimError as error:
+            return str(error)
+        return ""
+
+    def limits() -> list[int | None]:
+        return [step.time_limit for step in box.store.steps([box.job(job_id)])]
+
+    assert limits() == [5, 5]
+    assert await change("1", 50) == ""
+    assert limits() == [5, 50]
+    assert await change(None, -1) == ""
+    assert limits() == [-1, -1]
+    orders = [(order.kind, order.step, order.seconds) for order in box.backend.orders_of(job_id)]
+    assert orders == [("limit", "1", 3000), ("limit", "0", None), ("limit", "1", None)]
+    assert await change("7", 5) == "slurm_update error: Invalid job id specified"
+    assert await change("0", 5, Client(STRANGER)) == "slurm_update error: Invalid user id"

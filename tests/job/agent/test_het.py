@@ -100,8 +100,16 @@ def test_one_step_over_two_components(scene: Maker) -> None:
         if line["kind"] == "step"
     ]
     assert steps == [
-        {"step": "0", "name": "a", "nodes": ["n1"], "tasks": 1, "cpus": 4},
-        {"step": "0", "component": 1, "name": "b", "nodes": ["n2", "n3"], "tasks": 3, "cpus": 8},
+        {"step": "0", "name": "a", "nodes": ["n1"], "tasks": 1, "cpus": 4, "distribution": "cyclic"},
+        {
+            "step": "0",
+            "component": 1,
+            "name": "b",
+            "nodes": ["n2", "n3"],
+            "tasks": 3,
+            "cpus": 8,
+            "distribution": "block",
+        },
     ]
     assert [list(node.last("launch")["argv"]) for node in run.nodes] == [["a"], ["/bin/b", "x"], ["/bin/b", "x"]]
     first, second, third = environments(run, 0), environments(run, 1), environments(run, 2)

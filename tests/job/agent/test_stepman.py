@@ -42,7 +42,8 @@ def test_a_step_from_its_request_to_its_end(scene: Maker) -> None:
     assert created["nodes"] == ["n1", "n2"]
     assert [list(ranks) for ranks in created["ranks"]] == [[0, 1], [2]]
     assert created["kill_wait"] == 30
-    assert run.line("step") == {"step": "0", "name": "echo", "nodes": ["n1", "n2"], "tasks": 3, "cpus": 8}
+    begun = {"step": "0", "name": "echo", "nodes": ["n1", "n2"], "tasks": 3, "cpus": 8, "distribution": "block"}
+    assert run.line("step") == begun
     assert not run.nodes[0].all("launch"), "nothing runs before srun has opened its files"
     run.launch(srun)
     launch = run.nodes[0].last("launch")
@@ -223,6 +224,28 @@ def test_a_steps_own_time_limit(scene: Maker) -> None:
     assert [message["signal"] for message in run.nodes[0].all("signal")] == [18, 15]
     run.end_tasks(0, 15)
     assert run.line("step-end")["state"] == "TIMEOUT"
+
+
+def test_a_steps_limit_can_be_changed_and_stands_while_the_job_is_suspended(scene: Maker) -> None:
+    run = scene()
+    run.srun(time_limit=1)
+    assert {name: run.line("step")[name] for name in ("limit", "distribution")} == {
+        "limit": 1,
+        "distribution": "cyclic",
+    }
+    controller = run.watch()
+    run.order(controller, 1, "suspend")
+    run.advance(600)
+    run.order(controller, 2, "resume")
+    run.order(controller, 3, "limit", step="0", seconds=120)
+    run.advance(100)
+    assert 15 not in [message["signal"] for message in run.nodes[0].all("signal")]
+    run.order(controller, 4, "limit", step="0", seconds=None)
+    run.advance(1000)
+    assert 15 not in [message["signal"] for message in run.nodes[0].all("signal")]
+    run.order(controller, 5, "limit", step="0", seconds=60)
+    run.advance(1)
+    assert 15 in [message["signal"] for message in run.nodes[0].all("signal")]
 
 
 def test_the_jobs_end_ends_its_steps(scene: Maker) -> None:

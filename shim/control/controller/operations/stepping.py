@@ -1,0 +1,51 @@
+"""``update_step``: another time limit of a step that runs, or of all of a job's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shim.control.backends.base import Order
+from shim.control.controller.connection import Connection
+from shim.control.controller.operations.targets import INVALID_ID, Target, records
+from shim.control.controller.world import World
+from shim.core.errors import ShimError, plain
+from shim.core.model import states
+from shim.core.model.job import Job
+
+NOT_YOURS = "Invalid user id"
+
+
+async def update_step(
+    world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
+) -> dict[str, Any]:
+    """The operation. ``target`` with or without a step; ``minutes`` below 0: no limit. A job without steps is passed over, as by Slurm."""
+    target = Target.from_dict(message["target"])
+    minutes = int(message["minutes"])
+    found = records(world.book, target)
+    if not found:
+        raise _refused(INVALID_ID)
+    if any(job.uid != connection.uid for job in found) and not connection.admin:
+        raise _refused(NOT_YOURS)
+    jobs = [job for job in found if job.state in states.ALLOCATED]
+    steps = [
+        (job, step)
+        for job in jobs
+        for step in world.book.store.steps([job], running=True)
+        if target.step in (None, step.step_id)
+    ]
+    if not steps and target.step is not None:
+        raise _refused(INVALID_ID)
+    with world.book.change() as change:
+        for job, step in steps:
+            change.step(job, step.replace(time_limit=minutes))
+            if step.step_id.isdigit():
+                seconds = 60 * minutes if minutes >= 0 else None
+                change.order(job, Order(number=0, kind="limit", step=step.step_id, seconds=seconds))
+    for job in jobs:
+        order(job)
+    return {}
+
+
+def _refused(text: str) -> ShimError:
+    return ShimError(plain(f"slurm_update error: {text}"))
