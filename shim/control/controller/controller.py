@@ -39,6 +39,7 @@ from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
+from shim.control.threads import aside
 from shim.core import elastic
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
@@ -170,7 +171,7 @@ class Controller:
         self.world.book.forget_before(self._clock() - self._memory)
         folders = spool.outlived(*self.world.book.spooled())
         if folders:
-            await asyncio.to_thread(spool.remove, folders)
+            await aside(spool.remove, folders)
 
     async def close(self) -> None:
         """Ends everything but the runs."""

@@ -67,6 +67,11 @@ class Launcher:
             else:
                 log.warning("job %s cannot be started: %s", job.job_id, error)
                 self._failed(job, BackendError(str(error)))
+        except Exception as error:
+            # Of this program, or of a machine that is at its end: nobody knows how far it came, so the row stays as it is here too.
+            log.exception("job %s", job.job_id)
+            pause = self._noted(job, BackendError(f"{type(error).__name__}: {error}", transient=True))
+            asyncio.get_running_loop().call_later(pause, self._again, job)
         finally:
             self._under_way.discard(job.key)
         for order in world.book.orders_of(job):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from shim.control.backends.base import BackendError, Run
 from shim.control.backends.local import backend as local
 from shim.control.backends.local import runs
 from shim.control.backends.local.backend import LocalBackend
+from shim.control.threads import aside
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.job.spec import RunNode, RunSpec
@@ -44,6 +46,47 @@ def test_the_folder_of_a_start_that_failed_is_removed(monkeypatch: pytest.Monkey
     with pytest.raises(BackendError):
         start(monkeypatch)
     assert runs.existing() == []
+
+
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under RLIMIT_NPROC."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def test_where_no_thread_can_be_started_the_start_fails_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_threads(monkeypatch)
+    with pytest.raises(BackendError, match="out of processes"):
+        start(monkeypatch)
+    assert runs.existing() == []
+
+
+def test_what_is_done_aside_is_done_once_and_tells_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[bool] = []
+
+    def work(result: int) -> int:
+        done.append(threading.current_thread() is threading.main_thread())
+        return 1 // result
+
+    assert asyncio.run(aside(work, 1)) == 1
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(aside(work, 0))
+    no_threads(monkeypatch)
+    assert asyncio.run(aside(work, 1)) == 1
+    assert done == [False, False, True]
+
+
+def test_a_fork_server_that_cannot_be_waited_for_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_words: object, **_options: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    backend = LocalBackend(SPEC.cluster)
+    with pytest.raises(BackendError, match="no agent could be started: can't start new thread"):
+        asyncio.run(backend.start(SPEC, {}, None))
 
 
 def test_a_run_that_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,3 +217,15 @@ async def test_scripts_are_removed_also_when_no_job_is_remembered(box: Bench) ->
 async def test_a_script_without_end(box: Bench) -> None:
     with pytest.raises(ShimError, match="parameter too long"):
         await box.ask("submit", **submission(script="#!/bin/sh\n" + "#" * (4 << 20)))
+
+
+@bench
+async def test_a_start_that_breaks_down_is_tried_again(box: Bench) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "REQUEUE_DELAY", 0.0)
+        box.backend.problem = RuntimeError("can't start new thread")
+        job_id = await box.submit()
+        assert (box.job(job_id).state, box.backend.starts) == ("CONFIGURING", [])
+        box.backend.problem = None
+        await box.settle()
+    assert box.backend.starts == [Run(cluster="local", job_id=job_id)]

@@ -14,6 +14,7 @@ from shim.control.backends.local.idle import IdleLeaders
 from shim.control.backends.local.line import Line
 from shim.control.backends.local.spawner import Spawner
 from shim.control.backends.local.watch import Watch
+from shim.control.threads import aside
 from shim.core import elastic
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
@@ -101,9 +102,9 @@ class LocalBackend:
             if len(places) > 1:
                 # Agents that did start wait for the others in vain: without its folder their run is none, and the
                 # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
-                await asyncio.to_thread(runs.remove, run)
+                await aside(runs.remove, run)
                 raise
-            if await asyncio.to_thread(runs.withdraw, run):
+            if await aside(runs.withdraw, run):
                 raise
             # The request did get through, the answer did not: the script runs.
             self._watch(run, 0)
@@ -200,7 +201,7 @@ class LocalBackend:
         """A dozen unlinks for each run: other runs' events need not wait for the disk, and those of many go together."""
         self._tidying = None
         gone, self._gone = self._gone, []
-        self._removal = asyncio.ensure_future(asyncio.to_thread(runs.clear, gone))
+        self._removal = asyncio.ensure_future(aside(runs.clear, gone))
 
     def _watch(self, run: Run, seen: int) -> None:
         if run not in self._watches:

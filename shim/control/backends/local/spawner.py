@@ -166,7 +166,7 @@ class Spawner:
                 refused += 1
                 if refused == _REFUSALS:
                     break
-            except (OSError, _Gone) as fault:
+            except (OSError, RuntimeError, _Gone) as fault:  # asyncio waits for a process's end in a thread
                 problem = fault
                 await self._drop(server)
         raise BackendError(f"no agent could be started: {problem}", transient=True)
@@ -175,7 +175,7 @@ class Spawner:
         """Starts the fork server now, so that the first job does not wait for it."""
         try:
             await self._there()
-        except OSError:
+        except (OSError, RuntimeError):
             return  # the next spawn tries again and reports it
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from shim.control.backends.base import Observer, Order, Run
 from shim.control.backends.leader_link import LeaderLink, LinkError, dial
 from shim.control.backends.local import runs
 from shim.control.backends.local.line import Line
+from shim.control.threads import aside
 from shim.job.address import read_address
 from shim.job.agent.cleaning import kill_marked
 
@@ -141,7 +142,7 @@ class Watch:
             if not lives and (self._seen or loop.time() - self._began > START_LIMIT):
                 self._over = True
                 # The other nodes clean up by themselves; the first had no time to.
-                await asyncio.to_thread(kill_marked, runs.folder(self._run))
+                await aside(kill_marked, runs.folder(self._run))
                 self._observer.lost(self._run, "the job's first agent is gone")
                 return
             await asyncio.sleep(pause)
