@@ -13,6 +13,7 @@ from typing import Any
 from shim.control import client, paths
 from shim.control.alive import alive
 from shim.core.model.request import JobRequest
+from tests import leftovers
 from tests.support import wait_until
 
 
@@ -54,7 +55,8 @@ def is_controller(number: int) -> bool:
 
 @contextmanager
 def ended_afterwards() -> Iterator[None]:
-    """Ends the controller of the test's state folder, and waits for it."""
+    """Ends the controller of the test's state folder, and all that it has started: a leader with news would start the next one."""
+    folder = paths.state_dir()
     try:
         yield
     finally:
@@ -65,6 +67,7 @@ def ended_afterwards() -> Iterator[None]:
                 except ProcessLookupError:
                     pass
             wait_until(lambda gone=found: pid() != gone, "the controller ended")
+        wait_until(lambda: not leftovers.killed(folder), "everything that knows the state folder ended")
 
 
 def begun() -> int:
