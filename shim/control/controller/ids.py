@@ -9,7 +9,7 @@ import asyncio
 
 from shim.control.backends.base import BackendError, NumbersJobs
 from shim.control.index.errors import IdsUsedUp
-from shim.control.index.store import Store
+from shim.control.index.store import STOCK, Store
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
@@ -23,7 +23,7 @@ class IdStock:
         self._store = store
         self._cluster = cluster
         self._backend = backend
-        self._name = f"ids {cluster.name}"
+        self._name = f"{STOCK}{cluster.name}"
         self._ranges = _parsed(store.meta(self._name) or "")
         self._asking = asyncio.Lock()
 

@@ -191,9 +191,10 @@ class Reader:
         return int(self.meta("generation") or "0")
 
     def last_job_id(self, first: int = 1, end: int = 1 << 62) -> int:
-        """The highest id that was given out from ``first`` up to but not including ``end``; 0 for none."""
+        """The id that was given out last in the range from ``first`` up to but not including ``end``; 0 for none."""
         rows = self._rows(
-            "SELECT max(last) FROM sequence WHERE name LIKE 'job_id%' AND last >= ? AND last < ?", (first, end)
+            "SELECT max(last) FROM sequence WHERE name IN ('job_id', ?) AND last >= ? AND last < ?",
+            (f"job_id.{first}", first, end),
         )
         return int(rows[0][0] or 0)
 

@@ -46,6 +46,7 @@ _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)}, rec
 _JOB_IDS = (
     "job_id"  # the sequences of job ids: of a range its first id follows, one without is from before there were ranges
 )
+STOCK = "ids "  # in front of a cluster's name: the word with the ids that it was given from elsewhere
 NO_END = 1 << 62  # of a range of ids that goes on for ever
 
 
@@ -88,11 +89,11 @@ class Store:
 
         ``ranges``: where each range of ids begins and ends. Each has a sequence of its own, which all clusters share that count in
         it, so that an id alone names a job; a range that is used up goes on in the next one. Ids of rows that came from
-        elsewhere are stepped over. Raises IdsUsedUp.
+        elsewhere, and those that another sequence has given out, are stepped over. Raises IdsUsedUp.
         """
         with self.transaction():
             for begin, end in zip(ranges[::2], ranges[1::2]):
-                job_id = self._last_id(begin, end) + 1
+                job_id = self._free_id(begin, end, count)
                 if job_id + count <= end:
                     break
             else:
@@ -109,16 +110,36 @@ class Store:
             self._execute("SELECT coalesce(max(job_id), 0) FROM jobs WHERE cluster = ?", (cluster,)).fetchone()[0]
         )
 
-    def _last_id(self, begin: int, end: int) -> int:
-        """The highest id of the range that was ever given out; the one before the range for none."""
-        given = self._execute(
-            "SELECT max(last) FROM sequence WHERE (name = ? OR name LIKE ?) AND last >= ? AND last < ?",
-            (_JOB_IDS, f"{_JOB_IDS}.%", begin, end),
-        ).fetchone()[0]
-        known = self._execute("SELECT max(job_id) FROM jobs WHERE job_id >= ? AND job_id < ?", (begin, end)).fetchone()[
-            0
-        ]
-        return max(begin - 1, given or 0, known or 0)
+    def _free_id(self, begin: int, end: int, count: int) -> int:
+        """The next id of the range's sequence from which on ``count`` ids were never given out."""
+        known: dict[int, int] = {}
+        for name, last in self._execute(
+            "SELECT name, last FROM sequence WHERE name = ? OR name LIKE ?", (_JOB_IDS, f"{_JOB_IDS}.%")
+        ).fetchall():
+            known[int(name.partition(".")[2] or 0)] = last  # 0: the sequence from before there were ranges
+        found = known.pop(begin, begin - 1) + 1
+        before = 0
+        while found != before:
+            before = found
+            for first, last in sorted(known.items()):
+                if first < found + count and found <= last:
+                    found = last + 1
+            limit = min((first for first in known if first > found), default=end)
+            found = max(found, self._last_row(found, min(limit, end), count) + 1)
+        return found
+
+    def _last_row(self, found: int, limit: int, count: int) -> int:
+        """The highest id of a row from ``found`` on and below ``limit``; 0 for none.
+
+        Of clusters that have their ids from elsewhere only ``count`` ids are looked at: theirs lie far off, among others' that are free.
+        """
+        own, foreign = self._execute(
+            "SELECT (SELECT max(job_id) FROM jobs WHERE job_id >= ? AND job_id < ? AND cluster NOT IN"
+            " (SELECT substr(name, ?) FROM meta WHERE name LIKE ?)),"
+            " (SELECT max(job_id) FROM jobs WHERE job_id >= ? AND job_id < ?)",
+            (found, limit, len(STOCK) + 1, f"{STOCK}%", found, found + count),
+        ).fetchone()
+        return max(own or 0, foreign or 0)
 
     def add_job(self, job: Job, token: str = "") -> Job:
         """Adds the row; the job with its key. ``token``: of a submission that must happen once (see ``submitted``)."""

@@ -107,8 +107,9 @@ def test_ids_are_unique_in_a_cluster_and_tokens_are_used_once(store: Store) -> N
 def test_ids_are_never_given_out_again(path: str) -> None:
     store = open_store(path)
     assert store.next_job_id((100, 1 << 62)) == 100
-    assert store.next_job_id(count=5) == 101
-    assert store.next_job_id() == 106
+    assert store.next_job_id(count=99) == 1
+    assert store.next_job_id() == 101
+    assert store.next_job_id((90, 1 << 62)) == 102
     store.add_job(reference.job(500, cluster="a"))
     store.close()
     store = open_store(path)
@@ -127,6 +128,21 @@ def test_ranges_of_ids_are_counted_apart_and_never_overlap(store: Store) -> None
     assert [store.next_job_id(low), store.next_job_id(high), store.next_job_id(low, count=3)] == [2001, 2002, 2003]
     with pytest.raises(IdsUsedUp):
         store.next_job_id(low)
+
+
+def test_a_trial_of_other_ranges_leaves_no_trace(store: Store) -> None:
+    assert store.next_job_id() == 1
+    beside_slurm = (100_000_000, 1 << 62)
+    for job_id in (100_000_000, 100_000_001):
+        assert store.next_job_id(beside_slurm) == job_id
+        store.add_job(reference.job(job_id))
+    store.set_meta("ids pods", "")
+    store.add_job(reference.job(10_000_007, cluster="pods"))
+    assert store.next_job_id() == 2
+    assert store.next_job_id((10_000_006, 1 << 62), count=2) == 10_000_008, "no id names two jobs"
+    store._execute("UPDATE sequence SET last = 99999998 WHERE name = 'job_id.1'")
+    assert store.next_job_id(count=2) == 100_000_002
+    assert store.next_job_id(beside_slurm) == 100_000_004
 
 
 def test_a_sequence_from_before_there_were_ranges_is_continued(store: Store) -> None:
