@@ -23,6 +23,7 @@ _KEPT = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "TZ", "LANG", "LC_ALL", "LC
 # Of the caller's way to a cluster: proxies (in either case), a pod's service account, what kubeconfigs' credential plugins read.
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _KEPT_PREFIXES = ("XDG_", "SSL_CERT_", "KUBERNETES_SERVICE_", "AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_")
+_LEADERS_PATIENCE = 2.0  # seconds that a leader has to answer
 _OF_A_JOB = ("SHIM_RUN_DIR",)
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.control.controller.main import main; sys.exit(main())"
 
@@ -59,6 +60,9 @@ def begin() -> int:
     """As ``start``; a descriptor that tells why there will be no controller. It ends empty once there is one, this or another."""
     paths.ensure(paths.state_dir())
     report, told = os.pipe()
+    if _asked_outside(told):
+        os.close(told)
+        return report
     child = os.fork()
     if child == 0:
         try:
@@ -72,6 +76,46 @@ def begin() -> int:
     os.close(told)
     os.waitpid(child, 0)
     return report
+
+
+def _asked_outside(told: int) -> bool:
+    """In a job: whether its leader was asked to have a controller started outside, or none can be. One that is started in here would see the
+    node's mounts and names, and in them outlive the job.
+    """
+    own = os.environ.get("SHIM_RUN_DIR", "")
+    if os.path.dirname(own) != paths.run_dir() or "SLURM_TASK_PID" not in os.environ:
+        own = ""
+    on_node = _on_a_node()
+    if not own and not on_node:
+        return False
+    from shim.job import command
+    from shim.job.run_folder import read_key
+
+    others = [f"{paths.run_dir()}/{name}" for name in os.listdir(paths.run_dir())] if on_node else []
+    for folder in (own, *others):
+        try:
+            command.ask(folder, read_key(folder), {"do": "controller"}, _LEADERS_PATIENCE)
+            return True
+        except (OSError, ValueError):
+            continue  # that run is over
+    if on_node:
+        os.write(told, b"it is not started inside a job, and no agent of a job is there to have it done outside")
+    return on_node
+
+
+def _on_a_node() -> bool:
+    """Whether this process has the mounts of a virtual node of this state folder."""
+    folder = paths.state_dir()
+    for name in os.listdir(folder):
+        if name.startswith("private."):
+            try:
+                if os.path.samefile("/etc/hosts", f"{folder}/{name}/hosts"):
+                    return True
+                if os.path.samefile("/etc/profile", f"{folder}/{name}/profile"):
+                    return True
+            except OSError:
+                continue
+    return False
 
 
 def problem(error: OSError) -> str:

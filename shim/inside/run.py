@@ -44,39 +44,13 @@ def spec() -> RunSpec:
 
 def ask(message: Line) -> list[Line]:
     """What the leader answers, up to the message ``done``. ShimError when there is no leader (any more)."""
-    from shim.job.address import read_address
-    from shim.job.link import SessionLink
-    from shim.job.loop import Loop
-    from shim.job.session import open_session
-
-    loop = Loop()
-    answers: list[Line] = []
-    lost: list[str] = []
-
-    def arrived(answer: Line) -> None:
-        answers.append(answer)
-        if answer["do"] == "done":
-            loop.stop()
-
-    def gone(why: str) -> None:
-        lost.append(why)
-        loop.stop()
+    from shim.job import command
 
     try:
         key = bytes.fromhex(rawfile.read(f"{folder()}/key").decode("ascii"))
-        link = SessionLink(open_session(loop, read_address(folder()), key, "command"))
+        return command.ask(folder(), key, message, PATIENCE)
     except (OSError, ValueError) as error:
         raise _no_leader(str(error)) from None
-    link.on_message = arrived
-    link.on_close = gone
-    link.send(message)
-    loop.call_later(PATIENCE, lambda: gone("no answer"))
-    loop.run()
-    link.close()
-    loop.close()
-    if lost:
-        raise _no_leader(lost[0])
-    return answers[:-1]
 
 
 def _no_leader(why: str) -> ShimError:

@@ -161,6 +161,8 @@ class Peers:
                 link.send({"do": "journal", "line": line})
         elif do == "order":
             obey(self._leader, message["order"])
+        elif do == "controller":
+            self._leader.record.summon()
         else:
             raise ValueError(f"no such message of a command: {do}")
         link.send({"do": "done"})

@@ -77,6 +77,11 @@ class Record:
         if not self._watchers and self._timer is None:
             self._timer = self._loop.call_later(FIRST_CALL, self._ring)
 
+    def summon(self) -> None:
+        """Has a controller started now: somebody inside the job wants one, and must not start it there."""
+        if self._call is not None:
+            self._call()
+
     def close(self) -> None:
         """Ends the calls and closes the journal."""
         for timer in (self._timer, self._later):

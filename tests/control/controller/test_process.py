@@ -142,6 +142,29 @@ def test_each_controller_that_is_killed_has_a_successor(tmp_path: Path) -> None:
     assert not ignored & 1 << (signal.SIGCHLD - 1)
 
 
+@pytest.mark.parametrize(
+    "before", ["", "env -i PATH=$PATH SHIM_CONTROLLER_IDLE=60 SHIM_STATE_DIR={state} SHIM_NO_SYSTEM_CONFIG=1 "]
+)
+def test_a_job_has_its_dead_controller_replaced_outside(tmp_path: Path, state_dir: Path, before: str) -> None:
+    out, told = tmp_path / "out", tmp_path / "told"
+    pid = client.call("ping")["pid"]
+    processes.submit(
+        f"export SHIM_PYTHON={sys.executable}\n"
+        f"kill -9 {pid}\n"
+        f"{before.format(state=state_dir)}sbatch --parsable -o /dev/null --wrap 'hostname > {out}' > {told} 2>&1\n"
+        f"echo code $? agent $PPID >> {told}\nuntil [ -s {out} ]; do sleep 0.05; done\n"
+    )
+    wait_until(lambda: told.exists() and "agent" in told.read_text(), "sbatch is over", limit=60)
+    assert told.read_text().startswith("2\ncode 0 agent "), told.read_text()
+    found = processes.pid()
+    assert os.readlink(f"/proc/{found}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
+    assert os.readlink(f"/proc/{found}/ns/uts") == os.readlink("/proc/self/ns/uts")
+    if not before:
+        assert f"PPid:\t{told.read_text().split()[-1]}\n" not in Path(f"/proc/{found}/status").read_text()
+    for job_id in (1, 2):
+        assert client.call("wait", {"job_id": job_id})["state"] == "COMPLETED"
+
+
 def test_another_protocol_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PROTOCOL", 99)
     with pytest.raises(ShimError, match="the controller speaks protocol 1, this command 99"):
