@@ -22,7 +22,6 @@ exact exclude export export-file gpus gpus-per-node gpus-per-socket gpus-per-tas
 job-name jobid kill-on-bad-exit kill-on-invalid-dep label licenses mem mem-per-cpu mem-per-gpu mincpus mpi multi-prog nice
 ignore-signals no-requeue no-shell nodefile nodelist nodes ntasks ntasks-per-gpu ntasks-per-node ntasks-per-tres open-mode output overcommit
 overlap oversubscribe parsable partition preserve-env prolog propagate pty quiet quit-on-interrupt relative requeue reservation resv-ports signal
-stepmgr
 task-epilog task-prolog test-only time tmp tres-per-task unbuffered usage verbose version wait wait-for-children wrap
 """
 
@@ -35,7 +34,6 @@ NOTES = {
     "requeue": "=expedite is as without a value",
     "reservation": "there are no reservations: every name is refused as unknown",
     "resv-ports": "a number of ports is refused, as by a Slurm without MpiParams=ports; without one it reserves none",
-    "stepmgr": "steps are always managed by their own job",
     "tres-per-task": "cpu and gres/gpu; anything else is refused",
 }
 
@@ -111,6 +109,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "send-libs": "goes with --bcast",
         "slurmd-debug": "there is no slurmd",
         "spread-segments": _BLOCKS,
+        "stepmgr": "steps are always managed by their own job",
         "switches": "there is one switch",
         "thread-spec": "ignored with Slurm's message: no threads are set aside (AllowSpecResourcesUsage = No)",
         "threads": "tasks are not started over a network tree",

@@ -69,6 +69,8 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
             )
         if fate_ == REFUSED:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
+    if settings.command != "srun" and settings.get("resv-ports"):
+        raise Unsupported("error: --resv-ports is not supported here: no ports are set aside (MpiParams)")
     mpi = settings.get("mpi")
     if mpi not in (None, "none"):
         raise Unsupported(f"error: --mpi={mpi} is not supported here: there is no PMI server; --mpi=none is")
