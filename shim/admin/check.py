@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import FAULTS, Verdict, judge, open_text, seen
+from shim.admin.judge import FAULTS, Verdict, judge, seen
 from shim.commands import shapes
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
 from shim.core.options import values
 from shim.core.options.batch import command_line
+from shim.job import capped
 
 _INDENT = "    "
 
@@ -27,7 +28,7 @@ def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
     The cluster is the one that ``-M`` names, or the default one. Raises ShimError for options that sbatch has not.
     """
     grounds = _grounds(fail_on)
-    found, scripts = command_line(words, values.Context(time.time(), os.getuid(), open_text, site.grammar()))
+    found, scripts = command_line(words, values.Context(time.time(), os.getuid(), capped.text, site.grammar()))
     if not scripts:
         raise ShimError("error: no script given")
     named = [value for part in found for option, value in part if option.field == "clusters"]

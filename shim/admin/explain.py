@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Found, Options, Verdict, judge, open_text, read_script, seen
+from shim.admin.judge import Found, Options, Verdict, judge, read_script, seen
 from shim.commands import shapes
 from shim.control import site
 from shim.core import script
@@ -18,6 +18,7 @@ from shim.core.options.batch import command_line
 from shim.core.options.grammar import Grammar
 from shim.core.options.merge import read_line
 from shim.core.options.support import fate
+from shim.job import capped
 
 
 def report(argv: Sequence[str], out: TextIO) -> bool:
@@ -25,7 +26,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     grammar = site.grammar()
     as_yaml = tuple(argv[:2]) == ("-o", "yaml")  # sbatch's own -o may follow
     found, words = command_line(
-        argv[2:] if as_yaml else argv, values.Context(time.time(), os.getuid(), open_text, grammar)
+        argv[2:] if as_yaml else argv, values.Context(time.time(), os.getuid(), capped.text, grammar)
     )
     if not words:
         raise ShimError("error: no script given")

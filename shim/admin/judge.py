@@ -21,6 +21,7 @@ from shim.core.options.option import Option
 from shim.core.options.request import job_request
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
+from shim.job import capped
 
 Options = Sequence[tuple[Option, str | None]]
 Found = Sequence[Options]  # of the command line, for each component
@@ -78,8 +79,7 @@ def seen(cluster: Cluster) -> Cluster:
 def read_script(name: str) -> str:
     """The script's text. ShimError as sbatch has it for what is no script."""
     try:
-        with open(name, "rb") as file:
-            data = file.read()
+        data = capped.start_of(name)
     except OSError:
         raise ShimError(f"error: Unable to open file {name}") from None
     script.check(data)
@@ -139,7 +139,7 @@ def asked(words: Sequence[str]) -> list[JobRequest]:
 
 def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str | None = None) -> list[Settings]:
     return settle(
-        values.Context(time.time(), os.getuid(), open_text, site.grammar(), say=warnings.append),
+        values.Context(time.time(), os.getuid(), capped.text, site.grammar(), say=warnings.append),
         found,
         os.environ,
         read_script(words[0]) if text is None else text,
@@ -196,9 +196,3 @@ def _unsupported_together(components: Sequence[Settings], cluster: Cluster) -> t
     except Unsupported as problem:
         return problem.lines
     return ()
-
-
-def open_text(path: str) -> str:
-    """A file that an option names; bytes that are no text survive."""
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()

@@ -17,6 +17,7 @@ from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
+from shim.job import capped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _main(argv: List[str]) -> int:
         directory = os.getcwd()
     except OSError as error:
         raise ShimError(f"error: getcwd failed: {error.strerror}", code=255) from None
-    context = values.Context(time.time(), os.getuid(), _read, grammar(), gres_names, _say)
+    context = values.Context(time.time(), os.getuid(), capped.text, grammar(), gres_names, _say)
     try:
         # Slurm reads the values of the command line before it looks for the script and its directives.
         found, words = command_line(argv, context)
@@ -93,7 +94,7 @@ def _source(found: Sequence[Tuple[Option, Optional[str]]], words: Sequence[str],
         folders = [text for option, text in found if option.field == "chdir"]
         source = _file(words, full_path(folders[-1] or "", directory) if folders else directory)
     else:
-        source = Source(sys.stdin.buffer.read() if sys.stdin is not None else b"", "stdin")
+        source = Source(capped.start(sys.stdin.buffer if sys.stdin is not None else None), "stdin")
     script.check(source.data)
     return source
 
@@ -106,8 +107,7 @@ def _file(words: Sequence[str], directory: str) -> Source:
             path = place
             break
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = capped.start_of(path)
     except IsADirectoryError:
         data = b""
     except OSError:
@@ -139,11 +139,6 @@ def _tell(settings: Settings, directory: str) -> None:
         from shim.core.options.dump import defined_options
 
         _say(*defined_options(settings, directory), *approximations(settings, backend(settings.get("clusters"))))
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
 
 
 def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source, directory: str) -> int:
@@ -232,8 +227,7 @@ def _environment(settings: Settings) -> Dict[str, str]:
         return dict(os.environ)
     try:
         # A number is a descriptor that the caller has opened.
-        with open(int(path) if path.isascii() and path.isdigit() else path, "rb") as file:
-            content = file.read()
+        content = capped.whole(int(path) if path.isascii() and path.isdigit() else path)
     except (OSError, OverflowError):
         raise ShimError(f"error: Could not open user environment file {path}") from None
     environment = {name: value for name, value in os.environ.items() if name.startswith("SLURM_")}

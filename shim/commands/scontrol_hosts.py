@@ -7,6 +7,7 @@ import sys
 
 from shim.commands import reading
 from shim.core.errors import ShimError, plain
+from shim.job import capped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ def _from_file(text: str) -> str:
     if not text.startswith("/"):
         return text
     try:
-        with open(text, encoding="utf-8", errors="surrogateescape") as file:
-            return ",".join(file.read().split())
+        return ",".join(capped.text(text).split())
     except OSError as error:
         raise ShimError(f"error: Can not open {text}: {error.strerror}") from None

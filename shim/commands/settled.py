@@ -10,6 +10,7 @@ from shim.commands.options_here import backend, grammar, gres_names
 from shim.core.errors import ShimError
 from shim.core.options import direct, values
 from shim.core.options.support import approximations, refuse_unsupported
+from shim.job import capped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
             said.append(line)
             say(program, line)
 
-    context = values.Context(time(), os.getuid(), read_text, grammar(), gres_names, once)
+    context = values.Context(time(), os.getuid(), capped.text, grammar(), gres_names, once)
     components = direct.settle(program, argv, os.environ, context)
     where = backend(components[0].settings.get("clusters"))
     if lost:
@@ -56,9 +57,3 @@ def _directory() -> Tuple[str, str]:
         return os.getcwd(), ""
     except OSError as error:
         return "", f"error: getcwd failed: {error.strerror}"
-
-
-def read_text(path: str) -> str:
-    """A file that an option names; bytes that are no text survive."""
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()

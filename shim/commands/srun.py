@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import EFBIG
 
 from shim.commands.limits import passed_on
 from shim.commands.options_here import backend
-from shim.commands.settled import read_text, settled
+from shim.commands.settled import settled
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options import scan
 from shim.core.options.direct import for_step
@@ -109,12 +110,14 @@ def _step(settings: Settings, words: Sequence[str], directory: str) -> StepReque
 
 
 def _programs(words: Sequence[str], ntasks: Optional[int]) -> Tuple[Tuple[str, Tuple[str, ...]], ...]:
+    from shim.job import capped
     from shim.job.steps import multiprog
 
     try:
-        text = read_text(words[0])
-    except OSError:
-        raise ShimError(f"error: Could not open multi_prog config file {words[0]}") from None
+        text = capped.text(words[0])
+    except OSError as error:
+        why = f": {error.strerror}" if error.errno == EFBIG else ""
+        raise ShimError(f"error: Could not open multi_prog config file {words[0]}{why}") from None
     programs = multiprog.parse(text, words[0], words[1:])
     if ntasks is not None:
         multiprog.programs_of(programs, ntasks, words[0])

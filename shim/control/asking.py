@@ -11,6 +11,7 @@ from shim.core import script
 from shim.core.errors import ShimError
 from shim.core.options import scan, values
 from shim.core.routing import HIGHEST_REAL, SUBMITTING
+from shim.job import capped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
     """
     from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment
 
-    context = values.Context(time(), os.getuid(), _read, site.grammar())
+    context = values.Context(time(), os.getuid(), capped.text, site.grammar())
     if program != "sbatch":
         found, words = first_pass(program, argv, context)
         settings = Settings(program, context)
@@ -141,15 +142,14 @@ def bytes_of(path: str) -> bytes:
     if not os.path.isfile(path):
         return b""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return capped.start_of(path)
     except OSError:
         return b""
 
 
 def standard_input() -> bytes:
-    """All of standard input. It is put back: whoever reads it next reads all of it again."""
-    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    """All of standard input, as far as a script may go. It is put back: whoever reads it next reads it again."""
+    data = capped.start(sys.stdin.buffer if sys.stdin is not None else None)
     put_back(data)
     return data
 
@@ -162,8 +162,3 @@ def put_back(data: bytes) -> None:
         file.flush()
         file.seek(0)
         os.dup2(kept, 0, inheritable=True)
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()

@@ -19,6 +19,7 @@ from shim.core import hostlist, sizes, times
 from shim.core.errors import ShimError
 from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
 from shim.core.value import Value
+from shim.job import capped
 
 BACKENDS = ("local", "kubernetes", "slurm")
 
@@ -93,8 +94,7 @@ def _level_of(merged: Mapping[str, Any], env: Mapping[str, str]) -> Setting:
 
 def _read(path: str, *, required: bool) -> dict[str, Any] | None:
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(capped.whole(path).decode())
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise ConfigError(f'error: SHIM_CONFIG names a file that is not there: "{path}"') from None

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from shim.core import hostlist, sizes, times, tres
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
+from shim.job import capped
 
 _DEPTH = 8  # of Include
 
@@ -111,8 +112,7 @@ def files(path: str) -> list[str]:
 
 def _lines(path: str, depth: int, seen: list[str] | None = None) -> Iterator[Line]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+        text = capped.text(path)
     except OSError as problem:
         raise SlurmConfError(f"error: slurm_conf: {path}: {problem.strerror}") from problem
     if seen is not None:

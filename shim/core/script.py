@@ -7,7 +7,8 @@ interpreter will do. ``#PBS`` and ``#BSUB`` lines are read too (``foreign_direct
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError
+from shim.core.errors import RequestError, ShimError
+from shim.core.limits import LONGEST_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def check(data: bytes) -> None:
         raise ShimError(
             "error: Batch script contains DOS line breaks (\\r\\n)",
             "error: instead of expected UNIX line breaks (\\n).",
+        )
+    if len(data) > LONGEST_FILE:
+        raise RequestError(
+            "error: Batch job submission failed: Pathname of a file, directory or other parameter too long"
         )
 
 

@@ -213,3 +213,32 @@ def test_a_checkout_that_was_never_set_up_says_what_to_do(capsys: pytest.Capture
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"shim: error: the Python package typer is not installed for {sys.executable}"
     assert "./dev setup" in second
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("sbatch -H /dev/zero", "sbatch: error: This does not look like a batch script.  The first"),
+        ("sbatch -H </dev/zero", "sbatch: error: This does not look like a batch script.  The first"),
+        ("sbatch -H --wrap=true --bbf=/dev/zero", "sbatch: error: Invalid --bbf specification"),
+        (
+            "sbatch -H --wrap=true --export-file=/dev/zero",
+            "sbatch: error: Could not open user environment file /dev/zero",
+        ),
+        (
+            "srun -n1 --multi-prog /dev/zero",
+            "srun: error: Could not open multi_prog config file /dev/zero: File too large",
+        ),
+        ("env SHIM_CONFIG=/dev/zero squeue", "squeue: error: /dev/zero: File too large"),
+    ],
+)
+def test_a_file_without_an_end_is_not_read_to_it(tmp_path: Path, words: str, said: str) -> None:
+    done = launch(
+        ["bash", "-c", f"ulimit -v 1000000; {words}"],
+        PATH=f"{ROOT / 'bin'}:/usr/bin:/bin",
+        SHIM_STATE_DIR=str(tmp_path / "state"),
+        SHIM_CONFIG="",
+        SHIM_NO_SYSTEM_CONFIG="1",
+        XDG_CONFIG_HOME=str(tmp_path),
+    )
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (1, "", said)

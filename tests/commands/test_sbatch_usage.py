@@ -99,6 +99,16 @@ def test_standard_input(controller: Controller, monkeypatch: pytest.MonkeyPatch)
     assert controller.submitted["script"].encode("utf-8", "surrogateescape") == b"#!/bin/sh\n#SBATCH -t 5\necho \xff\n"
 
 
+def test_a_script_may_have_four_mebibytes(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "#!/bin/sh\n" + "#" * ((4 << 20) - 10)
+    write("longest", text)
+    write("longer", text + "#")
+    assert run("longest") == 0
+    assert (run("longer"), len(controller.calls)) == (1, 1)
+    why = "Pathname of a file, directory or other parameter too long"
+    assert capsys.readouterr().err == f"sbatch: error: Batch job submission failed: {why}\n"
+
+
 def test_closed_standard_input(
     controller: Controller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,11 +19,10 @@ from shim.control.lifecycle.submission import Submitter
 from shim.core.check import partitions_of
 from shim.core.kinds import kinds
 from shim.core.layout.needs import needs
+from shim.core.limits import LONGEST_FILE
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-
-_LONGEST_SCRIPT = 4 * 1024 * 1024  # Slurm's max_script_size
 
 
 def submitted(
@@ -49,7 +48,7 @@ def submitted(
     if len(world.book.active(cluster.name)) + len(requests) > cluster.max_job_count:
         raise refusal(request, "Resource temporarily unavailable")
     script = message.get("script")
-    if script is not None and len(script) > _LONGEST_SCRIPT:
+    if script is not None and len(script) > LONGEST_FILE:
         raise refusal(request, "Pathname of a file, directory or other parameter too long")
     handed_in = spool.Submission(
         environment={str(name): str(value) for name, value in (message.get("environment") or {}).items()},
