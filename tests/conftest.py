@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,17 @@ for _name in list(os.environ):
     if _name.startswith(_OURS) and not _name.startswith("SHIM_TEST_"):
         del os.environ[_name]
 os.umask(0o022)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails, at the end of all tests of this process, for processes and temporary folders that they have left behind."""
+    from tests.leftovers import Leftovers
+
+    leftovers = Leftovers(tmp_path_factory.getbasetemp())
+    yield
+    found = leftovers.found()
+    assert not found, "left behind by tests:\n" + "\n".join(found)
 
 
 @pytest.fixture(autouse=True)

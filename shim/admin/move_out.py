@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,35 +54,31 @@ def _submitted(job_id: int, place: Place, request: JobRequest, ticket: dict[str,
         request = request.replace(partition=None)
     options, given_up = arguments(request.replace(hold=True, comment=ticket["mark"], name=request.name or "sbatch"))
     notes += [f"{option}: given up, {place.name} may be too old for it" for option in given_up]
-    with tempfile.TemporaryDirectory(prefix="shim-move-") as folder:
-        script = os.path.join(folder, "slurm_script")
-        with open(script, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(ticket["script"])
-        call = made("sbatch", Route(place, ["--parsable", *options, script, *request.arguments]))
-        directory = request.extra.get("submit_dir") or request.work_dir
-        environment = {**ticket["environment"]}
-        for name in ("SLURM_CONF", "SHIM_PASSED"):
-            if name in call.environment:
-                environment[name] = call.environment[name]
-        try:
-            done = subprocess.run(
-                call.argv,
-                executable=call.path,
-                env=environment,
-                cwd=directory if os.path.isdir(directory) else "/",
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=place.timeout,
-                umask=request.umask,
-                check=False,
-                text=True,
-                errors="surrogateescape",
-            )
-        except subprocess.TimeoutExpired:
-            raise ShimError(
-                f"error: {place.name}: no answer within {place.timeout:g} s; job {job_id} is held",
-                f"error: once it answers, shim move {job_id} {place.name} goes on; shim move with the job's own cluster takes it back",
-            ) from None
+    call = made("sbatch", Route(place, ["--parsable", *options, "/dev/stdin", *request.arguments]))
+    directory = request.extra.get("submit_dir") or request.work_dir
+    environment = {**ticket["environment"]}
+    for name in ("SLURM_CONF", "SHIM_PASSED"):
+        if name in call.environment:
+            environment[name] = call.environment[name]
+    try:
+        done = subprocess.run(
+            call.argv,
+            executable=call.path,
+            env=environment,
+            cwd=directory if os.path.isdir(directory) else "/",
+            input=ticket["script"],
+            capture_output=True,
+            timeout=place.timeout,
+            umask=request.umask,
+            check=False,
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+    except subprocess.TimeoutExpired:
+        raise ShimError(
+            f"error: {place.name}: no answer within {place.timeout:g} s; job {job_id} is held",
+            f"error: once it answers, shim move {job_id} {place.name} goes on; shim move with the job's own cluster takes it back",
+        ) from None
     number = done.stdout.strip().partition(";")[0]
     if done.returncode or not number.isdigit():
         client.call("stay", {"job_id": job_id})

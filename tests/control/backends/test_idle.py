@@ -316,6 +316,7 @@ def test_an_order_reaches_a_run_of_a_kept_leader_and_of_the_one_in_its_place() -
         await scene.backend.order(run, end)
         assert (await scene.observer.line(run, "ended"))["state"] == "CANCELLED"
         assert not runs.journal(Run(cluster="local", job_id=2))
+        await scene.backend.forget(run)
 
     with_scene(body)
 

@@ -19,6 +19,7 @@ from shim.job.loop import Loop
 from shim.job.session import open_session
 from shim.job.spec import SCRIPT, RunNode, RunSpec
 from shim.job.wire import BATCH
+from tests import leftovers
 from tests.job.pod.dns import NameServer
 from tests.job.run_folder import KEY, spec_of
 from tests.support import wait_until
@@ -168,6 +169,7 @@ class Pods:
                 if process.stdout is not None and not process.stdout.closed:
                     print(process.stdout.read().decode(errors="replace")[-2000:])  # for a test that has failed
                     process.stdout.close()
+        leftovers.killed(str(self.folder))  # with its container a pod's processes end, whatever started them
         self.dns.close()
 
 
