@@ -17,6 +17,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from compat.normalise import OURS_ALONE
+
 HEADERS = Path(__file__).resolve().parent / "headers.jsonl"
 GIVEN = ("script", "argv", "args", "env", "stdin", "differs")
 MEASURED = ("rc", "stderr", "stdout", "options", "job")
@@ -125,7 +127,7 @@ def measured(
     one line.
     """
     seen: dict[str, Any] = {"rc": code}
-    lines = _PLUGINS.sub("", _plain(err, places)).splitlines()
+    lines = re.sub(rf"(?m)^{OURS_ALONE}\n", "", _PLUGINS.sub("", _plain(err, places))).splitlines()
     if lines:
         seen["stderr"] = lines
     answer = re.sub(r"\d+", "JOBID", out.strip(), count=1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # Both kinds of cluster count from 700001 (FirstJobId): no other number of a case looks like that.
 JOB_ID = re.compile(r"(?<!\d)(0*)(7\d{5})(?!\d)")
 
+OURS_ALONE = r'sbatch: warning: "[^"]*", for the output of the job, is no folder: without it the job fails'
 COMMON: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
@@ -27,6 +28,8 @@ COMMON: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"^srun: (Job \S+ step creation (temporarily|still) disabled, retrying \(.*\)|Step created for job \S+)\n",
             "",
         ),
+        # What only ours says, on stderr: a folder of the output is missing.
+        (rf"^{OURS_ALONE}\n", ""),
         # Follows KillWait.
         (r"Waiting up to \d+ seconds", "Waiting up to <n> seconds"),
         (r"\bPriority=[1-9]\d*", "Priority=<n>"),
