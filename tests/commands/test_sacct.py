@@ -409,3 +409,14 @@ def test_both_seconds_of_a_window_count(world: World) -> None:
     assert found("PD", begin - 9, begin - 4) and found("PD", begin, begin + 1)
     assert not found("PD", begin - 9, begin - 5) and not found("PD", begin + 1, begin + 2)
     assert found("F", begin + 5, begin + 5) and not found("F", begin + 6, begin + 7)
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [(None, "COMPLETED|0:0"), (15, "CANCELLED|0:15"), (9 << 8, "FAILED|9:0"), (9, "CANCELLED|0:9")],
+)
+def test_the_script_of_a_job_at_its_limit_has_an_end_of_its_own(world: World, status: int | None, shown: str) -> None:
+    asked = reference.request(name="job", kind="batch")
+    world.index([ended(7, "TIMEOUT", script_status=status, request=asked)])
+    lines = world.run("sacct", "-nPaj7", "-o", "jobid,state,exitcode").lines
+    assert lines == ["7|TIMEOUT|0:0", f"7.batch|{shown}"]

@@ -120,6 +120,7 @@ def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
         cancelled_by=int(uid) if uid is not None else job.cancelled_by,
         end_time=at,
         usage=usage(event),
+        script_status=int(event["script"]) if "script" in event else None,
     )
 
 
@@ -169,6 +170,7 @@ def requeued(job: Job, cluster: Cluster, now: float) -> Job:
         derived_status=0,
         cancelled_by=None,
         usage=None,
+        script_status=None,
         journal=0,
     )
     return waiting.looked_at(files.named(submission.shaped(back, cluster)), now)

@@ -113,7 +113,13 @@ def earlier_runs(job: Job, transitions: Iterable[tuple[int, float, str]]) -> lis
         if state in (states.CONFIGURING, states.RUNNING):
             run = run.replace(start_time=moment)
         found[restart] = run.replace(
-            state=state, end_time=moment, exit_status=0, derived_status=0, cancelled_by=None, usage=None
+            state=state,
+            end_time=moment,
+            exit_status=0,
+            derived_status=0,
+            cancelled_by=None,
+            usage=None,
+            script_status=None,
         )
     return [found[restart] for restart in sorted(found)]
 
@@ -203,7 +209,8 @@ def batch_step(job: Job) -> Step | None:
     """
     if job.request.kind != "batch" or not job.shares or job.het_offset:
         return None
-    code, number = job.exit_status >> 8 & 0xFF, job.exit_status & 0x7F
+    status = job.exit_status if job.script_status is None else job.script_status
+    code, number = status >> 8 & 0xFF, status & 0x7F
     state = states.RUNNING
     if job.state == states.OUT_OF_MEMORY:
         state = job.state
@@ -219,6 +226,6 @@ def batch_step(job: Job) -> Step | None:
         cpus=job.shares[0].cpus,
         start_time=job.start_time,
         end_time=ended(job),
-        exit_status=job.exit_status,
+        exit_status=status,
         usage=job.usage,
     )

@@ -234,6 +234,8 @@ class Leader:
     def _batch_ended(self, message: Message) -> None:
         self.batch.running = False
         self.batch.used = message.get("used")
+        if self.outcome is not None:
+            self.batch.status = int(message["status"])
         self.end(own_end(int(message["status"]), bool(message.get("oom")), message.get("text", "")), said=False)
 
     def _limit_reached(self) -> None:
@@ -301,6 +303,8 @@ class Leader:
         more: dict[str, Any] = {"detail": self.outcome.detail} if self.outcome.detail else {}
         if self.batch.used:
             more["usage"] = usage(self.batch.used, 0, self.spec.nodes[0].name).to_dict()
+        if self.batch.status not in (None, self.outcome.status):
+            more["script"] = self.batch.status
         self.record.write(
             "ended",
             state=self.outcome.state,

@@ -25,6 +25,7 @@ class BatchScript:
 
     def __init__(self, spec: RunSpec, run_dir: str, wall: Callable[[], float]) -> None:
         self.running = False
+        self.status: int | None = None  # the script's own, raw, where the job had another end before
         self.used: Sequence[float] | None = None
         self._spec = spec
         self._run_dir = run_dir

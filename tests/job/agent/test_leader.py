@@ -170,10 +170,24 @@ def test_the_time_limit(scene: Maker) -> None:
     assert run.line("ending") == {"state": "TIMEOUT"}
     run.batch_ends(15)
     run.all_stopped()
-    assert run.line("ended") == {"state": "TIMEOUT", "status": 0, "derived": 0, "reason": "TimeLimit", "uid": None}
+    told = {"state": "TIMEOUT", "status": 0, "derived": 0, "reason": "TimeLimit", "uid": None, "script": 15}
+    assert run.line("ended") == told
     line = Path(run.spec.job.stdout).read_text().splitlines()[1]
     assert line.startswith("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 20")
     assert line.endswith(" DUE TO TIME LIMIT ***")
+
+
+@pytest.mark.parametrize(("status", "told"), [(15, {"script": 15}), (9 << 8, {"script": 9 << 8}), (0, {})])
+def test_a_script_s_own_end_at_the_limit_is_told(scene: Maker, status: int, told: dict[str, int]) -> None:
+    run = scene(limit=60)
+    run.check_in()
+    run.advance(60)
+    run.nodes[0].say("exit", step=BATCH, rank=0, status=status)
+    run.nodes[0].say("stopped")
+    run.turn()
+    ended = run.line("ended")
+    assert (ended["state"], ended["status"]) == ("TIMEOUT", 0)
+    assert {name: ended[name] for name in ("script",) if name in ended} == told
 
 
 def test_the_limit_can_be_changed(scene: Maker) -> None:
