@@ -32,16 +32,16 @@ def jobs(session: Session, wanted: str | None) -> int:
             reading.put(["No jobs in the system"])
     else:
         one = parse_job_id(wanted)
-        if one is None and _is_task_of_none(wanted):
-            return reading.not_found(f"Job {wanted} not found")
-        if one is None or "[" in wanted:
+        task = _task_of_any(wanted)
+        if task is None and (one is None or "[" in wanted):
             raise ShimError(plain(f"scontrol_print_job error: {_NO_JOB}"))
         known = _visible(reader, session, one)
         if not known:
             raise ShimError(plain(f"slurm_load_jobs error: {_NO_JOB}"))
-        if one.het is not None:
+        if one is not None and one.het is not None:
             known = [job for job in known if job.het_job_id and job.het_offset == one.het]
-        found = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
+        meant = {job.key: one or JobId(job_id=job.array_job_id, tasks=task) for job in known}
+        found = [part for part in (narrowed(job, [meant[job.key]]) for job in known) if part is not None]
         if not found:
             return reading.not_found(f"Job {wanted} not found")
     views = reading.Views()
@@ -57,10 +57,10 @@ def _is_any(wanted: str | None) -> bool:
     return wanted is not None and wanted.isascii() and wanted.isdigit() and int(wanted[:20]) == 0
 
 
-def _is_task_of_none(wanted: str) -> bool:
-    """``0_3``: a task of what is no job."""
+def _task_of_any(wanted: str) -> str | None:
+    """The task in ``0_3``, which means that of every array."""
     job, _, task = wanted.partition("_")
-    return _is_any(job) and task.isascii() and task.isdigit()
+    return task if _is_any(job) and task.isascii() and task.isdigit() else None
 
 
 def _starts_with_an_id(wanted: str) -> bool:

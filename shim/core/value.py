@@ -28,7 +28,7 @@ else:
         return lambda cls: cls
 
 
-_MISSING: Any = ("no default",)
+NEEDS: Any = ("no default",)
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
@@ -41,7 +41,7 @@ class _ValueType(type):
             fields.update(getattr(base, "_defaults", {}))
         own = [field for field in body.get("__annotations__", {}) if not field.startswith("_")]
         for field in own:
-            fields[field] = body.pop(field, _MISSING)
+            fields[field] = body.pop(field, NEEDS)
         body["__slots__"] = tuple(own)
         body["_defaults"] = fields
         made = super().__new__(mcs, name, bases, body)
@@ -69,7 +69,7 @@ class Value(metaclass=_ValueType):
     def __init__(self, **fields: Any) -> None:
         for name, put, default, _ in self._slots:
             value = fields.pop(name, default) if fields else default
-            if value is _MISSING:
+            if value is NEEDS:
                 raise TypeError(f"{type(self).__name__}: missing field {name!r}")
             put(self, value)
         if fields:
@@ -108,7 +108,7 @@ class Value(metaclass=_ValueType):
         """Plain JSON data: only fields that differ from their default; tuples become lists."""
         fields: dict[str, Any] = {}
         for (name, _, default, _), value in zip(self._slots, self._key()):
-            if value is not default and (default is _MISSING or value != default):
+            if value is not default and (default is NEEDS or value != default):
                 fields[name] = value if value.__class__ in _PLAIN else _plain(value)
         return fields
 
@@ -118,7 +118,7 @@ class Value(metaclass=_ValueType):
         made = object.__new__(cls)
         for name, put, default, nested in cls._slots:
             if name not in data:
-                if default is _MISSING:
+                if default is NEEDS:
                     raise TypeError(f"{cls.__name__}: missing field {name!r}")
                 put(made, default)
                 continue

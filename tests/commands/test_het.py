@@ -57,7 +57,7 @@ def test_steps_are_each_components_own(het: World) -> None:
     assert [line.split()[0] for line in het.run("squeue", "-h", "-s").lines] == ["7.0", "8.0"]
     assert [line.split()[0] for line in het.run("squeue", "-h", "-s", "-j", "7").lines] == ["7.0"]
     assert [line.split()[0] for line in het.run("squeue", "-h", "-s", "-j", "8").lines] == ["8.0"]
-    assert het.run("scontrol", "show", "step", "7").out.count("StepId=") == 1
+    assert het.run("scontrol", "show", "step", "7").out.count("StepId=") == 2
     assert "StepId=8.0 " in het.run("scontrol", "show", "step", "8").out
 
 

@@ -91,6 +91,10 @@ def test_ways_to_name_a_job(busy: World, words: list[str]) -> None:
     assert busy.run("scontrol", "show", *words).lines[0] == "JobId=1 JobName=runner"
 
 
+def test_a_task_of_every_array(busy: World) -> None:
+    assert busy.run("scontrol", "show", "job", "0_3").out == busy.run("scontrol", "show", "job", "4_3").out
+
+
 def test_all_jobs(busy: World) -> None:
     lines = busy.run("scontrol", "show", "jobs").lines
     assert [line.split()[0] for line in lines if line.startswith("JobId=")] == [
@@ -112,7 +116,7 @@ def test_all_jobs(busy: World) -> None:
         (["step", "5"], 1, "Job step 5. not found\n", ""),
         (["step", "5.0"], 1, "Job step 5.0 not found\n", ""),
         (["step", "1_3.0"], 1, "Job step 1_3. not found\n", ""),
-        (["job", "0_3"], 1, "Job 0_3 not found\n", ""),
+        (["job", "0_9"], 1, "Job 0_9 not found\n", ""),
         (["node", "nosuch"], 1, "Node nosuch not found\n", ""),
         (["partition", "nosuch"], 1, "Partition nosuch not found\n", ""),
         (["nosuch"], 1, "", "invalid entity:nosuch for keyword:show \n"),

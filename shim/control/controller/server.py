@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shim.control.channel import ChannelClosed
+from shim.control.controller import messages
 from shim.control.controller.connection import Connection
 from shim.control.controller.world import log
 from shim.control.protocol import PROTOCOL
@@ -87,6 +88,7 @@ class Server:
         if operation is None:
             return refused(f"error: the controller does not know {message.get('op')!r}")
         try:
+            messages.check(str(message.get("op")), message)
             return {"ok": True, **await operation(connection, message)}
         except ShimError as error:
             return {"ok": False, "lines": list(error.lines), "code": error.code}

@@ -157,7 +157,7 @@ class Store:
             "INSERT OR REPLACE INTO passed_jobs (cluster, job_id, uid, submit_time, array_job_id, end_time, record)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                job.cluster,
+                storable(job.cluster),
                 job.job_id,
                 job.uid,
                 job.submit_time,

@@ -74,7 +74,7 @@ def partition_changed(cluster: Cluster, name: str, fields: Mapping[str, Any]) ->
 def _nodes(cluster: Cluster, text: object) -> tuple[str, ...]:
     try:
         names = hostlist.natural_sorted(set(hostlist.expand(str(text))))
-    except hostlist.HostlistError:
+    except ValueError:  # a list that is none, or a number that nobody can sort by
         raise UpdateRefused(BAD_NODE) from None
     if text == "ALL":
         return tuple(node.name for node in cluster.nodes)

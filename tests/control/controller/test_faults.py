@@ -135,8 +135,11 @@ async def test_an_unknown_line_changes_nothing(box: Bench) -> None:
         ({"protocol": PROTOCOL, "op": "nosuch"}, "error: the controller does not know 'nosuch'"),
         ({"protocol": 0, "op": "ping"}, "error: the controller speaks protocol 1, this command 0"),
         ({"op": "ping"}, "error: the controller speaks protocol 1, this command None"),
-        ({"protocol": PROTOCOL, "op": "submit"}, "error: internal error in the controller: KeyError: 'request'"),
-        ({"protocol": PROTOCOL, "op": "wait", "job_id": "x"}, "error: internal error in the controller: ValueError"),
+        ({"protocol": PROTOCOL, "op": "submit"}, "error: malformed message for submit: request: it is missing"),
+        (
+            {"protocol": PROTOCOL, "op": "wait", "job_id": "x"},
+            "error: malformed message for wait: job_id: a whole number",
+        ),
         ({"protocol": PROTOCOL, "op": "wait", "job_id": 9}, "error: Invalid job id specified"),
     ],
 )
