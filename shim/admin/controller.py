@@ -7,10 +7,12 @@ import signal
 from contextlib import suppress
 from typing import Annotated
 
+import psutil
 import typer
 
 from shim.control.channel import Channel
 from shim.core.errors import ShimError
+from shim.core.times import stamp
 
 _PATIENCE = 5.0  # seconds for a controller that was told to end
 
@@ -70,3 +72,17 @@ def status() -> None:
         typer.echo(f"the controller does not answer: {problem}")
         raise typer.Exit(1) from problem
     typer.echo(f"controller runs with pid {answer['pid']} for {paths.state_dir()}")
+    told = _processes(int(answer["pid"]))
+    if told:
+        typer.echo(told)
+
+
+def _processes(pid: int) -> str:
+    """Since when it runs, and what it costs with all that is below it: its fork server, and agents that are not on their own yet."""
+    try:
+        first = psutil.Process(pid)
+        since = stamp(first.create_time())
+        sizes = [process.memory_info().rss for process in (first, *first.children(recursive=True))]
+    except psutil.Error:
+        return ""  # it has just ended
+    return f"since {since}: {len(sizes)} process{'es' if len(sizes) > 1 else ''}, {sum(sizes) >> 20} MiB of memory"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
 from typing import TextIO
 
+import shellingham  # type: ignore[import-untyped]
+
 from shim.admin import doctor_slurm
-from shim.control import paths, site
+from shim.control import launchers, paths, site
 from shim.core import hostlist
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -128,14 +131,40 @@ def _controller() -> Iterator[tuple[str, str]]:
 
 
 def _commands() -> Iterator[tuple[str, str]]:
+    hidden = False
     for command in ("sbatch", "srun", "squeue"):
         path = shutil.which(command)
+        hidden = hidden or path is None or not _ours(path)
         if path is None:
-            yield NOTE, f"{command} is not on PATH: put the folder `bin` of this checkout there"
+            yield NOTE, f"{command} is not on PATH"
         elif not _ours(path):
             yield NOTE, f"{command} on PATH is {path}, not ours"
         else:
             yield GOOD, f"{command} on PATH is {path}"
+    if hidden:
+        file, line = _line_for_path(_bin())
+        yield NOTE, f"to have ours first, add to {file}: {line}"
+
+
+def _bin() -> str:
+    """The folder of the commands as users run them: the checkout's, or where pip has put them."""
+    checkout = os.path.join(launchers.ROOT, "bin")
+    return checkout if os.path.exists(os.path.join(checkout, "sbatch")) else os.path.join(sys.prefix, "bin")
+
+
+def _line_for_path(folder: str) -> tuple[str, str]:
+    """The start-up file of the shell that this was called from, and the line that puts ``folder`` first on PATH."""
+    try:
+        shell = shellingham.detect_shell()[0]
+    except shellingham.ShellDetectionFailure:
+        shell = os.path.basename(os.environ.get("SHELL", ""))
+    folder = shlex.quote(folder)
+    if shell == "fish":
+        return "~/.config/fish/config.fish", f"fish_add_path --path --move {folder}"
+    if shell in ("csh", "tcsh"):
+        return "~/.cshrc", f"set path = ({folder} $path)"
+    file = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "ksh": "~/.kshrc"}.get(shell, "~/.profile")
+    return file, f"export PATH={folder}:$PATH"
 
 
 def _ours(path: str) -> bool:

@@ -1,4 +1,6 @@
-"""What this machine has: CPUs, memory, GPUs. Plain /proc and /sys: nothing to import, nothing to install."""
+"""What this machine has: CPUs, memory, GPUs. Plain /proc and /sys: commands come here when the configuration has changed, in an
+interpreter without packages, and a container's share (CPUs of the affinity mask, the cgroup's memory) counts here, which psutil leaves out.
+"""
 
 from __future__ import annotations
 

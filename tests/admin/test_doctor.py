@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+import shellingham
 
 from shim.admin import doctor
 from shim.control import paths
@@ -35,3 +36,32 @@ def test_names_that_the_configuration_chose(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(isolation, "probe", lambda: ("namespaces", "mount and UTS namespaces"))
     monkeypatch.setenv("SHIM_LOCAL_ISOLATION", "addresses")
     assert "note  nodes are named by loopback addresses, 127.0.0.1 and on, as configured (isolation)\n" in findings()[1]
+
+
+@pytest.mark.parametrize(
+    ("shell", "file", "line"),
+    [
+        ("bash", "~/.bashrc", "export PATH={folder}:$PATH"),
+        ("zsh", "~/.zshrc", "export PATH={folder}:$PATH"),
+        ("dash", "~/.profile", "export PATH={folder}:$PATH"),
+        ("tcsh", "~/.cshrc", "set path = ({folder} $path)"),
+        ("fish", "~/.config/fish/config.fish", "fish_add_path --path --move {folder}"),
+    ],
+)
+def test_commands_that_are_not_first_on_path(monkeypatch: pytest.MonkeyPatch, shell: str, file: str, line: str) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(shellingham, "detect_shell", lambda: (shell, f"/bin/{shell}"))
+    folder = Path(doctor.__file__).parents[2] / "bin"
+    assert f"note  to have ours first, add to {file}: {line.format(folder=folder)}\n" in findings()[1]
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    assert "to have ours first" not in findings()[1]
+
+
+def test_a_shell_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise shellingham.ShellDetectionFailure
+
+    monkeypatch.setattr(shellingham, "detect_shell", fail)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("SHELL", "/usr/bin/zsh")
+    assert "add to ~/.zshrc: " in findings()[1]

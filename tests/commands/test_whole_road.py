@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -213,3 +214,11 @@ def test_a_missing_folder_of_the_output_is_told_before_and_after(road: Path) -> 
     assert told[2].endswith(f"mkdir -p {folder}, then sbatch again.")
     folder.mkdir()
     assert subprocess.run(("sbatch", "-o", "logs/x", "--wrap", "true"), capture_output=True).stderr == b""
+
+
+def test_what_the_controller_costs_is_told() -> None:
+    assert said("shim", "controller", "status", code=1).startswith("no controller is running for ")
+    said("srun", "true")
+    first, second = said("shim", "controller", "status").splitlines()
+    assert first.startswith("controller runs with pid ")
+    assert re.fullmatch(r"since \d{4}-\d\d-\d\dT[\d:]{8}: \d+ process(es)?, \d+ MiB of memory", second)
