@@ -7,6 +7,8 @@ import sys
 import time
 
 from shim.control import channel, paths
+from shim.control.protocol import PROTOCOL
+from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +40,25 @@ def freshen(reader: Reader | None, program: str = "") -> None:
         return
     if found.stopped():
         _warn(program, f"the controller, pid {found.pid}, is stopped")
+    elif _outdated(reader):
+        # It goes by another configuration than this listing: nobody waits until it does, its jobs go on meanwhile.
+        try:
+            found.send({"protocol": PROTOCOL, "op": "reconfigure"})
+        except channel.ChannelClosed:
+            pass  # the next one reads it anyway
     found.close()
+
+
+def _outdated(reader: Reader) -> bool:
+    """Whether a file has changed that the controller has read its configuration from, as this command has."""
+    from shim.control import site
+
+    try:
+        now = [list(one) for one in site.file_stamps()]
+    except ShimError:
+        return False  # the command tells that itself
+    known = reader.files()
+    return known != now and [one[0] for one in known] == [one[0] for one in now]
 
 
 def refresh(reader: Reader, program: str = "") -> None:

@@ -31,9 +31,9 @@ def clusters() -> tuple[Cluster, ...]:
     return tuple([kept_cluster.unpack(data) for data in _settled(True)[1]])
 
 
-def stamp() -> tuple[Any, ...]:
-    """By which it is known whether ``clusters`` would say the same as before. Raises ConfigError as that does."""
-    return (*sources.stamp(os.environ), *[sources.file_stamp(path) for path in _settled(False)[0]["files"]])
+def file_stamps() -> list[tuple[Any, ...]]:
+    """By which it is known whether a file that ``clusters`` depends on has changed. Raises ConfigError as that does."""
+    return [sources.file_stamp(path) for path in (*sources.files(os.environ), *_settled(False)[0]["files"])]
 
 
 def grammar() -> Grammar | None:

@@ -152,3 +152,27 @@ def test_a_configuration_that_cannot_be_used_refuses_and_the_old_jobs_go_on(site
     site.submitted("--wrap", "true")
     assert job(runs).state == "RUNNING"
     assert processes.begun() == 1
+
+
+def test_no_job_is_started_by_a_configuration_that_is_no_more(site: Site) -> None:
+    held = site.submitted("-H", "--wrap", "sleep 300")[0]
+    site.configure(ONE.replace("n[1-3]", "m[1-3]"))
+    site.said("scontrol", "release", str(held))
+    wait_until(lambda: job(held).state == "RUNNING", "the job runs")
+    assert [share.name for share in job(held).shares] == ["m1"]
+
+
+def test_a_listing_of_a_changed_configuration_has_waiting_jobs_follow_it(site: Site) -> None:
+    site.running("-N3", "--exclusive")
+    waits = site.submitted("--wrap", "sleep 300")[0]
+    wait_until(lambda: job(waits).reason == "Resources", "the job waits")
+    site.configure(ONE.replace("n[1-3]", "n[1-4]"))
+    assert "idle n4" in site.said("sinfo")[0]
+    wait_until(lambda: job(waits).state == "RUNNING", "the job runs")
+    assert [share.name for share in job(waits).shares] == ["n4"]
+    begun = processes.begun()
+    site.configure(ONE.replace("n[1-3]", "n[1-4]") + "# a comment\n")
+    site.said("sinfo")
+    site.said("scontrol", "reconfigure")
+    assert processes.begun() == begun
+    assert site.said("sinfo")[1] == []

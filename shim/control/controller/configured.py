@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from shim.control import site, sources
+from shim.control.controller.world import log
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
 
 class Configured:
-    """``clusters``: those whose jobs are run from here, the default one first. Raises ConfigError as ``site.clusters`` does."""
+    """``clusters``: those whose jobs are run from here, the default one first. ``files``: stamps of what they were read from.
+
+    Raises ConfigError as ``site.clusters`` does.
+    """
 
     def __init__(self) -> None:
-        self._stamp = site.stamp()
+        self.files = site.file_stamps()
         self.clusters = _ours()
+        self._refused: list[tuple[Any, ...]] = []
 
     @property
     def sources(self) -> dict[str, str]:
@@ -28,19 +34,43 @@ class Configured:
         That is where it is read from now on. Raises ConfigError for one that cannot be used; then the one of before stays.
         """
         before = self.sources
-        if stated is not None and stated != before:
+        moved = stated is not None and stated != before
+        if not moved and not self.touched():
+            return False
+        if moved:
+            assert stated is not None
             sources.adopt(os.environ, stated)
         try:
-            stamp = site.stamp()
-            if stamp == self._stamp:
-                return False
+            files = site.file_stamps()
             if _ours() != self.clusters:
                 return True
-            self._stamp = stamp
-            return False
         except ShimError:
             sources.adopt(os.environ, before)
             raise
+        self.files = files
+        return False
+
+    def outdated(self) -> bool:
+        """Whether the files give other clusters now. A configuration that cannot be used is logged, once."""
+        if not self.touched():
+            return False
+        now = [sources.file_stamp(one[0]) for one in self.files]
+        if now == self._refused:
+            return False
+        try:
+            return self.changed(None)
+        except ShimError as error:
+            log.error("the configuration stays as it was: %s", error)
+            self._refused = now
+            return False
+
+    def touched(self) -> bool:
+        """Whether one of the files is another one now: quickly found out."""
+        return any(_differs(one) for one in self.files)
+
+
+def _differs(stamp: tuple[Any, ...]) -> bool:
+    return sources.file_stamp(stamp[0]) != stamp
 
 
 def _ours() -> tuple[Cluster, ...]:

@@ -83,6 +83,7 @@ class Controller:
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew
         )
         self.world.usable = self._usable
+        self.world.outdated = self._outdated
         self._ends = 0
         self.world.book.followers.append(self._changed)
 
@@ -109,6 +110,8 @@ class Controller:
                 self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
             if isinstance(backend, CanWarm):
                 self.world.task(backend.warm())
+        if self._configured is not None:
+            self.keeping.read(self._configured.files)
         self.world.seen = self.dispatcher.kick
         self.world.reshape = self._cluster_changed
         launcher = self.dispatcher.launcher
@@ -266,7 +269,14 @@ class Controller:
         if self._configured is not None and self._configured.changed(stated):
             self._begin_anew()
             raise ChannelClosed("the configuration has changed")
+        if self._configured is not None:
+            self.keeping.read(self._configured.files)
         return await operation(connection, message)
+
+    def _outdated(self) -> bool:
+        if not self._again and self._configured is not None and self._configured.outdated():
+            self._begin_anew()
+        return self._again
 
     async def _reconfigure(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         if not connection.admin:

@@ -69,7 +69,9 @@ class Dispatcher:
         self.run()
 
     def run(self) -> None:
-        """One pass over all clusters."""
+        """One pass over all clusters. None by a configuration that is no more."""
+        if self._world.outdated():
+            return
         began = self._loop.time()
         self._crowded = False
         self._forecast = began >= self._forecast_due

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
-from shim.control.index.reader import KEPT
+from shim.control.index.reader import FILES, KEPT
 from shim.control.index.store import Store
 from shim.core import jsonlite, keeping
 from shim.core.model.cluster import Cluster
@@ -58,9 +58,14 @@ class Keeping:
         grown = self._store.cluster(cluster.name) if cluster.elastic else None
         return grown if grown is not None and grown.elastic else cluster
 
-    def _as_grown(self, cluster: Cluster) -> Cluster:
-        seen = self._store.cluster(cluster.name) if cluster.elastic else None
-        return cluster if seen is None else cluster.replace(nodes=seen.nodes, partitions=seen.partitions)
+    def read(self, files: Sequence[Sequence[object]]) -> None:
+        """Leaves word for listings of what the configuration was read from."""
+        record = jsonlite.dumps([list(one) for one in files])
+        try:
+            if record != self._store.meta(FILES):
+                self._store.set_meta(FILES, record)
+        except IndexFault as fault:
+            log.error("%s", fault)
 
     def _changed(self, old: Job | None, job: Job) -> None:
         if self.kept and not self._looking:

@@ -38,6 +38,9 @@ class World:
             str, Cluster | None
         ] = {}  # what keeps something for its jobs, as new jobs see it; None: not at all
         self.blocked: dict[str, str] = {}  # why a cluster takes no jobs
+        self.outdated: Callable[[], bool] = lambda: (
+            False
+        )  # whether nothing is to be started: the configuration is another one
         self.usable: Callable[[Cluster], Awaitable[None]] = _always  # raises ShimError for a cluster that takes no jobs
         self.untold: list[str] = []  # for whoever submits next
         self.unseen: set[str] = set()  # clusters that have not yet said what runs there: nothing is started on them

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 AMENDED = "amended."  # in front of a cluster's name: what operators changed of it
 TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it cannot be asked
+FILES = "files"  # the word with stamps of what the controller has read its configuration from
 KEPT = "kept"  # the word for what stays in force of an earlier configuration
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
@@ -202,6 +203,11 @@ class Reader:
         """A word that the controller left under ``name``."""
         rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
+
+    def files(self) -> list[list[Any]]:
+        """Stamps of the files that the controller has read its configuration from."""
+        found: list[list[Any]] = jsonlite.loads(self.meta(FILES) or "[]")
+        return found
 
     def kept(self) -> list[str]:
         """What the controller keeps of an earlier configuration for active jobs."""
