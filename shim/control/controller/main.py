@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 IDLE = 60.0  # seconds without jobs and connections after which it leaves; SHIM_CONTROLLER_IDLE
 _LOCK_PATIENCE = 5.0  # seconds for one that is just leaving to give up the lock
 _REFUSALS = 2.0  # seconds in which a controller that cannot work tells why
+_LOOK = 2.0  # seconds between looks at the lock's place
 _AGAIN = -1  # what the controller's work returns when it is to begin anew
 _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one kept beside it
 
@@ -38,7 +39,7 @@ def main() -> int:
         starter.own_limits()
         # Once for all: it is asked for a dozen times a job, and nothing may move it while this process lives.
         os.environ[paths.HOST_VARIABLE] = paths.state_dir()
-        lock = _handed_on() or _lock(paths.state_dir() + "/controller.lock")
+        lock = _handed_on() or _lock(_lock_path())
         if lock is None:
             return 0  # another one is there
         path = paths.socket_path()
@@ -55,7 +56,7 @@ def main() -> int:
     os.register_at_fork(after_in_child=sock.close)
     code = 1
     try:
-        code = _work(sock)
+        code = _work(sock, lock)
     except Exception:
         # The last line of defence: it is in the log, and who waits for an answer sees the connection end.
         import traceback
@@ -66,10 +67,25 @@ def main() -> int:
         try:
             if code == _AGAIN:
                 _begin_anew(lock)
-            os.unlink(path)
+            if _in_place(lock):
+                os.unlink(path)  # else it is a successor's, in a folder that was made anew
         finally:
             sys.stderr.flush()
             os._exit(code)
+
+
+def _lock_path() -> str:
+    return paths.state_dir() + "/controller.lock"
+
+
+def _in_place(lock: int) -> bool:
+    """Whether the lock is still the one at its path: who holds that has the socket, the log and the jobs of this folder."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(_lock_path()))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # a network's troubles pass
 
 
 def _handed_on() -> int | None:
@@ -91,18 +107,19 @@ def _begin_anew(lock: int) -> None:
 
 def _lock(path: str) -> int | None:
     """The lock that makes this the only controller; None if there is one that listens."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     end = time.monotonic() + _LOCK_PATIENCE
     while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _sign(lock)
-            return lock
+            if _in_place(lock):
+                _sign(lock)
+                return lock
         except OSError:
             if alive.alive() or time.monotonic() > end:
-                os.close(lock)
                 return None
             time.sleep(0.01)
+        os.close(lock)
 
 
 def _sign(lock: int) -> None:
@@ -129,7 +146,7 @@ def _detach(path: str) -> None:
     os.chdir("/")
 
 
-def _work(sock: socket.socket) -> int:
+def _work(sock: socket.socket, lock: int) -> int:
     _spare_ssl()
     import asyncio
     import logging
@@ -139,7 +156,7 @@ def _work(sock: socket.socket) -> int:
     )
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    return loop.run_until_complete(_serve(sock))
+    return loop.run_until_complete(_serve(sock, lock))
 
 
 def _spare_ssl() -> None:
@@ -151,7 +168,7 @@ def _spare_ssl() -> None:
         del sys.modules["ssl"]
 
 
-async def _serve(sock: socket.socket) -> int:
+async def _serve(sock: socket.socket, lock: int) -> int:
     import asyncio
     import signal
 
@@ -164,6 +181,7 @@ async def _serve(sock: socket.socket) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, controller.stop)
         log.info("controller %s begins", os.getpid())
+        controller.world.task(_watch_place(lock, controller))
         if await controller.run(sock):
             log.info("controller %s begins anew: the configuration has changed", os.getpid())
             return _AGAIN
@@ -173,6 +191,16 @@ async def _serve(sock: socket.socket) -> int:
         return 1
     log.info("controller %s ends", os.getpid())
     return 0
+
+
+async def _watch_place(lock: int, controller: Controller) -> None:
+    """Ends a controller whose state folder was removed: nobody can reach it, and it would disturb a successor in a folder of that name."""
+    import asyncio
+
+    while _in_place(lock):
+        await asyncio.sleep(_LOOK)
+    sys.stderr.write(f"controller {os.getpid()} leaves: its folder is gone\n")
+    controller.stop()
 
 
 def _made() -> Controller:

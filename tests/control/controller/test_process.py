@@ -165,6 +165,16 @@ def test_a_job_has_its_dead_controller_replaced_outside(tmp_path: Path, state_di
         assert client.call("wait", {"job_id": job_id})["state"] == "COMPLETED"
 
 
+def test_a_controller_whose_folder_was_removed_leaves_its_successor_alone(tmp_path: Path) -> None:
+    first = client.call("ping")["pid"]
+    os.rename(paths.state_dir(), tmp_path / "taken away")
+    second = client.call("ping")["pid"]
+    assert second != first
+    wait_until(lambda: not processes.is_controller(first), "the first one saw it and left")
+    assert os.path.exists(paths.socket_path())
+    assert client.call("ping")["pid"] == second == processes.pid()
+
+
 def test_another_protocol_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PROTOCOL", 99)
     with pytest.raises(ShimError, match="the controller speaks protocol 1, this command 99"):
