@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -111,6 +112,15 @@ def test_a_batch_job_and_its_steps_too(road: Path) -> None:
         (road / "script").write_text(f"#!/usr/bin/env -S {command} -t {road.parent} /proc/self/environ\n")
         said("sbatch", "--wait", "script", env=given)
         assert seen(road.parent / "environ", OF_A_BATCH_JOB) == given
+
+
+@pytest.mark.parametrize("shell", [("dash",), ("bash", "--posix")])
+def test_whatever_shell_is_sh(road: Path, shell: tuple[str, ...]) -> None:
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"there is no {shell[0]}")
+    given = environment()
+    said(*shell, str(OURS / "srun"), "cp", "/proc/self/environ", str(road / "seen"), env=given)
+    assert seen(road / "seen", OF_A_JOB) == given
 
 
 def test_a_callers_open_files_are_left_alone(road: Path) -> None:
