@@ -75,6 +75,21 @@ async def test_steps_are_cancelled_alone(box: Bench) -> None:
     (order,) = box.backend.orders_of(job_id)
     assert (order.kind, order.step) == ("end", "0")
     assert box.job(job_id).state == "RUNNING"
+    waits = await box.submit(hold=True)
+    assert await box.results("cancel", {"job_id": waits, "step": "0"}) == [None]
+    assert box.job(waits).state == "PENDING"
+
+
+@bench
+async def test_the_batch_shell_is_killed_alone(box: Bench) -> None:
+    job_id = await running(box)
+    for signal in (None, 9):
+        assert await box.results("cancel", {"job_id": job_id}, signal=signal, scope="batch") == [None]
+        order = box.backend.orders_of(job_id)[-1]
+        assert (order.kind, order.signal, order.scope) == ("signal", 9, "batch")
+        assert box.job(job_id).state == "RUNNING"
+    assert await box.results("cancel", {"job_id": job_id}, signal=9, scope="full") == [None]
+    assert (box.backend.orders_of(job_id)[-1].kind, box.job(job_id).state) == ("end", "COMPLETING")
 
 
 @bench

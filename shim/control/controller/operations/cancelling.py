@@ -93,7 +93,7 @@ def _one(
 
 def _pending(change: Change, target: Target, job: Job, number: int | None, uid: int, now: float) -> str | None:
     if target.step is not None:
-        return FINISHED
+        return None  # it has none yet
     if number not in (None, signals.SIGKILL):
         return _NO_UPDATE
     if target.task is not None and is_rest_with(job, target.task):
