@@ -104,9 +104,7 @@ def _index() -> tuple[str, str]:
 
 
 def _names(configured: str | None) -> tuple[str, str]:
-    from shim.job.agent import isolation
-
-    mode, why = isolation.probe()
+    mode, why = site.probe()
     if mode == "namespaces" and configured == "addresses":
         return NOTE, "nodes are named by loopback addresses, 127.0.0.1 and on, as configured (isolation)"
     if mode == "namespaces":

@@ -166,9 +166,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     settings = config.load()
     mode = "none"
     if any("backend" not in words or words["backend"].value == "local" for words in settings.clusters.values()):
-        from shim.job.agent import isolation
-
-        mode, _why = isolation.probe()
+        mode, _why = probe()
     made = shape.clusters(settings, machine.this_machine(), mode)
     confs = [words["slurm_conf"].value for words in settings.clusters.values() if "slurm_conf" in words]
     more = [path for conf in confs if conf for path in slurm_conf.files(conf)]
@@ -183,6 +181,18 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "files": more,
     }
     return short, [kept_cluster.pack(one) for one in made]
+
+
+def probe() -> tuple[str, str]:
+    """How node names are made to resolve on this machine (isolation.py), tried out now. Its files stay in the state folder: who is killed
+    meanwhile leaves nothing that the next one would not use.
+    """
+    from shim.job.agent import isolation
+
+    try:
+        return isolation.probe(f"{paths.ensure(paths.state_dir())}/probe")
+    except (OSError, paths.NotOurs):
+        return isolation.probe()
 
 
 def _keep(*parts: Any) -> None:

@@ -33,7 +33,7 @@ def test_a_damaged_index(state_dir: Path) -> None:
 
 
 def test_names_that_the_configuration_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "probe", lambda: ("namespaces", "mount and UTS namespaces"))
+    monkeypatch.setattr(isolation, "probe", lambda *_: ("namespaces", "mount and UTS namespaces"))
     monkeypatch.setenv("SHIM_LOCAL_ISOLATION", "addresses")
     assert "note  nodes are named by loopback addresses, 127.0.0.1 and on, as configured (isolation)\n" in findings()[1]
 

@@ -6,6 +6,7 @@ import os
 import pwd  # noqa: F401  # loaded for the other user, who may not be able to read the interpreter's files
 import resource  # noqa: F401  # as before
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from shim.commands import funnel
 from shim.control import paths, site, starter
 from shim.control.controller import main as controller_main
 from shim.core.errors import ShimError
+from shim.job.agent import isolation
 from tests import reference
 from tests.control.controller.fakes import Bench, bench
 from tests.other_user import MALLORY, USER, needs_root, run_as
@@ -180,3 +182,20 @@ def test_the_doctor_says_it(capsys: pytest.CaptureFixture[str]) -> None:
     findings = [text for level, text in doctor._findings() if level == doctor.BAD]
     assert len(findings) == 1
     assert f"can be written by others, who could have put jobs there; chmod go-w {paths.named()}" in findings[0]
+
+
+def test_a_trial_that_is_killed_leaves_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            monkeypatch.setattr(isolation, "_try", lambda folder: os.kill(os.getppid(), signal.SIGKILL))
+            site.probe()
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    mode = site.probe()[0]
+    assert mode in (isolation.NAMESPACES, isolation.ADDRESSES)
+    assert os.listdir(tmp_path / "temporary") == []
+    assert os.listdir(paths.state_dir()) == ["probe"]

@@ -10,6 +10,7 @@ from shim.control.controller.alarm import Alarm
 from shim.control.controller.book import Change
 from shim.control.controller.judging import Judge, split
 from shim.control.controller.launching import Launcher
+from shim.control.controller.operations import cancelling
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running, waiting
@@ -25,6 +26,7 @@ CROWDED = 0.002  # seconds for which a pass counts at least while jobs wait for 
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again
 NO_IDS = 10.0  # seconds until a cluster that gave no job ids is asked again
 FORECAST = 1.0  # seconds between passes that work out expected starts which change nothing else
+OVERDUE = 10.0  # seconds beyond limit and KillWait that a run's own agents have to end it
 RETRY = 1.0  # seconds until a pass that could not be written is tried again
 
 
@@ -112,6 +114,8 @@ class Dispatcher:
     def _times(self, change: Change, cluster: Cluster, now: float) -> None:
         for job in self._world.book.active(cluster.name):
             job = change.get(job.key) or job
+            if job.state == states.RUNNING and self._overdue(job, cluster) <= now:
+                self._end_overdue(change, job, now)
             if job.state != states.PENDING:
                 continue
             if job.request.deadline and (job.request.deadline <= now or self._too_late(job, cluster, now)):
@@ -119,6 +123,20 @@ class Dispatcher:
                     change.put(waiting.missed(change.get(one.key) or one, now), now)
             elif job.reason == "BeginTime" and job.request.begin <= now:
                 change.put(waiting.looked_at(job, now), now)
+
+    @staticmethod
+    def _overdue(job: Job, cluster: Cluster) -> float:
+        """When a run that has not ended by itself is past its limit: its agents keep that, unless the job has stopped them."""
+        limit = running.limit_seconds(job, cluster)
+        return float("inf") if limit is None else job.end_time + cluster.over_time * 60 + cluster.kill_wait + OVERDUE
+
+    def _end_overdue(self, change: Change, job: Job, now: float) -> None:
+        job = self._world.book.leader(job)
+        if any(order.kind == "end" for order in self._world.book.orders_of(job)):
+            return
+        log.warning("job %s is past its time limit", job.job_id)
+        cancelling.end(change, change.get(job.key) or job, states.TIMEOUT, job.uid, now)
+        self._loop.call_soon(self.launcher.order, job)
 
     def _too_late(self, job: Job, cluster: Cluster, now: float) -> bool:
         """Whether the scheduler would start the job, but too late. One that a limit of its partitions keeps back just waits."""
@@ -204,4 +222,7 @@ class Dispatcher:
                 wake = waiting.wakes_at(job, now)
                 if wake is not None:
                     times.append(wake)
-        return min(times, default=None)
+            elif job.time_limit and job.state in (states.CONFIGURING, states.RUNNING):
+                times.append(max(self._overdue(job, self._world.cluster_of(job)), now + OVERDUE))
+        soonest = min(times, default=None)
+        return None if soonest == float("inf") else soonest

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from shim.job.agent.journal import NAME
 from shim.job.agent.processes import by_parent, children, environment, table, value_of
 
 TYPE_CHECKING = False
@@ -143,6 +144,26 @@ def kill_marked(run_dir: str, node: str | None = None) -> int:
             return len(killed)
         killed |= found
         send(found, _signal.SIGKILL)
+
+
+def kill_agents(run_dir: str) -> int:
+    """Kill the agents of a run that do not obey, and all that is below them: they may have been stopped by the job. How many.
+
+    They are known by the files of the run folder that they hold open.
+    """
+    processes = table()
+    agents = [pid for pid in processes if pid != os.getpid() and _holds(pid, run_dir)]
+    found = [*agents, *Belongings(run_dir, True).below(agents, processes)]
+    send(found, _signal.SIGKILL)
+    return len(found)
+
+
+def _holds(pid: int, run_dir: str) -> bool:
+    locks = (f"{run_dir}/{NAME}", f"{run_dir}/lock.")
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(locks) for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False  # it ended, or is somebody else's
 
 
 def _marked(processes: dict[int, Process], run_dir: bytes) -> list[int]:

@@ -41,6 +41,23 @@ async def test_a_job_runs_and_ends(box: Bench) -> None:
 
 
 @bench
+async def test_a_run_that_does_not_keep_its_limit_is_ended(box: Bench) -> None:
+    job_id = await box.submit(time_limit=1)
+    box.backend.tell(job_id, "started")
+    box.backend.tell(await box.submit(), "started")
+    await box.pass_time(60 + 30 + 5)
+    assert box.backend.orders_of(job_id) == []  # its own agents end it
+    await box.pass_time(10)
+    assert [(order.kind, order.state) for order in box.backend.orders_of(job_id)] == [("end", "TIMEOUT")]
+    await box.pass_time(100)
+    assert len(box.backend.orders_of(job_id)) == 1
+    assert box.backend.observer is not None
+    box.backend.observer.lost(Run(cluster="local", job_id=job_id), "it was killed")
+    await box.settle()
+    assert (box.job(job_id).state, box.job(job_id + 1).state) == ("TIMEOUT", "RUNNING")
+
+
+@bench
 async def test_ids_are_unique_and_a_token_is_one_submission(box: Bench) -> None:
     first = await box.submit(token="a")
     assert await box.submit(token="a") == first

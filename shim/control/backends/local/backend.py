@@ -110,7 +110,7 @@ class LocalBackend:
             self._watch(run, 0)
             return
         again = (lambda: self._another(run, places[0])) if idle is not None else None
-        self._watches[run] = Watch(run, 0, self._observer, line, again, places[0])
+        self._watches[run] = Watch(run, 0, self._observer, line, again, places[0], self._cluster.kill_wait)
 
     def _create(
         self, run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, idle: Line | None
@@ -205,14 +205,14 @@ class LocalBackend:
 
     def _watch(self, run: Run, seen: int) -> None:
         if run not in self._watches:
-            self._watches[run] = Watch(run, seen, self._observer)
+            self._watches[run] = Watch(run, seen, self._observer, kill_wait=self._cluster.kill_wait)
 
     def _end_orphan(self, run: Run) -> None:
         """Ends a run that the index does not know: nobody would ever see its result."""
         if not runs.alive(run):
             runs.remove(run)
             return
-        watch = Watch(run, 0, _Nobody(self))
+        watch = Watch(run, 0, _Nobody(self), kill_wait=self._cluster.kill_wait)
         self._watches[run] = watch
         self._orphans[run] = asyncio.Event()
         watch.order(Order(number=1, kind="end", state="CANCELLED", why="the index does not know this job"))

@@ -16,10 +16,11 @@ from shim.control.backends.local import runs
 from shim.control.backends.local.line import Line
 from shim.control.threads import aside
 from shim.job.address import read_address
-from shim.job.agent.cleaning import kill_marked
+from shim.job.agent.cleaning import kill_agents, kill_marked
 
 FIRST_PAUSE = 0.002  # seconds between tries to reach a leader that is just starting; doubles up to LONGEST_PAUSE
 LONGEST_PAUSE = 0.25
+DISOBEDIENT = 10.0  # seconds beyond KillWait after which agents that do not end their run are killed
 START_LIMIT = 15.0  # seconds in which an agent that was asked for must hold its lock
 
 
@@ -29,7 +30,7 @@ class Watch:
     ``line``: a connection whose other end the leader was given, or has from an earlier run. While it holds nothing else is needed; a
     task looks for the leader where there is none, or when it has ended. ``again``: how the run is asked of another leader if an earlier
     run's is gone before it has said anything; it may have begun, which the run's lock and journal tell the other one. ``place``: the
-    leader's, if it is to be kept afterwards.
+    leader's, if it is to be kept afterwards. ``kill_wait``: seconds that a run has from the order to end to its end.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Watch:
         line: Line | None = None,
         again: Callable[[], Awaitable[Line | None]] | None = None,
         place: str = "",
+        kill_wait: float = 30.0,
     ) -> None:
         self._run = run
         self._seen = seen
@@ -49,6 +51,9 @@ class Watch:
         self._line: Line | None = None
         self._again = again
         self.place = place
+        self._kill_wait = kill_wait
+        self._force: asyncio.TimerHandle | None = None
+        self._forced: asyncio.Future[int] | None = None
         self._over = False  # the end, or the loss, was told
         self._began = asyncio.get_running_loop().time()
         self._task: asyncio.Task[None] | None = None
@@ -62,6 +67,8 @@ class Watch:
     def order(self, order: Order) -> None:
         """Keeps the order until the leader has said that it is done."""
         self._orders[order.number] = order
+        if order.kind in ("end", "release") and order.step is None and not order.component and self._force is None:
+            self._force = asyncio.get_running_loop().call_later(self._kill_wait + DISOBEDIENT, self._end_by_force)
         for link in (self._line, self._link):
             if link is not None:
                 self._send_order(link, order)
@@ -82,8 +89,15 @@ class Watch:
         await self.close()
         return kept
 
+    def _end_by_force(self) -> None:
+        """The run was to end, and has not: a job can stop its own agents. Without them it is lost, as what was ordered."""
+        if not self._over:
+            self._forced = asyncio.ensure_future(aside(kill_agents, runs.folder(self._run)))
+
     async def close(self) -> None:
         """Stops watching."""
+        if self._force is not None:
+            self._force.cancel()
         if self._line is not None:
             self._line.close()
         task, self._task = self._task, None
