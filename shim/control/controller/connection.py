@@ -13,11 +13,19 @@ from shim.control.protocol import MAX_MESSAGE
 
 
 class Connection:
-    """A client. ``uid`` and ``gid`` are the kernel's word, not the client's. ``admin``: it may do what Slurm leaves to operators."""
+    """A client. ``uid``, ``gid`` and ``pid`` are the kernel's word, not the client's. ``admin``: it may do what Slurm leaves to operators."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, uid: int, gid: int, *, admin: bool = False
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        uid: int,
+        gid: int,
+        pid: int = 0,
+        *,
+        admin: bool = False,
     ) -> None:
+        self.pid = pid
         self.uid = uid
         self.gid = gid
         self.admin = admin

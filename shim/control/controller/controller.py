@@ -37,6 +37,7 @@ from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
+from shim.control.index.errors import IndexFault
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.control.threads import aside
@@ -182,6 +183,9 @@ class Controller:
         self.dispatcher.alarm.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        if self._again:
+            with suppress(IndexFault):  # a full disk: a client that is stopped has its allocation ended
+                self.allocations.hand_on()
         await self.server.close()
         await self.world.finish(PATIENCE)
         closing = [asyncio.ensure_future(backend.close()) for backend in self.world.backends.values()]

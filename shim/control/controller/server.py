@@ -66,11 +66,11 @@ class Server:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sock: socket.socket = writer.get_extra_info("socket")
-        _pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         operator = self._operator(uid)
         if uid != os.getuid() and not operator:
             return
-        connection = Connection(reader, writer, uid, gid, admin=operator)
+        connection = Connection(reader, writer, uid, gid, pid, admin=operator)
         try:
             message = await connection.request()
             await connection.send(await self._answer(connection, message))

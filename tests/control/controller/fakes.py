@@ -114,8 +114,9 @@ class FakeBackend:
 class Client:
     """A connection as operations see it."""
 
-    def __init__(self, uid: int = 1001, *, admin: bool = False) -> None:
+    def __init__(self, uid: int = 1001, *, admin: bool = False, pid: int = 0) -> None:
         self.uid = uid
+        self.pid = pid
         self.admin = admin or uid == 0
         self.gid = uid
         self.events: list[dict[str, Any]] = []

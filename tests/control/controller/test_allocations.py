@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from shim.control.controller.operations import allocating
 from shim.core.errors import ShimError
-from tests.control.controller.fakes import NOW, Bench, Client, bench, submission
+from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
 ALL_NODES = {"kind": "alloc", "min_nodes": 4, "max_nodes": 4, "exclusive": "node"}
 
@@ -127,6 +131,35 @@ async def test_attaching_again(box: Bench) -> None:
     assert again.events[-1] == {"event": "revoked", "state": "TIMEOUT", "reason": "TimeLimit"}
     box.backend.tell(job_id, "ended", state="TIMEOUT", status=0)
     assert await reply == {"state": "TIMEOUT", "exit_status": 0}
+
+
+def test_a_client_that_is_stopped_while_the_controller_begins_anew_keeps_its_job(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allocating, "GRACE", 0.0)
+
+    async def inside() -> None:
+        backend = FakeBackend()
+        box = await Bench(backend, Clock()).open()
+        with subprocess.Popen(["sleep", "300"]) as process:
+            ids = []
+            for client in (Client(pid=os.getpid()), Client(pid=process.pid), Client()):
+                allocate(box, client)
+                await box.settle()
+                ids.append(client.events[0]["job_id"])
+                backend.tell(ids[-1], "started")
+            await box.settle()
+            box.controller._begin_anew()
+            await box.close()
+            process.kill()
+        box = await Bench(backend, Clock()).open()
+        assert [[order.kind for order in backend.orders_of(one)] for one in ids] == [[], ["end"], ["end"]]
+        await box.close()
+        box = await Bench(backend, Clock()).open()  # it was killed: nobody left word
+        assert [order.kind for order in backend.orders_of(ids[0])] == ["end"]
+        await box.close()
+
+    asyncio.run(inside())
 
 
 @bench

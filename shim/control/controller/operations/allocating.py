@@ -19,6 +19,7 @@ from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running
+from shim.core import jsonlite
 from shim.core.environ.het import het_allocation_environment
 from shim.core.environ.job import allocation_environment
 from shim.core.errors import RequestError, ShimError
@@ -27,6 +28,7 @@ from shim.core.model.job import Job
 from shim.core.policy import NOT_NOW
 
 RETRY = 1.0  # seconds until an end that could not be written is tried again
+_ATTACHED = "attached"  # the index's word for the clients of the controller that began anew
 _BUSY = "Requested nodes are busy"
 GRACE = 30.0  # seconds a client has to attach to a controller that was started anew
 
@@ -39,6 +41,8 @@ class Allocations:
         self._dispatcher = dispatcher
         self._attached: Counter[int] = Counter()
         self._released: set[int] = set()
+        self._clients: dict[int, list[str]] = {}  # the processes that are attached to a job
+        self._before: dict[str, list[str]] = {}  # those that were when the controller began anew
 
     async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """Submits, tells what happens to the job, answers at its end."""
@@ -75,6 +79,7 @@ class Allocations:
             return _end_of(job)  # it ended long ago
         key, keep = job.key, self._submission(job).keep
         self._attached[key] += 1
+        self._clients.setdefault(key, []).append(_process(connection.pid))
         try:
             if notes is not None:
                 await connection.send({"event": "submitted", "job_id": job.job_id, "notes": notes})
@@ -104,6 +109,7 @@ class Allocations:
         self._attached[key] -= 1
         if not self._attached[key]:
             del self._attached[key]
+            self._clients.pop(key, None)
             self._released.discard(key)
 
     async def _tell_all(
@@ -214,18 +220,44 @@ class Allocations:
             and not self._submission(job).keep
             and job.state != states.COMPLETING
         ]
+        self._before = jsonlite.loads(self._world.book.store.meta(_ATTACHED) or "{}")
+        if self._before:
+            self._world.book.store.set_meta(_ATTACHED, "{}")
         if waiting:
             asyncio.get_running_loop().call_later(GRACE, self._give_up, [job.key for job in waiting])
 
+    def hand_on(self) -> None:
+        """Leaves word for the controller that this one becomes of who is attached: a client that is stopped cannot come in time."""
+        self._world.book.store.set_meta(
+            _ATTACHED, jsonlite.dumps({str(key): who for key, who in self._clients.items()})
+        )
+
     def _give_up(self, keys: list[int]) -> None:
+        there = [key for key in keys if any(map(_is_there, self._before.get(str(key), ())))]
         for key in keys:
-            self._left(key, False)
+            if key not in there:
+                self._left(key, False)
+        if there:
+            asyncio.get_running_loop().call_later(GRACE, self._give_up, there)
 
     def _submission(self, job: Job) -> spool.Submission:
         try:
             return spool.read(self._world.book.spool_key(job))
         except (OSError, ValueError):
             return spool.Submission()
+
+
+def _process(pid: int) -> str:
+    """Names a process for as long as it lives: its pid, and when it began; "" for one that cannot be seen."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return f"{pid} {file.read().rpartition(b') ')[2].split()[19].decode()}"
+    except OSError:
+        return ""
+
+
+def _is_there(process: str) -> bool:
+    return bool(process) and _process(int(process.partition(" ")[0])) == process
 
 
 def _end_of(job: Job) -> dict[str, Any]:
