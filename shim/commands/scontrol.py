@@ -218,7 +218,7 @@ def _reconfigure(words: list[str]) -> int:
 def _errnumstr(words: list[str]) -> int:
     """The text of an error number: the C library's, and the commonest of Slurm's own."""
     if not words:
-        raise ShimError(plain("too few arguments for keyword:errnumstr"))
+        raise ShimError(plain("one arguments required for keyword:errnumstr"))
     if not words[0].isdigit():
         raise ShimError(plain(f"Invalid error number: {words[0]}"))
     reading.put([_ERRORS.get(int(words[0])) or os.strerror(int(words[0][:9]))])
@@ -226,18 +226,62 @@ def _errnumstr(words: list[str]) -> int:
 
 
 def _completing(words: list[str]) -> int:
-    """The jobs that are ending."""
+    """The jobs that are ending: since when, and for how long."""
     from shim.control.index.query import JobQuery
     from shim.core.model import states
     from shim.core.render.job_facts import nodelist
+    from shim.core.times import show_clock
 
+    if words:
+        raise ShimError(plain("too many arguments for keyword:completing"))
     reader = reading.open_index(PROGRAM)
-    for job in reader.jobs(JobQuery(states=(states.COMPLETING,))) if reader is not None else []:
-        reading.put(
-            [
-                f"JobId={job.job_id} EndTime={reading.view().stamp(job.end_time, 'Unknown')} CompletingNodes={nodelist(job)}"
-            ]
-        )
+    if reader is None:
+        return 0
+    jobs = reader.jobs(JobQuery(states=(states.COMPLETING,)))
+    became = reader.transitions([job.key for job in jobs])
+    view = reading.view()
+    for job in jobs:
+        since = next((time for _, time, state in reversed(became.get(job.key, [])) if state == states.COMPLETING), 0)
+        lasts = show_clock(max(0, view.now - since) if since else 0)
+        end = view.stamp(since, "Unknown")
+        reading.put([f"JobId={job.job_id} EndTime={end} CompletingTime={lasts} Nodes(COMPLETING)={nodelist(job)} "])
+    return 0
+
+
+def _wait_job(words: list[str]) -> int:
+    """Whether the nodes of a job are ready: here those of a job that runs always are."""
+    from shim.commands.job_ids import parse_job_id
+    from shim.control.index.query import JobQuery
+    from shim.core.model import states
+
+    if len(words) != 1:
+        raise ShimError(plain(f"too {'many' if words else 'few'} arguments for keyword:wait_job"))
+    one = parse_job_id(words[0])
+    if one is None:
+        raise ShimError(plain(f"Invalid job_id {words[0]}"))
+    reader = reading.open_index(PROGRAM)
+    jobs = reader.jobs(JobQuery(job_ids=(one.job_id,), active=False)) if reader is not None else []
+    if not jobs:
+        raise ShimError(f"Problem running job {words[0]}")
+    if all(job.state not in (states.RUNNING, states.SUSPENDED, states.STOPPED) for job in jobs):
+        raise ShimError(f"Job {words[0]} no longer running")
+    reading.complain(PROGRAM, [f"Nodes are ready for job {words[0]}"])
+    return 0
+
+
+def _notify(words: list[str]) -> int:
+    """``notify 33 some words``: they reach the error output of the job's script, or of a step's srun."""
+    from shim.commands.job_ids import parse_job_id
+    from shim.commands.scontrol_act import targets
+    from shim.control import client
+
+    if len(words) < 2:
+        raise ShimError(plain("too few arguments for keyword:notify"))
+    one = parse_job_id(words[0])
+    if one is None:
+        raise ShimError(plain(f"Invalid job_id {words[0]}job notify failure: No error"))
+    for target in targets(one, None):
+        client.call("notify", {"target": target, "text": " ".join(words[1:])})
     return 0
 
 
@@ -255,4 +299,6 @@ _SIMPLE: dict[str, Callable[[list[str]], int]] = {
     "reconfigure": _reconfigure,
     "errnumstr": _errnumstr,
     "completing": _completing,
+    "wait_job": _wait_job,
+    "notify": _notify,
 }

@@ -28,13 +28,34 @@ def act(session: Session, verb: str, words: list[str]) -> int:
     if not words:
         raise ShimError(plain(f"too few arguments for keyword:{verb}"))
     operation = _OPERATIONS.get(verb, verb)
+    fields: dict[str, Any] = {"user_hold": True} if verb in ("holdu", "uhold") else {}
+    if verb in ("requeue", "requeuehold"):
+        words = _how_requeued(verb, words, fields)
+        if not words:
+            return 0
+    if verb == "top" and len(words) > 1:
+        raise ShimError(plain("too many arguments for keyword:top"))
     names = _names(words)
     if names is not None:
         words = _jobs_named(names, session.cluster)
         if not words:
             raise ShimError(plain("slurm_suspend error: No error"))
-    fields = {"user_hold": True} if verb in ("holdu", "uhold") else {}
     return report(operation, call(operation, _listed(words), fields, session.cluster))
+
+
+def _how_requeued(verb: str, words: list[str], fields: dict[str, Any]) -> list[str]:
+    """The words behind ``incomplete`` and ``State=SpecialExit``, which go into the request's fields."""
+    rest = list(words)
+    while rest:
+        first = rest[0].lower()
+        if first == "incomplete":
+            fields["incomplete"] = True
+        elif first == "state=specialexit":
+            fields["special"] = verb == "requeuehold"
+        else:
+            break
+        rest.pop(0)
+    return rest
 
 
 def _listed(words: list[str]) -> list[str]:

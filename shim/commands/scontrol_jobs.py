@@ -45,6 +45,7 @@ def jobs(session: Session, wanted: str | None) -> int:
         if not found:
             return reading.not_found(f"Job {wanted} not found")
     views = reading.Views()
+    session.tell_records(len(found))
     reading.put(
         [job_record(job, views.of(job.cluster), details=session.details, oneliner=session.oneliner) for job in found]
     )
@@ -119,6 +120,7 @@ def steps(session: Session, wanted: str | None) -> int:
     elif not items:
         return reading.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
     views = reading.Views()
+    session.tell_records(len(items))
     # A job's batch step, which is its oldest, comes before the others.
     ordered = sorted(items, key=lambda item: (item[0].job_id, item[1].step_id != "batch", step_order(item)))
     reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])

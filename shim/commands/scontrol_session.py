@@ -26,6 +26,7 @@ class Session:
         self.all = values.shows_all("all")
         self.details = "details" in values
         self.oneliner = "oneliner" in values
+        self.verbose = "verbose" in values
         self.cluster = reading.one_cluster(values.get("clusters"))
         self.over = False
 
@@ -39,8 +40,16 @@ class Session:
             self.details = True
         elif name == "oneliner":
             self.oneliner = True
+        elif name in ("verbose", "quiet"):
+            self.verbose = name == "verbose"
         elif name in ("all", "hide"):
             self.all = name == "all"
+
+    def tell_records(self, count: int) -> None:
+        """Under -v: of when the records are that follow, and how many there are."""
+        if self.verbose:
+            view = reading.view()
+            reading.put([f"last_update_time={view.stamp(view.now)}, records={count}"])
 
 
 def pairs(words: list[str]) -> list[tuple[str, str | None, str]]:

@@ -109,6 +109,7 @@ def _line(text: str) -> int:
 
 
 def _reservations(session: Session, wanted: str | None) -> int:
+    session.tell_records(0)
     if wanted is None:
         reading.put(["No reservations in the system"])
         return 0

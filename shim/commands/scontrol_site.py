@@ -34,6 +34,7 @@ def nodes(session: Session, wanted: str | None) -> int:
             names = [wanted]
     views = reading.Views()
     code = 0
+    session.tell_records(sum(len(known) for _, known, _ in clusters))
     for name in dict.fromkeys(names or [node.name for cluster, _, _ in clusters for node in cluster.nodes]):
         records = [
             node_record(
@@ -102,6 +103,7 @@ def partitions(session: Session, wanted: str | None) -> int:
     if wanted is not None and not found:
         return reading.not_found(f"Partition {wanted} not found")
     outlook = session.outlook()
+    session.tell_records(sum(len(cluster.partitions) for cluster in _clusters(session)))
     reading.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
     reading.say_troubles("scontrol", reading.open_index("scontrol"), outlook)
     return 0

@@ -34,6 +34,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     hold, release_job, requeue, requeuehold, suspend, resume, top
               targets                      -> results
     update    targets, fields {canonical scontrol name: text}  -> results, with ``why`` (a line in front of the error) for some
+    notify  target, text  -> (the text is a line of the error output of that job's script, or of that step's srun)
     update_step  target, minutes (below 0: none)  -> (the time limit of that step, or of all of the job's)
     change_nodes  name (host list, ALL), fields {State, Reason, Weight, Features, Comment, Extra}  (operators)
     change_partition  name, fields {of a Partition}  (operators)

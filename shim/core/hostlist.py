@@ -1,6 +1,6 @@
 """Lists of node names in Slurm's notation: ``n[1-3,7],m2``.
 
-A name may hold several brackets (``rack[1-2]n[1-4]``: the last varies fastest); numbers keep the width of the first
+A name may hold several brackets (``rack[1-2]n[1-4]``: the last varies fastest, of those before it the last slowest); numbers keep the width of the first
 of their range (``n[08-11]``). Answers to ``scontrol show hostnames|hostlist`` and to every option that takes node names.
 """
 
@@ -39,12 +39,15 @@ def expand(text: str) -> list[str]:
 
 def _names(parts: Sequence[Part]) -> list[str]:
     heads = [""]
-    for part in parts:
+    for place, part in enumerate(parts, 1):
         if isinstance(part, str):
             heads = [head + part for head in heads]
-        else:
-            numbers = [str(number).zfill(width) for first, last, width in part for number in range(first, last + 1)]
+            continue
+        numbers = [str(number).zfill(width) for first, last, width in part for number in range(first, last + 1)]
+        if place == len(parts):
             heads = [head + number for head in heads for number in numbers]
+        else:
+            heads = [head + number for number in numbers for head in heads]
     return heads
 
 

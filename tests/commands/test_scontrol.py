@@ -267,6 +267,8 @@ def test_a_site_without_accounting_says_so(world: World, monkeypatch: pytest.Mon
         (["suspend", "5"], "suspend", [5]),
         (["resume", "5"], "resume", [5]),
         (["top", "5"], "top", [5]),
+        (["requeue", "incomplete", "5"], "requeue", [5]),
+        (["requeuehold", "State=SpecialExit", "5,6"], "requeuehold", [5, 6]),
     ],
 )
 def test_actions(busy: World, words: list[str], operation: str, ids: list[int]) -> None:
@@ -376,6 +378,14 @@ BAD_NODE_STATE = (
         ),
         (["nosuchcmd"], "invalid keyword: nosuchcmd\n"),
         (["write"], "too few arguments for keyword:write\n"),
+        (["top", "5", "6"], "too many arguments for keyword:top\n"),
+        (["notify", "5"], "too few arguments for keyword:notify\n"),
+        (["wait_job"], "too few arguments for keyword:wait_job\n"),
+        (["wait_job", "5", "6"], "too many arguments for keyword:wait_job\n"),
+        (["wait_job", "999"], "scontrol: Problem running job 999\n"),
+        (["wait_job", "5"], "scontrol: Job 5 no longer running\n"),
+        (["completing", "5"], "too many arguments for keyword:completing\n"),
+        (["errnumstr"], "one arguments required for keyword:errnumstr\n"),
         (["shutdown"], "scontrol: error: shutdown is not supported here\n"),
         (
             ["--json", "show", "job"],
@@ -488,6 +498,26 @@ def test_updates_of_the_site(
     result = busy.run("scontrol", "update", *words)
     assert (result.code, result.out, result.err) == (0, "", "")
     assert busy.calls == [(operation, {"name": name, "fields": fields})]
+
+
+def test_jobs_that_are_ready_told_and_ending(busy: World) -> None:
+    result = busy.run("scontrol", "wait_job", "1")
+    assert (result.code, result.err) == (0, "scontrol: Nodes are ready for job 1\n")
+    assert busy.run("scontrol", "notify", "1.0", "two", "words").code == 0
+    assert busy.calls[-1][0] == "notify"
+    assert (busy.calls[-1][1]["target"]["step"], busy.calls[-1][1]["text"]) == ("0", "two words")
+    assert busy.run("scontrol", "requeue", "incomplete").code == 0
+    busy.index([reference.running(77, state="COMPLETING")])
+    assert busy.run("scontrol", "completing").out == (
+        "JobId=77 EndTime=Unknown CompletingTime=00:00:00 Nodes(COMPLETING)=n1 \n"
+    )
+
+
+def test_verbose_tells_how_many_records_follow(busy: World) -> None:
+    first = "last_update_time=2026-11-20T17:36:03, records={}"
+    for words, count in ((["job", "1"], 1), (["node", "n1"], 4), (["part"], 2), (["step", "1"], 2)):
+        assert busy.run("scontrol", "-v", "show", *words).lines[0] == first.format(count), words
+    assert "last_update" not in busy.run("scontrol", "show", "job", "1").out
 
 
 def test_the_batch_script(busy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,3 +99,12 @@ def test_any_text_is_a_list_or_a_hostlist_error(text: str) -> None:
         assert error.lines[-1] == f"\0Invalid hostlist: {text}"
     else:
         assert len(names) == hostlist.count(text) and not any(set(name) & set("[], \t") for name in names)
+
+
+def test_of_leading_brackets_the_last_varies_slowest() -> None:
+    assert hostlist.expand("a[1-2]b[1-2]c[1-2]") == [
+        *("a1b1c1", "a1b1c2", "a2b1c1", "a2b1c2"),
+        *("a1b2c1", "a1b2c2", "a2b2c1", "a2b2c2"),
+    ]
+    assert hostlist.expand("rack[1-2]n[1-2]") == ["rack1n1", "rack1n2", "rack2n1", "rack2n2"]
+    assert hostlist.expand("a[1-2][3-4]") == ["a13", "a14", "a23", "a24"]

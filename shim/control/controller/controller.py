@@ -253,6 +253,7 @@ class Controller:
             "stay": partial(moving_out.stay, world),
             "adopt": self._adopt,
             "listen": self._listen,
+            "notify": partial(stepping.notify, world, order),
             "update_step": partial(stepping.update_step, world, order),
             "change_nodes": partial(site_changing.change_nodes, world, order),
             "change_partition": partial(site_changing.change_partition, world),

@@ -61,6 +61,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "cancel": {**_TARGETS, "signal": int, "scope": str, "uid": int},
     "update": {**_TARGETS, "fields": dict[str, str]},
     "update_step": {"target": Target, "minutes": int},
+    "notify": {"target": Target, "text": str},
     "change_nodes": {"name": str, "cluster": str, "fields": _NODE},
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
     "record": {"job": Job, "claim": bool},
@@ -75,6 +76,7 @@ NEEDED = {
     "move_out": ("job_id", "cluster"),
     "moved_out": ("job_id", "there", "mark"),
     "update_step": ("target", "minutes"),
+    "notify": ("target", "text"),
     "record": ("job",),
     "seen": ("jobs",),
 }

@@ -11,8 +11,8 @@ from shim.control.lifecycle.transitions import move
 from shim.core.layout.demand import job_demand
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
-from shim.core.model.job import Job, NodeShare, Usage
-from shim.core.model.request import INFINITE
+from shim.core.model.job import SPECIAL_EXIT, Job, NodeShare, Usage
+from shim.core.model.request import INFINITE, JobRequest
 
 # A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.
 REQUEUE_DELAY = 1.0
@@ -174,6 +174,12 @@ def requeued(job: Job, cluster: Cluster, now: float) -> Job:
         journal=0,
     )
     return waiting.looked_at(files.named(submission.shaped(back, cluster)), now)
+
+
+def special_exit(request: JobRequest, *, wanted: bool) -> JobRequest:
+    """The request of a job that is queued again held, as a special exit (Job.shown_state) or not."""
+    extra = {name: text for name, text in request.extra.items() if name != SPECIAL_EXIT}
+    return request.replace(extra={**extra, SPECIAL_EXIT: "1"} if wanted else extra)
 
 
 def _begin_at(job: Job, when: float) -> Any:

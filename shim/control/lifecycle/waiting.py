@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shim.control.lifecycle.transitions import move
 from shim.core.model import states
-from shim.core.model.job import Job
-from shim.core.model.request import INFINITE
+from shim.core.model.job import SPECIAL_EXIT, Job
+from shim.core.model.request import INFINITE, JobRequest
 
 REQUEUED_HELD = "job requeued in held state"
 NEVER = "DependencyNeverSatisfied"
@@ -67,8 +67,14 @@ def release(job: Job, now: float) -> Job:
     """``scontrol release``: the job's own priority again. Nothing happens to a job that is not held."""
     if job.state != states.PENDING or not job.held:
         return job
-    free = job.replace(held="", reason="None", request=job.request.replace(priority=None))
+    free = job.replace(held="", reason="None", request=_free(job))
     return looked_at(free.replace(priority=priority_of(free)), now)
+
+
+def _free(job: Job) -> JobRequest:
+    """The request without what an operator, or requeuehold, made of it."""
+    extra = {name: text for name, text in job.request.extra.items() if name != SPECIAL_EXIT}
+    return job.request.replace(priority=None, extra=extra)
 
 
 def with_priority(job: Job, priority: int) -> Job:

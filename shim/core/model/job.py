@@ -5,6 +5,8 @@ from __future__ import annotations
 from shim.core.model.request import JobRequest
 from shim.core.value import Value
 
+SPECIAL_EXIT = "special_exit"  # among a request's texts: held after scontrol requeuehold State=SpecialExit
+
 
 class NodeShare(Value):
     """What a job holds of one node. Memory in MiB (0 = not charged); ``gpus``: device indexes there.
@@ -103,6 +105,12 @@ class Job(Value):
         if self.request.name is not None:
             return self.request.name
         return "sbatch" if self.request.kind == "batch" else "(null)"
+
+    @property
+    def shown_state(self) -> str:
+        """The state as squeue and scontrol show it."""
+        special = self.state == "PENDING" and self.held and SPECIAL_EXIT in self.request.extra
+        return "SPECIAL_EXIT" if special else self.state
 
     @property
     def array_label(self) -> str:

@@ -32,7 +32,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         f"UserId={job.user or job.uid}({job.uid}) GroupId={job.group or job.gid}({job.gid}) MCS_label=N/A",
         f"Priority={job.priority} Nice={job.request.nice} Account={_said(job.request.account)}"
         f" QOS={facts.or_null(job.request.qos)}",
-        f"JobState={job.state} Reason={job.reason} Dependency={facts.or_null(job.dependency)}",
+        f"JobState={job.shown_state} Reason={job.reason} Dependency={facts.or_null(job.dependency)}",
         f"Requeue={int(requeues(job, view))} Restarts={job.restarts} BatchFlag={int(_is_batch(job))} Reboot=0"
         f" ExitCode={facts.exit_code(job.exit_status)}",
         *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),

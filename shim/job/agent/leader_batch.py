@@ -82,7 +82,11 @@ class BatchScript:
         if not self.running:
             return
         job = self._spec.job
-        line = job_line(job.job_id, self._spec.nodes[0].name, stamp(self._wall()), state)
+        self.say(job_line(job.job_id, self._spec.nodes[0].name, stamp(self._wall()), state))
+
+    def say(self, line: str) -> None:
+        """Adds a line to the script's standard error."""
+        job = self._spec.job
         try:
             file = os.open(job.stderr or job.stdout or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError:

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
+    from shim.job.agent.leader_batch import BatchScript
     from shim.job.agent.leader_components import Components
     from shim.job.agent.leader_limit import TimeLimit
     from shim.job.agent.stepman import StepManager
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     class Obedient(Protocol):
         """The leader, as far as orders concern it."""
 
+        batch: BatchScript
         limit: TimeLimit
         components: Components
         steps: StepManager
@@ -58,10 +60,20 @@ def obey(leader: Obedient, order: dict[str, Any]) -> None:
             leader.components.begin()
             leader.steps.resume()
         leader.signal_everything(_SIGCONT)
+    elif kind == "notify":
+        _notify(leader, str(order["why"]), order.get("step"))
     elif kind == "release":
         leader.end(own_end(int(order.get("status", 0))), order.get("uid"), said=False)
     else:
         raise ValueError(f"no such order: {kind}")
+
+
+def _notify(leader: Obedient, text: str, step: str | None) -> None:
+    line = f"slurmstepd: error: {text}"
+    if step == "batch" or (step is None and leader.batch.running):
+        leader.batch.say(line)
+    else:
+        leader.steps.say(line, None if step is None else int(step))
 
 
 def _signal(leader: Obedient, order: dict[str, Any]) -> None:

@@ -131,6 +131,12 @@ class StepManager:
             if number in (None, step.number):
                 step.limit.change(seconds)
 
+    def say(self, line: str, number: int | None) -> None:
+        """A line for the srun of a step, or of all of them (None)."""
+        for step in list(self.steps.values()):
+            if number in (None, step.number):
+                step.tell({"do": "cancelled", "line": line, "abort": False, "part": 0})
+
     def pause(self) -> None:
         """The job is suspended: no step's time counts."""
         for step in list(self.steps.values()):

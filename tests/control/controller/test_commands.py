@@ -328,3 +328,37 @@ async def test_the_time_limit_of_a_step(box: Bench) -> None:
     assert orders == [("limit", "1", 3000), ("limit", "0", None), ("limit", "1", None)]
     assert await change("7", 5) == "slurm_update error: Invalid job id specified"
     assert await change("0", 5, Client(STRANGER)) == "slurm_update error: Invalid user id"
+
+
+@bench
+async def test_requeue_of_what_is_incomplete_and_special_exits(box: Bench) -> None:
+    waiting, active, done = await box.submit(hold=True), await running(box), await running(box)
+    box.backend.tell(done, "ended", state="FAILED", status=256)
+    await box.settle()
+    targets = [{"job_id": job_id} for job_id in (waiting, active, done)]
+    assert await box.results("requeue", *targets, incomplete=True) == [None, None, None]
+    assert [box.job(job_id).state for job_id in (waiting, active, done)] == ["PENDING", "COMPLETING", "FAILED"]
+    assert await box.results("requeuehold", {"job_id": done}, special=True) == [None]
+    assert (box.job(done).shown_state, box.job(done).state) == ("SPECIAL_EXIT", "PENDING")
+    assert await box.results("release_job", {"job_id": done}) == [None]
+    assert box.job(done).shown_state == "PENDING"
+    assert await box.results("hold", {"job_id": done}) == [None]
+    assert box.job(done).shown_state == "PENDING"
+
+
+@bench
+async def test_notify(box: Bench) -> None:
+    active, waiting = await running(box), await box.submit(hold=True)
+
+    async def told(job_id: int, client: Client | None = None) -> str:
+        try:
+            await box.ask("notify", client, target={"job_id": job_id}, text="hello")
+        except ShimError as error:
+            return str(error)
+        return ""
+
+    assert await told(active) == ""
+    assert [(order.kind, order.why) for order in box.backend.orders_of(active)] == [("notify", "hello")]
+    assert await told(waiting) == "job notify failure: Job/step already completing or completed"
+    assert await told(999) == "job notify failure: Invalid job id specified"
+    assert await told(active, Client(STRANGER)) == "job notify failure: Access/permission denied"

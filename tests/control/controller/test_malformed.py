@@ -31,6 +31,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "attach": {"job_id": 1, "token": "t"},
     "release": {"job_id": 1, "status": 0},
     "update": {**TARGETS, "fields": {"TimeLimit": "5"}},
+    "notify": {"target": {"job_id": 1, "step": "0"}, "text": "hello"},
     "update_step": {"target": {"job_id": 1, "step": "0"}, "minutes": 5},
     "change_nodes": {"name": "node1", "fields": {"State": "DRAIN", "Reason": "x", "Weight": 3}},
     "change_partition": {"name": "debug", "fields": {"state": "UP", "max_time": 5, "nodes": "node1", "default": True}},

@@ -190,6 +190,14 @@ def test_a_script_s_own_end_at_the_limit_is_told(scene: Maker, status: int, told
     assert {name: ended[name] for name in ("script",) if name in ended} == told
 
 
+def test_a_notice_reaches_the_scripts_error_output(scene: Maker) -> None:
+    run = scene()
+    Path(run.spec.job.stdout).write_text("out\n")
+    run.check_in()
+    run.order(run.watch(), 1, "notify", why="hello world")
+    assert Path(run.spec.job.stdout).read_text() == "out\nslurmstepd: error: hello world\n"
+
+
 def test_the_limit_can_be_changed(scene: Maker) -> None:
     run = scene(limit=60)
     run.check_in()

@@ -248,6 +248,14 @@ def test_a_steps_limit_can_be_changed_and_stands_while_the_job_is_suspended(scen
     assert 15 in [message["signal"] for message in run.nodes[0].all("signal")]
 
 
+def test_a_notice_reaches_the_steps_srun(scene: Maker) -> None:
+    run = scene()
+    srun = run.srun()
+    run.order(run.watch(), 1, "notify", step="0", why="hello")
+    assert srun.last("cancelled")["line"] == "slurmstepd: error: hello"
+    assert not srun.last("cancelled")["abort"]
+
+
 def test_the_jobs_end_ends_its_steps(scene: Maker) -> None:
     run = scene(limit=60)
     srun = run.srun()

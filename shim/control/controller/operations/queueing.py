@@ -127,6 +127,8 @@ def _requeuehold(asking: Asking, job: Job) -> None:
 
 def _back(asking: Asking, job: Job, *, hold: bool) -> None:
     cluster = asking.world.cluster_of(job)
+    if asking.message.get("incomplete") and job.state not in states.ALLOCATED - {states.COMPLETING}:
+        return
     if job.state in states.TERMINAL and job.end_time + cluster.min_job_age < asking.now:
         raise Refused(INVALID_ID)  # forgotten, and its script with it
     if job.state == states.PENDING or _going_back(asking, job):
@@ -135,10 +137,10 @@ def _back(asking: Asking, job: Job, *, hold: bool) -> None:
         raise Refused(BATCH_ONLY)
     if not running.may_requeue(job, cluster):
         raise Refused(NO_REQUEUE)
-    if hold:
-        for one in asking.world.book.components(job):
-            asking.change.put(one.replace(held="user"), asking.now)
-        job = asking.change.get(job.key) or job
+    for one in asking.world.book.components(job):
+        special = running.special_exit(one.request, wanted=hold and bool(asking.message.get("special")))
+        asking.change.put(one.replace(held="user" if hold else one.held, request=special), asking.now)
+    job = asking.change.get(job.key) or job
     if job.state in states.TERMINAL:
         for one in asking.world.book.components(job):
             asking.change.put(running.requeued(asking.change.get(one.key) or one, cluster, asking.now), asking.now)
@@ -166,6 +168,8 @@ def _suspend(asking: Asking, job: Job) -> None:
 
 def _resume(asking: Asking, job: Job) -> None:
     _operator(asking)
+    if job.state == states.PENDING:
+        raise Refused(IS_PENDING)
     if job.state != states.SUSPENDED:
         raise Refused(NOT_SUSPENDED)
     asking.change.order(job, Order(number=0, kind="resume"))

@@ -1,4 +1,4 @@
-"""``update_step``: another time limit of a step that runs, or of all of a job's."""
+"""``update_step``: another time limit of a step that runs, or of all of a job's. ``notify``: a line for its error output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from shim.control.backends.base import Order
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.targets import INVALID_ID, Target, records
+from shim.control.controller.operations.targets import DENIED, FINISHED, INVALID_ID, Target, records
 from shim.control.controller.world import World
 from shim.core.errors import ShimError, plain
 from shim.core.model import states
@@ -43,6 +43,30 @@ async def update_step(
                 seconds = 60 * minutes if minutes >= 0 else None
                 change.order(job, Order(number=0, kind="limit", step=step.step_id, seconds=seconds))
     for job in jobs:
+        order(job)
+    return {}
+
+
+async def notify(
+    world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
+) -> dict[str, Any]:
+    """The operation: ``text`` for a job's script, or for a step."""
+    target = Target.from_dict(message["target"])
+    found = records(world.book, target)
+    problem = INVALID_ID if not found else ""
+    if any(job.uid != connection.uid for job in found) and not connection.admin:
+        problem = DENIED
+    running = [job for job in found if job.state in (states.RUNNING, states.SUSPENDED, states.STOPPED)]
+    if found and not running:
+        problem = problem or FINISHED
+    if not problem and target.step is None and any(job.request.kind == "alloc" for job in running):
+        raise ShimError("error: notify of an allocation of salloc is not supported here: name a step")
+    if problem:
+        raise ShimError(plain(f"job notify failure: {problem}"))
+    with world.book.change() as change:
+        for job in running:
+            change.order(job, Order(number=0, kind="notify", step=target.step, why=str(message["text"])))
+    for job in running:
         order(job)
     return {}
 
