@@ -173,7 +173,7 @@ parsable p -
 parsable2 P -
 qos q =
 partition r =
-reason R =
+reason - =
 state s =
 starttime S =
 truncate T -
