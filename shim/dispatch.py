@@ -20,6 +20,19 @@ MODULES = {
     "shim": "shim.admin.app",
 }
 
+_LONGEST = 110  # bytes of an interpreter's path in a first line, for old kernels
+
+
+def first_line(python: str) -> str:
+    """The first line of a command of ours that needs no shell, which would not pass on every variable. "" where the kernel would not take it."""
+    if (
+        not python.startswith("/")
+        or len(python.encode("utf-8", "surrogateescape")) > _LONGEST
+        or set(python) & set(" \t\n")
+    ):
+        return ""
+    return f"#!{python} -ISXutf8\n"
+
 
 def entry(program: str) -> Callable[[list[str]], int]:
     """The ``main(argv)`` of that program. ShimError for a name that is none of ours."""

@@ -11,17 +11,14 @@ import shlex
 import sys
 
 from shim.control import paths
-from shim.dispatch import MODULES
+from shim.dispatch import MODULES, first_line
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_TEXT = """#!{python} -ISXutf8
-import sys; sys.path.insert(0, {root!a}); sys.argv.insert(1, {name!a}); import shim.main; shim.main.launch()
+_TEXT = """import sys; sys.path.insert(0, {root!a}); sys.argv.insert(1, {name!a}); import shim.main; shim.main.launch()
 """
-# For an interpreter that the kernel cannot be told of in a first line.
 _SHELL_TEXT = """#!/bin/sh
 exec {python} -I -S -X utf8 -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); import shim.main; shim.main.launch()' {root} {name} "$@"
 """
-_LONGEST = 110  # bytes of a path there, in old kernels
 
 
 def folder() -> str:
@@ -37,11 +34,9 @@ def folder() -> str:
 
 
 def _write(path: str, name: str) -> None:
-    python = sys.executable
-    if len(os.fsencode(python)) <= _LONGEST and not set(python) & set(" \t\n"):
-        text = _TEXT.format(python=python, root=ROOT, name=name)
-    else:
-        text = _SHELL_TEXT.format(python=shlex.quote(python), root=shlex.quote(ROOT), name=name)
+    text = first_line(sys.executable) + _TEXT.format(root=ROOT, name=name)
+    if not first_line(sys.executable):
+        text = _SHELL_TEXT.format(python=shlex.quote(sys.executable), root=shlex.quote(ROOT), name=name)
     try:
         with open(path) as file:
             if file.read() == text:

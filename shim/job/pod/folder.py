@@ -6,7 +6,7 @@ import os
 import sys
 
 from shim.core.jsonlite import loads
-from shim.dispatch import MODULES
+from shim.dispatch import MODULES, first_line
 from shim.job import rawfile
 from shim.job.pod.modules import FILE
 from shim.job.spec import SCRIPT, RunSpec
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from shim.job.pod.places import Places
 
 STARTED = "started"  # the file that says that user code may have run here
-_LAUNCHER = """#!/bin/sh
-exec {python} -I -S -c '{imports}; import shim.main; shim.main.launch()' {code} {name} "$@"
+_LAUNCHER = """import sys; sys.argv[1:1] = [{code!a}, {name!a}]
+{imports}; import shim.main; shim.main.launch()
+"""
+_SHELL_LAUNCHER = """#!/bin/sh
+exec {python} -I -S -X utf8 -c '{imports}; import shim.main; shim.main.launch()' {code} {name} "$@"
 """
 _RELAY = """#!/bin/sh
 exec {python} -I -S -c '{imports}; from shim.job.pod.relay import main; main()' {code} {run_dir}
@@ -78,7 +81,9 @@ def _write_commands(places: Places, run_dir: str) -> None:
     imports = _FROM_BYTE_CODE if os.path.exists(f"{places.code}/{FILE}") else _FROM_SOURCES
     for name in MODULES:
         if name != "shim":
-            text = _LAUNCHER.format(python=python, imports=imports, code=quoted(places.code), name=name)
+            text = first_line(sys.executable) + _LAUNCHER.format(imports=imports, code=places.code, name=name)
+            if not first_line(sys.executable):
+                text = _SHELL_LAUNCHER.format(python=python, imports=imports, code=quoted(places.code), name=name)
             _write(f"{places.commands}/{name}", text.encode(), 0o755)
     relay = _RELAY.format(python=python, imports=imports, code=quoted(places.code), run_dir=quoted(run_dir))
     _write(places.relay, relay.encode(), 0o755)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tests.job.pod.pods import Pods
 from tests.support import wait_until
 
+ODD = "{b'BASH_FUNC_module%%': b'() {  echo $*\\n}', b'a.b': b'\\xff'}"  # no names to a shell; no text
 Maker = Callable[..., Pods]
 
 
@@ -161,3 +162,16 @@ def test_a_pod_that_is_deleted_ends_the_run_as_a_lost_node(pods: Maker) -> None:
     assert job.ended(1) == 143
     assert job.line("ended")["state"] == "NODE_FAIL"
     assert "over" not in job.out.read_text()
+
+
+def test_a_task_gets_the_scripts_environment_byte_for_byte(pods: Maker) -> None:
+    given = f"os.environ.pop('LC_CTYPE', None); os.environb.update({ODD})"  # Python itself may set LC_CTYPE
+    script = (
+        f"#!{sys.executable} -IS\nimport os; {given}; os.execvp('srun', ['srun', 'cp', '/proc/self/environ', 'seen'])\n"
+    )
+    job = pods(script=script)
+    job.start_all()
+    assert job.ended() == 0
+    seen = (job.work_dir / "seen").read_bytes().split(b"\0")
+    assert {b"BASH_FUNC_module%%=() {  echo $*\n}", b"a.b=\xff"} <= set(seen)
+    assert not [line for line in seen if line.startswith(b"LC_CTYPE")]
