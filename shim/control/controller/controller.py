@@ -269,7 +269,7 @@ class Controller:
         """The operation, once the configuration is the one that the client goes by. Else the client asks the next controller."""
         if self._again:
             raise ChannelClosed("this one goes")
-        own = connection.uid == os.getuid()  # nobody else says where this user's configuration is
+        own = connection.uid == self.world.uid  # nobody else says where this user's configuration is
         stated = message.get("configuration") if own else None
         if self._configured is not None and self._configured.changed(stated):
             self._begin_anew()

@@ -410,3 +410,29 @@ def test_jobs_of_a_cluster_that_cannot_be_opened_are_not_lost(state_dir: Path) -
         await box.close()
 
     asyncio.run(inside())
+
+
+class Told:
+    """A configuration that remembers where it was told to be."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, str] = {}
+        self.files: list[tuple[Any, ...]] = []
+        self.stated: list[dict[str, str] | None] = []
+
+    def changed(self, stated: dict[str, str] | None) -> bool:
+        self.stated.append(stated)
+        return False
+
+
+@two()
+async def test_only_its_own_user_says_where_the_configuration_is(box: Bench, other: FakeBackend) -> None:
+    told = Told()
+    box.controller._configured = told  # type: ignore[assignment]
+    mine = {"SHIM_CONFIG": "/mine"}
+    uid = box.controller.world.uid
+    for client in (Client(uid, admin=True), Client(uid + 1, admin=True)):
+        assert await box.ask("reconfigure", client, configuration=mine) == {"kept": []}
+    assert told.stated == [mine, None]
+    with pytest.raises(ShimError, match="slurm_reconfigure error: Invalid user id"):
+        await box.ask("reconfigure", Client(uid + 1))
