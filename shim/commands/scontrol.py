@@ -187,7 +187,14 @@ def _version(words: list[str]) -> int:
 
 def _help(words: list[str]) -> int:
     reading.answered(PROGRAM, {"help": ""})
+    reading.put(["", "Commands:", *(f"  {line}" for line in _COMMANDS.strip().split("\n"))])
     return 0
+
+
+def _listpids(words: list[str]) -> int:
+    from shim.commands import scontrol_pids
+
+    return scontrol_pids.listpids(words)
 
 
 def _ping(words: list[str]) -> int:
@@ -285,6 +292,25 @@ def _notify(words: list[str]) -> int:
     return 0
 
 
+_COMMANDS = """
+show ENTITY [ID]               job, step, node, partition, config, licenses, hostnames, hostlist …
+update job=ID FIELD=VALUE …    changes a job; TimeLimit+=30 and -=30 too
+update stepid=ID TimeLimit=…   changes a step's limit
+update nodename=LIST State=…   drain, down, resume, undrain; with Reason=…  (operators)
+update partitionname=NAME …    State=up, down, drain, inactive; MaxTime=… …  (operators)
+hold, uhold, release JOBS      keeps waiting jobs from starting; lets them go
+suspend, resume, top JOBS      (operators)
+requeue [incomplete] JOBS      queues batch jobs again; requeuehold [State=SpecialExit]: and holds them
+notify JOB[.STEP] TEXT         a line for the error output of a job's script, or of a step
+write batch_script JOB [FILE]  the script of a job
+listpids [JOB[.STEP] [NODE]]   the processes of jobs on this machine
+wait_job JOB                   whether a job's nodes are ready
+completing                     jobs that are ending
+ping, reconfigure, version     of the controller
+errnumstr NUMBER               the text of an error
+all, hide, details, oneliner, verbose, quiet    as the options of these names
+help, exit, quit, !!           this text; the end; the last command again
+"""
 _ERRORS = {
     2000: "Invalid partition name specified",
     2002: "Access/permission denied",
@@ -299,6 +325,7 @@ _SIMPLE: dict[str, Callable[[list[str]], int]] = {
     "reconfigure": _reconfigure,
     "errnumstr": _errnumstr,
     "completing": _completing,
+    "listpids": _listpids,
     "wait_job": _wait_job,
     "notify": _notify,
 }

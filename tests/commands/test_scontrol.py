@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pwd
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from shim.control import site
+from shim.control import paths, site
 from tests import reference
 from tests.commands.conftest import World
 
@@ -511,6 +512,41 @@ def test_jobs_that_are_ready_told_and_ending(busy: World) -> None:
     assert busy.run("scontrol", "completing").out == (
         "JobId=77 EndTime=Unknown CompletingTime=00:00:00 Nodes(COMPLETING)=n1 \n"
     )
+
+
+def test_processes_of_jobs(busy: World, state_dir: Path) -> None:
+    head = "PID      JOBID    STEPID   LOCALID GLOBALID\n"
+    result = busy.run("scontrol", "listpids")
+    assert (result.code, result.out, result.err) == (1, head, "No job steps exist on this node.\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        paths.HOST_VARIABLE: paths.state_dir(),
+        "SLURM_JOB_ID": "1",
+        "SLURM_STEP_ID": "0",
+        "SLURM_LOCALID": "2",
+        "SLURM_PROCID": "6",
+        "SLURMD_NODENAME": "n1",
+    }
+    task = subprocess.Popen(["sh", "-c", "echo; cat; :"], env=environment, stdin=-1, stdout=-1)
+    assert task.stdin is not None
+    assert task.stdout is not None
+    try:
+        task.stdout.readline()  # it runs its own program by now
+        for words in ([], ["1"], ["1.0"], ["1", "n1"]):
+            lines = busy.run("scontrol", "listpids", *words).lines
+            assert lines[1] == f"{task.pid:<8} 1        0        2       6       ", words
+        result = busy.run("scontrol", "listpids", "1.7")
+        assert (result.code, result.err) == (1, "StepId=1.7 does not exist on node (null).\n")
+        assert busy.run("scontrol", "listpids", "1", "n2").err == "JobId=1 does not exist on node n2.\n"
+    finally:
+        task.stdin.close()
+        task.wait()
+        task.stdout.close()
+    assert busy.run("scontrol", "listpids", "abc").err == '"abc" does not look like a jobid\n'
+
+
+def test_help_names_the_commands(world: World) -> None:
+    assert "  notify JOB[.STEP] TEXT" in world.run("scontrol", "help").out
 
 
 def test_verbose_tells_how_many_records_follow(busy: World) -> None:
