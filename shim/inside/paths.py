@@ -6,6 +6,8 @@ import os
 
 from .run import folder
 
+HOST_VARIABLE = "SHIM_RUN_DIR"  # names the folder in the environment of what runs here
+
 
 def state_dir() -> str:
     """The run's folder."""
