@@ -295,7 +295,15 @@ def _tested(argv: Sequence[str], components: Sequence[Component], directory: str
 
 def _plain(step: StepRequest) -> StepRequest:
     """The step of an allocation made for it: what the allocation was chosen by needs no second choice."""
-    return step.replace(exclude=None, min_nodes=None, max_nodes=None, immediate=None, time_limit=None)
+    return step.replace(
+        exclude=None,
+        min_nodes=None,
+        max_nodes=None,
+        immediate=None,
+        time_limit=None,
+        constraint=None,
+        gpus_per_socket=None,
+    )
 
 
 def _say(*lines: str) -> None:

@@ -162,6 +162,7 @@ def asked_gpu_variables(job: Job) -> dict[str, str]:
             ("SLURM_GPUS_PER_TASK", request.gpus_per_task),
             ("SLURM_CPUS_PER_GPU", request.cpus_per_gpu),
             ("SLURM_MEM_PER_GPU", request.mem_per_gpu or None),
+            ("SLURM_GPU_BIND", request.extra.get("gpu-bind")),
         ]
     )
 

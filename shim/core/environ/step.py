@@ -10,7 +10,6 @@ from shim.core import counts, hostlist
 from shim.core.environ.gpu import gpu_variables
 from shim.core.environ.job import asked_variables, common_variables, identity_variables
 from shim.core.environ.skypilot import skypilot_environment
-from shim.core.layout import gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +71,7 @@ def step_environment(
     for name, value in (
         ("SLURM_CPUS_PER_TASK", step.cpus_per_task),
         ("SLURM_NTASKS_PER_NODE", step.ntasks_per_node),
+        ("SLURM_NTASKS_PER_TRES", step.ntasks_per_gpu),
         ("SLURM_LABELIO", 1 if step.label else None),
         ("SLURM_DIST_PLANESIZE", layout.plane_size),
     ):
@@ -131,5 +131,5 @@ def task_environment(
         variables["SLURM_STEP_GPUS"] = ",".join(map(str, own))
         variables["SLURM_GPUS_ON_NODE"] = str(len(layout.gpus[position]))
     if layout.task_gpus:
-        variables["SLURMD_TRES_BIND"] = f"gpu:per_task:{gpus.total(gpus.gpu_demand(step.gpus_per_task))}"
+        variables["SLURMD_TRES_BIND"] = f"gpu:{layout.gpu_binding}"
     return variables

@@ -13,7 +13,7 @@ from shim.core.layout.tasks import PACKS, kind_of, task_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from shim.core.model.job import Job
     from shim.core.model.request import StepRequest
@@ -24,12 +24,15 @@ _TOO_MANY = "More processors requested than permitted"
 _UNAVAILABLE = "Requested node configuration is not available"
 
 
-def step_layout(step: StepRequest, job: Job, used: Sequence[NodeUse]) -> StepLayout:
-    """The layout of ``step`` in ``job`` while other steps use ``used`` (one value per share of the job).
+def step_layout(
+    step: StepRequest, job: Job, used: Sequence[NodeUse], nodes: Mapping[str, Sequence[str]] | None = None
+) -> StepLayout:
+    """The layout of ``step`` in ``job`` while other steps use ``used`` (one value per share of the job). ``nodes``: what features
+    those have, by name.
 
     Raises StepError: ``retry`` is set when the step fits as soon as other steps have ended.
     """
-    plan = _Plan(step, job)
+    plan = _Plan(step, job, nodes or {})
     layout = plan.lay_out(used)
     if layout is not None:
         return layout
@@ -41,7 +44,7 @@ def step_layout(step: StepRequest, job: Job, used: Sequence[NodeUse]) -> StepLay
 class _Plan:
     """The numbers of one request in one job, checked against what the job has at all."""
 
-    def __init__(self, step: StepRequest, job: Job) -> None:
+    def __init__(self, step: StepRequest, job: Job, features: Mapping[str, Sequence[str]]) -> None:
         self.step = step
         self.job = job
         self.shares = job.shares
@@ -60,7 +63,7 @@ class _Plan:
         self.gpus = StepGpus(step, job)
         self.ntasks, self.least, self.most = self.size()
         self.per_node = self.tasks_per_node()
-        self.allowed = self.allowed_nodes()
+        self.allowed = self.with_features(self.allowed_nodes(), features)
         self.gpus.check(job, self.ntasks)
         self.check_cpus_and_memory()
 
@@ -93,15 +96,14 @@ class _Plan:
         least = asked if asked is not None else max(have - (step.relative or 0), 1)
         ntasks = step.ntasks
         if ntasks is None:
-            held = sum(len(share.gpus) for share in self.shares)
             if step.ntasks_per_node:
                 ntasks = step.ntasks_per_node * least
             elif step.cpus_per_task:  # as many as all nodes of the job have CPUs for, also for a step on some of them
                 ntasks = max(sum(share.cpus // step.cpus_per_task for share in self.shares), least)
-            elif step.ntasks_per_gpu and held:
-                ntasks = step.ntasks_per_gpu * held
             else:
-                ntasks = least
+                ntasks = self.tasks_of_gpus(least) or least
+        elif step.ntasks_per_gpu and self.job.request.kind != "run":
+            ntasks = max(ntasks, self.tasks_of_gpus(least))
         if ntasks < least:
             if asked is not None:
                 self.warnings.append(
@@ -111,6 +113,10 @@ class _Plan:
         least = max(least, len(self.required))
         most = step.max_nodes if step.max_nodes is not None and asked is not None else least
         return ntasks, least, max(least, min(most, have, ntasks))
+
+    def tasks_of_gpus(self, nodes: int) -> int:
+        """As many as --ntasks-per-gpu says; 0 where it says nothing."""
+        return (self.step.ntasks_per_gpu or 0) * self.gpus.counted(self.step, self.job, nodes)
 
     def tasks_per_node(self) -> int | None:
         """--ntasks-per-node as a limit; dropped with srun's warning when it does not agree with tasks and nodes."""
@@ -151,6 +157,23 @@ class _Plan:
                 f"error: Only allocated {len(allowed)} nodes asked for {self.least}",
             )
         return allowed
+
+    def with_features(self, allowed: list[int], features: Mapping[str, Sequence[str]]) -> list[int]:
+        """Those that have what -C names. Too few: the step waits, as for nodes that are busy (they might get the feature)."""
+        if not self.step.constraint:
+            return allowed
+        from shim.core.layout.features import FeatureError, matches, parse
+
+        found: list[int] = []
+        try:
+            for choice in parse(self.step.constraint).choices:
+                own = [at for at in allowed if matches(choice, frozenset(features.get(self.shares[at].name, ())))]
+                found = max(found, own, key=len)
+        except FeatureError:
+            found = []  # no node can have it: nobody refuses it either
+        if len(found) < self.least:
+            raise StepError(self.cannot + "Requested nodes are busy", retry=True)
+        return found
 
     def host(self, index: int) -> str:
         return self.shares[index].host or self.shares[index].name
@@ -221,6 +244,7 @@ class _Plan:
             memory=tuple(memory),
             gpus=tuple(chosen),
             task_gpus=self.gpus.by_task(chosen, tasks),
+            gpu_binding=self.gpus.binding,
             distribution=distribution,
             plane_size=plane,
             overlap=step.overlap,

@@ -5,6 +5,7 @@ A step that asks for none in particular takes all that the job has on its nodes;
 
 from __future__ import annotations
 
+from shim.core.digits import leading_int
 from shim.core.layout import gpus
 from shim.core.layout.step_values import StepError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from shim.core.model.job import Job, NodeShare
     from shim.core.model.request import StepRequest
 
+_MOST_TIMES, _MOST_BITS = 1024, 1024  # of a list of --gpu-bind: more tasks or GPUs has no node
 _BAD = "Invalid generic resource (gres) specification"
 
 
@@ -24,9 +26,13 @@ class StepGpus:
 
     def __init__(self, step: StepRequest, job: Job) -> None:
         request = job.request
+        self.binding = _binding(step)
         self.none = False
         self.node: Demand = ()
         self.total: Demand = ()
+        self.socket: Demand = gpus.gpu_demand(
+            step.gpus_per_socket
+        )  # looked at, and nothing is chosen by it: as on Slurm
         self.task: Demand = gpus.gpu_demand(step.gpus_per_task)
         if self.task:
             return
@@ -40,6 +46,13 @@ class StepGpus:
             self.total = gpus.gpu_demand(step.gpus)
             self.none = not self.total
 
+    def counted(self, step: StepRequest, job: Job, nodes: int) -> int:
+        """How many GPUs --ntasks-per-gpu counts its tasks by: those that are asked for by a number, else all of the job's."""
+        for text, times in ((step.gpus_per_node, nodes), (step.gpus, 1)):
+            if text:
+                return gpus.total(gpus.gpu_demand(text)) * times
+        return gpus.total(self.node) * nodes or sum(len(share.gpus) for share in job.shares)
+
     @property
     def everything(self) -> bool:
         """Whether the step takes all GPUs of its nodes."""
@@ -48,7 +61,7 @@ class StepGpus:
     def check(self, job: Job, ntasks: int) -> None:
         """Raises StepError for what the job can never give, with Slurm's texts."""
         cannot = f"error: Unable to create step for job {job.job_id}: "
-        asked = (*self.node, *self.total, *self.task)
+        asked = (*self.node, *self.total, *self.task, *self.socket)
         if not asked:
             return
         types = [kind for share in job.shares for kind in (share.gpu_types or [""] * len(share.gpus))]
@@ -64,7 +77,7 @@ class StepGpus:
                 f"error: Step requested gres_per_node={wanted} is more than the job's gres_per_node=gpu:{most}",
                 cannot + _BAD,
             )
-        if gpus.total(self.total) > len(types):
+        if gpus.total(self.total) > len(types) or gpus.total(self.socket) > most:
             raise StepError(cannot + _BAD)
         if gpus.total(self.task) * ntasks > len(types):
             raise StepError(cannot + "Insufficient GRES available in allocation")
@@ -97,9 +110,47 @@ class StepGpus:
         self, chosen: Sequence[tuple[int, ...]], tasks: Sequence[int]
     ) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """The GPUs of each task of each node, where tasks have their own; else empty."""
-        each = gpus.total(self.task)
-        if not each:
+        if not self.binding:
             return ()
         return tuple(
-            tuple(own[place * each : (place + 1) * each] for place in range(count)) for own, count in zip(chosen, tasks)
+            tuple(_bound(self.binding, own, place) for place in range(count)) for own, count in zip(chosen, tasks)
         )
+
+
+def _binding(step: StepRequest) -> str:
+    """Which GPUs of its node a task sees, as --gpu-bind words it; "" for all. Without the option it follows from others."""
+    text = (step.gpu_bind or "").lower()
+    if text.startswith("verbose,"):
+        text = text[len("verbose,") :]
+    if text:
+        return text if text.partition(":")[1] else ""  # closest and none: nothing is known of sockets
+    if step.gpus_per_task:
+        return f"per_task:{gpus.total(gpus.gpu_demand(step.gpus_per_task))}"
+    return f"single:{step.ntasks_per_gpu}" if step.ntasks_per_gpu else ""
+
+
+def _bound(binding: str, own: tuple[int, ...], place: int) -> tuple[int, ...]:
+    """Those of a node's GPUs that the task in that place on it sees. Where that is none it sees the first, as on Slurm."""
+    way, _, rest = binding.partition(":")
+    if way in ("map_gpu", "mask_gpu"):
+        listed = _listed(rest, 16 if way == "mask_gpu" else 10)
+        number = listed[place % len(listed)] if listed else 0
+        mask = number if way == "mask_gpu" else 1 << min(number, _MOST_BITS)
+        return tuple(index for at, index in enumerate(own) if mask >> at & 1) or own[:1]
+    each = leading_int(rest)[0] or 0
+    if way == "per_task":
+        return own[place * each : (place + 1) * each] or own[:1]
+    return (own[place // max(each, 1) % len(own)],) if own else ()
+
+
+def _listed(text: str, base: int) -> list[int]:
+    """``0*2,3``: the numbers, each as often as it says. What is none is left out."""
+    found: list[int] = []
+    for word in text.split(","):
+        number, _, times = word.partition("*")
+        try:
+            value = int(number, base)
+            found.extend([value] * min(int(times or 1), _MOST_TIMES) if value >= 0 else ())
+        except ValueError:
+            continue
+    return found

@@ -44,6 +44,7 @@ class StepLayout(Value):
     memory: tuple[int, ...]  # MiB; 0 = not counted
     gpus: tuple[tuple[int, ...], ...]
     task_gpus: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    gpu_binding: str = ""  # how ``task_gpus`` came to be, in the words of --gpu-bind
     distribution: str = "block"  # as SLURM_DISTRIBUTION shows it
     plane_size: int | None = None
     overlap: bool = False  # holds nothing: others may use the same CPUs, memory and GPUs

@@ -144,6 +144,9 @@ class StepRequest(Value):
     gpus: str | None = None
     gpus_per_node: str | None = None
     gpus_per_task: str | None = None
+    gpus_per_socket: str | None = None
+    gpu_bind: str | None = None  # as given
+    constraint: str | None = None
     exact: bool = False
     overlap: bool = False
     exclusive: bool = False

@@ -27,8 +27,11 @@ task-epilog task-prolog test-only time tmp tres-per-task unbuffered usage verbos
 
 # Where what is honoured needs a word.
 NOTES = {
+    "cpus-per-gpu": "of a job; in a step it changes nothing, as on Slurm",
     "deadline": "a job that cannot end in time is cancelled",
+    "gpus-per-socket": "of a job; a step is refused where no node of its job has as many, and gets no others by it, as on Slurm",
     "het-group": "docs/heterogeneous.md",
+    "mem-per-gpu": "of a job; in a step it changes nothing, as on Slurm",
     "mpi": "none; the other types need a PMI server and are refused",
     "parsable": "srun has no message that it would shorten",
     "requeue": "=expedite is as without a value",
@@ -49,7 +52,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "extra": "recorded; nothing is chosen by it",
         "extra-node-info": "checked against the nodes; cores are not bound",
         "get-user-env": "the login environment is made when the job starts; the timeout has no effect",
-        "gpu-bind": "recorded; which GPUs a task sees follows from --gpus-per-task alone",
+        "gpu-bind": "tasks see the GPUs that it says (single, per_task, map_gpu, mask_gpu); closest binds nothing",
         "hint": "sets --cores-per-socket and --threads-per-core as on Slurm; cores are not bound",
         "kill-command": "the command is signalled when the allocation ends",
         "mail-type": "recorded and shown; no mail is sent",
@@ -66,7 +69,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "spread-job": "taken as by Slurm, but for the counts that --ntasks-per-node beside it shows",
         "threads-per-core": "checked against the nodes; threads are not bound",
         "time-min": "a job that starts before others of its partition gets so much time, any other --time",
-        "tres-bind": "recorded; which GPUs a task sees follows from --gpus-per-task alone",
+        "tres-bind": "recorded; which GPUs a task sees follows from --gpu-bind, --gpus-per-task and --ntasks-per-gpu",
         "use-min-nodes": "recorded; the smallest count that fits is what is taken anyway",
         "wckey": "recorded and shown",
     },

@@ -100,14 +100,17 @@ _RECORDED = (
     "wait-all-nodes",
 )
 _STEP_SAME = (
+    "constraint",
     "container_image",
     "cpus_per_task",
     "distribution",
     "exact",
     "exclude",
     "export",
+    "gpu_bind",
     "gpus",
     "gpus_per_node",
+    "gpus_per_socket",
     "gpus_per_task",
     "immediate",
     "label",
@@ -226,6 +229,8 @@ def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     fields = _picked(settings, _STEP_SAME, _STEP_RENAMED)
     fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
     fields["argv"] = tuple(argv)
+    if "ntasks-per-tres" in settings:
+        fields.setdefault("ntasks_per_gpu", settings.get("ntasks-per-tres"))
     fields["work_dir"] = settings.get("chdir")
     fields["exclusive"] = settings.shared is not None and settings.shared != "oversubscribe"
     fields["overlap"] = bool(settings.get("overlap")) or "external-launcher" in settings

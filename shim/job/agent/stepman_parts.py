@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.core.layout.step_values import NodeUse, StepLayout
+    from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
     from shim.job.spec import RunSpec
 
@@ -172,7 +173,7 @@ def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapp
     if wish.group in gone:
         raise ShimError(f"error: Unable to create step for job {job.job_id}: {_OVER}")
     indexes = spec.nodes_of(wish.group)
-    return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes]))
+    return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes], spec.cluster))
 
 
 def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) -> list[Part]:
@@ -180,7 +181,7 @@ def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) 
     job = spec.job
     if len(wishes) == 1:
         _check_alone(wishes[0])
-        return [Part(wishes[0], job, range(len(job.shares)), _layout(wishes[0].request, job, used))]
+        return [Part(wishes[0], job, range(len(job.shares)), _layout(wishes[0].request, job, used, spec.cluster))]
     parts: list[Part] = []
     taken: list[int] = []
     for place, wish in enumerate(wishes):
@@ -199,7 +200,7 @@ def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) 
         taken += own
         request = wish.request.replace(min_nodes=wanted, max_nodes=wanted)
         narrowed = job.replace(shares=tuple(job.shares[index] for index in own))
-        part = Part(wish, narrowed, own, _layout(request, narrowed, [used[index] for index in own]))
+        part = Part(wish, narrowed, own, _layout(request, narrowed, [used[index] for index in own], spec.cluster))
         part.suffix = f"+{place}"
         parts.append(part)
     return parts
@@ -227,8 +228,9 @@ def _left(request: StepRequest, job: Job, taken: Sequence[int]) -> list[int]:
     return [index for index in free if job.shares[index].name in names]
 
 
-def _layout(request: StepRequest, job: Job, used: Sequence[NodeUse]) -> StepLayout:
-    layout = step_layout(request, job, used)
+def _layout(request: StepRequest, job: Job, used: Sequence[NodeUse], cluster: Cluster) -> StepLayout:
+    features = {node.name: node.features for node in cluster.nodes} if request.constraint else None
+    layout = step_layout(request, job, used, features)
     command_lines(request, layout)  # refused now rather than after the step was made
     return layout
 

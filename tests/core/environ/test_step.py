@@ -130,6 +130,27 @@ def test_step_options(step, variables):
     assert {name: task.get(name) for name in variables} == variables
 
 
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({"ntasks_per_gpu": 2}, ["0", "0", "1", "1"]),
+        ({"gpu_bind": "single:1"}, ["0", "1", "2", "3"]),
+        ({"gpu_bind": "verbose,single:3"}, ["0", "0", "0", "1"]),
+        ({"gpu_bind": "map_gpu:3,0*2"}, ["3", "0", "0", "3"]),
+        ({"gpu_bind": "map_gpu:7"}, ["0"] * 4),
+        ({"gpu_bind": "mask_gpu:0x3,0xc"}, ["0,1", "2,3", "0,1", "2,3"]),
+        ({"gpu_bind": "per_task:1"}, ["0", "1", "2", "3"]),
+        ({"gpu_bind": "per_task:2"}, ["0,1", "2,3", "0", "0"]),
+        ({"gpu_bind": "closest"}, ["0,1,2,3"] * 4),
+        ({"gpu_bind": "none", "ntasks_per_gpu": 1}, ["0,1,2,3"] * 4),
+    ],
+)
+def test_which_gpus_a_task_sees(options, seen):
+    made = batch_job(ntasks=4, gres="gpu:4")
+    step = {"ntasks": 4, "gpus": "2" if options == {"ntasks_per_gpu": 2} else None, **options}
+    assert [task["CUDA_VISIBLE_DEVICES"] for task in tasks(made, StepRequest(**step))] == seen
+
+
 class TestGpus:
     """Which GPUs a task sees, in a job that has four on its node."""
 

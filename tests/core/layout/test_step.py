@@ -119,6 +119,40 @@ def test_refusals(options, lines):
 
 
 @pytest.mark.parametrize(
+    ("options", "tasks"),
+    [
+        ({"ntasks": 1, "ntasks_per_gpu": 1}, 4),
+        ({"ntasks": None, "ntasks_per_gpu": 1, "gpus": "2"}, 2),
+        ({"ntasks": 1, "ntasks_per_gpu": 2, "gpus_per_node": "1"}, 2),
+        ({"ntasks": 3, "ntasks_per_gpu": 1, "gres": "gpu:2"}, 3),
+    ],
+)
+def test_tasks_are_at_least_those_of_the_gpus(options, tasks):
+    assert lay_out(one_node(4, gres="gpu:4"), options).ntasks == tasks
+
+
+def test_more_gpus_for_a_socket_than_a_node_has_are_refused():
+    assert lay_out(one_node(4, gres="gpu:4"), {"ntasks": 1, "gpus_per_socket": "4"}).gpus == ((0, 1, 2, 3),)
+    with pytest.raises(StepError, match="Invalid generic resource"):
+        lay_out(one_node(4, gres="gpu:4"), {"ntasks": 1, "gpus_per_socket": "5"})
+
+
+def test_a_step_waits_for_nodes_with_its_features():
+    nodes = {"n1": ("slow",), "n2": ("fast", "new")}
+
+    def on(constraint: str) -> tuple[str, ...]:
+        job = two_nodes(3, 3)
+        step = StepRequest(ntasks=1, min_nodes=1, constraint=constraint)
+        return step_layout(step, job, in_use((), 2), nodes).names
+
+    assert (on("fast&new"), on("slow"), on("[fast|none]")) == (("n2",), ("n1",), ("n2",))
+    for text in ("none", "fast&slow", "[fast"):
+        with pytest.raises(StepError) as refused:
+            on(text)
+        assert (refused.value.retry, refused.value.why) == (True, "Requested nodes are busy")
+
+
+@pytest.mark.parametrize(
     ("options", "nodes", "warned"),
     [
         ({"ntasks": 1}, 2, True),
