@@ -1,0 +1,142 @@
+"""Clients of four kinds while controller, fork server, heralds and agents are killed: nothing is lost, twice, untrue or left.
+
+``CHAOS=full`` does it for five minutes (``CHAOS_SECONDS`` for as long as that says).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shim.control import client, paths
+from shim.control.index.query import JobQuery
+from shim.control.index.reader import open_reader
+from shim.core.model import states
+from shim.core.model.job import Job
+from tests.control.controller import processes
+from tests.support import wait_until
+
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or (300 if os.environ.get("CHAOS") == "full" else 8))
+ROOT = Path(__file__).resolve().parents[2]
+
+# A client: until the file ``over`` is there it submits, and says what it was told. Its jobs write one line each time they run.
+_CLIENT = """
+import os, random, sys, time
+from shim.control import client
+from tests.control.controller import processes
+client.PATIENCE = 120.0
+kind, folder, chance = sys.argv[1], sys.argv[2], random.Random(sys.argv[1])
+def told(job_id):
+    with open(f"{folder}/told", "a") as file:
+        file.write(f"{job_id}\\n")
+
+inner = f"echo $SLURM_JOB_ID.nested >> {folder}/ran/$SLURM_JOB_ID"
+again = f"sbatch --parsable --no-requeue -o /dev/null --wrap '{inner}' >> {folder}/told || echo refused >> {folder}/told\\n"
+ran = f"echo $SLURM_JOB_ID.$SLURM_RESTART_COUNT >> {folder}/ran/$SLURM_JOB_ID\\n"
+while not os.path.exists(f"{folder}/over"):
+    nap = f"sleep {chance.uniform(0, 1):.2f}\\n"
+    if kind == "plain":
+        told(processes.submit(ran + nap, requeue=False))
+    elif kind == "nodes":
+        told(processes.submit(ran + nap, requeue=False, min_nodes=chance.choice([1, 2]), ntasks=2))
+    elif kind == "nested":
+        told(processes.submit(ran + again, requeue=False))
+    else:
+        first = processes.submit(ran + nap, requeue=False)
+        told(first)
+        told(processes.submit(ran, requeue=False, dependency=f"afterany:{first}"))
+    time.sleep(chance.uniform(0.05, 0.3))
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_controller(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SHIM_CONTROLLER_IDLE", "60")
+    monkeypatch.setenv("SHIM_PYTHON", sys.executable)
+    with processes.ended_afterwards():
+        yield
+
+
+def ours() -> dict[int, str]:
+    """The processes of this state folder, and what each is; the fork server and what was forked of it share a command line."""
+    found = {}
+    mark = f"{paths.HOST_VARIABLE}={paths.state_dir()}".encode()
+    for name in os.listdir("/proc"):
+        try:
+            if not name.isdigit() or mark not in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                continue
+            line = Path(f"/proc/{name}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"forkserver" in line:
+            found[int(name)] = "forked"
+    holder = processes.pid()
+    if holder is not None and processes.is_controller(holder):
+        found[holder] = "controller"
+    return found
+
+
+def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
+    (tmp_path / "ran").mkdir()
+    chance = random.Random(11)
+    clients = [
+        subprocess.Popen([sys.executable, "-c", _CLIENT, kind, str(tmp_path)], cwd=ROOT)
+        for kind in ("plain", "nodes", "nested", "dependent")
+    ]
+    killed = kill_now_and_then(chance, time.monotonic() + SECONDS)
+    (tmp_path / "over").touch()
+    assert [one.wait(180) for one in clients] == [0] * len(clients), processes.log()
+    assert killed["controller"] and killed["forked"], killed
+
+    # From now on nobody asks: the index is only read. A run that lost an agent before its nodes met takes a minute to say so.
+    reader = open_reader(paths.index_path())
+    assert reader is not None
+    wait_until(lambda: not reader.active(), "every job has ended, though nobody asked", limit=240.0, pause=0.2)
+    jobs = reader.jobs(JobQuery(active=False))
+    reader.close()
+    assert len(jobs) == len({job.job_id for job in jobs})
+    wrong = [problem for job in jobs if (problem := told_wrongly(job, tmp_path / "ran" / str(job.job_id)))]
+    assert not wrong, f"{killed}: {wrong}"
+    told = (tmp_path / "told").read_text().split()
+    assert len(told) == len(set(told))
+    assert set(told) <= {str(job.job_id) for job in jobs}, "who was told of a job finds it, and in a job sbatch works"
+    client.call("shutdown", {"now": True})
+    wait_until(lambda: not ours(), f"nothing is left: {killed}", limit=60.0, pause=0.2)
+    assert [name for name in os.listdir(paths.run_dir()) if name[0] != "."] == []
+
+
+def told_wrongly(job: Job, ran: Path) -> str:
+    """What the index says of a job that is not so; "" for the truth. A job that was killed with its agent may have run or not."""
+    lines = ran.read_text().split() if ran.exists() else []
+    if len(lines) > 1:
+        return f"{job.job_id} ran {len(lines)} times: {lines}"
+    if job.state == states.COMPLETED and not lines:
+        return f"{job.job_id} is {job.state} and never ran"
+    if job.state not in (states.COMPLETED, states.NODE_FAIL):
+        return f"{job.job_id} is {job.state}"
+    return ""
+
+
+def kill_now_and_then(chance: random.Random, end: float) -> dict[str, int]:
+    """Kills one process of ours after another at random; how many of each kind."""
+    killed = {"controller": 0, "forked": 0}
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(0.1, 0.8))
+        there = ours()
+        kind = chance.choice(["controller", "forked"])
+        found = sorted(pid for pid, what in there.items() if what == kind)
+        if found:
+            try:
+                os.kill(chance.choice(found), signal.SIGKILL)
+                killed[kind] += 1
+            except ProcessLookupError:
+                continue
+    return killed
