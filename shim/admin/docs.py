@@ -30,7 +30,7 @@ def _configuration() -> Iterator[str]:
     yield "the file that `$SHIM_CONFIG` names. Then variables: `SHIM_DEFAULT`, and `SHIM_<CLUSTER>_<WORD>`, e.g."
     yield "`SHIM_LOCAL_NODES=2`. `shim config --origin` shows each value and where it comes from. An unknown word is an error."
     yield "A changed configuration counts for whatever is submitted, moved or updated next, also in a shell that has another one (`SHIM_CONFIG`)"
-    yield "than the last; that is then said. What active jobs need of the old one stays for them ([controller.md](controller.md#another-configuration))."
+    yield "than the last; that is then said. What active jobs need of the old one stays for them ([controller.md](internals/controller.md#another-configuration))."
     yield ""
     yield "```toml"
     yield '[clusters.local]\nbackend = "local"\nnode_names = "n[1-4]"\ncpus = 8\nmemory = "16000M"\n'

@@ -1,4 +1,4 @@
-"""Frames of the agent protocol (docs/agent-protocol.md): bytes to frames and back. No I/O.
+"""Frames of the agent protocol (docs/internals/agent-protocol.md): bytes to frames and back. No I/O.
 
     length 4 bytes (of the rest) | kind 1 byte | payload | tag 16 bytes
 

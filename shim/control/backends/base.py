@@ -60,7 +60,7 @@ class Observer(Protocol):
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
         """One line of the leader's journal: ``n`` (from 1, in order, may be repeated), ``at`` (epoch), ``kind`` and its fields.
 
-        kinds (docs/agent-protocol.md): started, step, step-end, ending, ended; and, from the backend itself and without a number:
+        kinds (docs/internals/agent-protocol.md): started, step, step-end, ending, ended; and, from the backend itself and without a number:
         ``placed`` (nodes: the names of the nodes that it is on, in order), ``waits`` (reason, detail: why it does not start yet).
         """
 

@@ -1,6 +1,6 @@
 """The controller's connection to a run's leader: the agent protocol over asyncio, for every backend.
 
-The frames are those of ``shim.job.wire``; only the transport differs (docs/agent-protocol.md).
+The frames are those of ``shim.job.wire``; only the transport differs (docs/internals/agent-protocol.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node's part in a run: it obeys the leader (docs/agent-protocol.md), starts tasks, reports, and leaves nothing behind.
+"""A node's part in a run: it obeys the leader (docs/internals/agent-protocol.md), starts tasks, reports, and leaves nothing behind.
 
 The leader's own node is the same object at the other end of a link inside the process.
 """

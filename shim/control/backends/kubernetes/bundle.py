@@ -1,6 +1,6 @@
 """The agent's code as one archive for a ConfigMap, and the command line of a container that runs it.
 
-The archive holds the sources of the packages core, job, commands and inside (docs/pods.md), and for this interpreter's version the byte
+The archive holds the sources of the packages core, job, commands and inside (docs/internals/pods.md), and for this interpreter's version the byte
 code of what agents and steps load: an image with the same Python has no more to unpack, any other from 3.9 on compiles what
 it needs. The same sources and interpreter give the same bytes, so that all users of a version share one ConfigMap in a namespace.
 """
