@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compat.cluster.kubernetes.settings import IMAGE_PYTHON
-from shim.control import site
+from shim.control import paths, site
 from shim.control.backends import make
 from shim.control.backends.base import Backend, Run
 from shim.control.controller.launching import run_spec
@@ -18,6 +18,8 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 from shim.job.spec import RunSpec
+from tests import leftovers
+from tests.support import wait_until
 
 LIMIT = 120.0  # seconds; only ends a test that has failed
 
@@ -114,6 +116,12 @@ class Subject:
     async def close(self) -> None:
         while self._open:
             await self._open.pop().close()
+
+    async def end(self) -> None:
+        """The test is over: a leader whose end nobody has heard would call for a controller for minutes."""
+        await self.close()
+        folder = os.path.dirname(paths.state_dir())  # as the environment has it
+        await asyncio.to_thread(wait_until, lambda: not leftovers.killed(folder), "everything of the test ended")
 
 
 async def start(

@@ -34,7 +34,7 @@ def contract(test: Test) -> Callable[[str, Path, Path, pytest.FixtureRequest], N
             try:
                 await test(subject, tmp_path)
             finally:
-                await subject.close()
+                await subject.end()
 
         asyncio.run(inside())
 

@@ -156,7 +156,7 @@ def with_scene(body: Callable[[Scene], Coroutine[None, None, None]]) -> None:
             assert isinstance(backend, LocalBackend)
             await body(Scene(backend, observer, cluster))
         finally:
-            await subject.close()
+            await subject.end()
 
     asyncio.run(inside())
 

@@ -39,7 +39,7 @@ def test_what_a_killed_leader_left_is_ended(tmp_path: Path) -> None:
             await backend.forget(run)
             assert not os.path.exists(runs.folder(run))
         finally:
-            await subject.close()
+            await subject.end()
 
     asyncio.run(inside())
 
@@ -71,6 +71,6 @@ def test_a_run_that_stops_its_agent_is_ended_by_force(tmp_path: Path, monkeypatc
             assert not lives(agent)
             await backend.forget(run)
         finally:
-            await subject.close()
+            await subject.end()
 
     asyncio.run(inside())

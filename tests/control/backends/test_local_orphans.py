@@ -41,7 +41,9 @@ class Nobody:
 class Watch:
     """Watches nothing: its run lives until the test says otherwise."""
 
-    def __init__(self, _run: Run, _seen: int, _observer: object, line: Line | None = None, *_more: object) -> None:
+    def __init__(
+        self, _run: Run, _seen: int, _observer: object, line: Line | None = None, *_more: object, **_named: object
+    ) -> None:
         self._line = line
 
     def order(self, order: object) -> None: ...
