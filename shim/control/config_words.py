@@ -182,6 +182,12 @@ CLUSTER = (
         default=2,
         text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails",
     ),
+    Word(
+        name="mail_prog",
+        type="str",
+        default="",
+        text="MailProg: the program that sends the mails of `--mail-type`, called with `-s SUBJECT USER`; unset: none are sent",
+    ),
     Word(name="min_job_age", type="int", default=300, text="MinJobAge: seconds an ended job stays in `squeue -t all`"),
     Word(name="requeue_delay", type="int", default=1, text="seconds a requeued job waits (Slurm: 120)"),
     Word(

@@ -21,6 +21,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.keeping import Keeping
+from shim.control.controller.mailing import Mailer
 from shim.control.controller.observing import Observing, recover
 from shim.control.controller.operations import (
     admitting,
@@ -79,6 +80,7 @@ class Controller:
         self.allocations = Allocations(self.world, self.dispatcher)
         self.adopting = Adopting(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
+        Mailer(self.world)
         self.server = Server(self._operations(), self._look_idle, self.world.operates)
         self.keeping = Keeping(
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew

@@ -105,6 +105,7 @@ class Cluster(Value):
     licenses: tuple[Gres, ...] = ()
     gres_types: tuple[str, ...] = ()  # GresTypes: names that may be asked for, beside what nodes have
     over_time: int = 0  # minutes
+    mail_prog: str = ""  # what sends the mails of --mail-type: called with -s SUBJECT USER; "": none are sent
     requeue: bool = True
     elastic: bool = False  # nobody configured it: its nodes become what jobs ask for (core/elastic.py)
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters

@@ -37,6 +37,8 @@ def verify(settings: Settings) -> List[str]:
 def _verify(settings: Settings, notes: List[str]) -> None:
     if settings.get("quiet") and settings.get("verbose"):
         raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
+    if settings.command == "salloc" and settings.get("container"):
+        raise ShimError("error: --container requires LaunchParameters=use_interactive_step")
     _tasks_of_gpus(settings)
     _one_memory(settings)
     if "tres-per-task" in settings:

@@ -87,7 +87,7 @@ LaunchType launch/slurm
 Licenses
 LogTimeFormat iso8601
 MailDomain (null)
-MailProg (null)
+MailProg
 MaxArraySize
 MaxDBDMsgs 0
 MaxJobCount
@@ -244,6 +244,7 @@ def _of_cluster(cluster: Cluster) -> dict[str, str]:
         "InactiveLimit": f"{cluster.inactive_limit} sec",
         "JobRequeue": str(int(cluster.requeue)),
         "KillWait": f"{cluster.kill_wait} sec",
+        "MailProg": cluster.mail_prog or "(null)",
         "Licenses": ",".join(f"{one.name}:{one.count}" for one in cluster.licenses) or "(null)",
         "MaxArraySize": str(cluster.max_array_size),
         "MaxJobCount": str(cluster.max_job_count),

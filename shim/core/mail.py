@@ -1,0 +1,93 @@
+"""Which mails a job's change sends (--mail-type), and their subjects in Slurm's words. Pure; a mail has no text but its subject."""
+
+from __future__ import annotations
+
+from shim.core.model import states
+from shim.core.times import show_clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.core.model.job import Job
+
+_BEFORE = (states.PENDING, states.CONFIGURING)
+_WELL = (states.COMPLETED, states.CANCELLED)  # ends that are no failure
+
+
+def mails(old: Job | None, job: Job, array: Sequence[Job] = ()) -> list[tuple[str, str]]:
+    """The type and the subject of each mail that is due as ``job`` is no longer ``old``. ``array``: every record of its array.
+
+    An array is told of as a whole, when its first task begins and when its last one has ended, unless ARRAY_TASKS is among the types.
+    """
+    types = (job.request.mail_type or "").split(",")
+    found = [kind for kind in _events(old, job, types) if kind in types]
+    if not job.array_job_id:
+        head = f"Slurm Job_id={job.job_id} Name={job.name} "
+    elif "ARRAY_TASKS" in types:
+        head = f"Slurm Array Task Job_id={job.array_job_id}_{job.array_task_id} ({job.job_id}) Name={job.name} "
+    else:
+        head = f"Slurm Array Summary Job_id={job.array_job_id}_* ({job.job_id}) Name={job.name} "
+        others = [one for one in array if one.key != job.key]
+        return [(kind, head + _WORDS[kind] + _summary(kind, [job, *others])) for kind in found if _whole(kind, others)]
+    return [(kind, head + _WORDS[kind] + _time(kind, old, job) + _end(kind, job)) for kind in found]
+
+
+_WORDS = {
+    "BEGIN": "Began",
+    "END": "Ended",
+    "FAIL": "Failed",
+    "REQUEUE": "Requeued",
+    "INVALID_DEPEND": "Invalid dependency",
+    "TIME_LIMIT": "Reached time limit",
+}
+
+
+def _events(old: Job | None, job: Job, types: Sequence[str]) -> list[str]:
+    """What has happened, as far as somebody may want to know it."""
+    if old is None:
+        return []
+    found = []
+    if old.reason != job.reason == "DependencyNeverSatisfied":
+        found.append("INVALID_DEPEND")
+    if old.restarts != job.restarts:
+        return [*found, "REQUEUE"]
+    if job.shares and old.state in _BEFORE and job.state not in _BEFORE:  # it may have ended already
+        found.append("BEGIN")
+    if job.state in states.TERMINAL and old.state not in states.TERMINAL:
+        if job.state == states.TIMEOUT:
+            found.append("TIME_LIMIT")
+        # One mail: of a failure, or of the end for who asked for no other.
+        found.append("END" if job.state in _WELL or "FAIL" not in types else "FAIL")
+    return found
+
+
+def _whole(kind: str, others: Sequence[Job]) -> bool:
+    """Whether it is about the whole array: nobody has begun before, everybody has ended."""
+    if kind == "BEGIN":
+        return all(one.state in _BEFORE for one in others)
+    return kind not in ("END", "FAIL") or all(one.state in states.TERMINAL for one in others)
+
+
+def _time(kind: str, old: Job | None, job: Job) -> str:
+    if kind == "BEGIN":
+        return f", Queued time {show_clock(max(job.start_time - job.submit_time, 0))}"
+    if kind == "REQUEUE" and old is not None:
+        job = old.replace(end_time=job.submit_time)
+    if kind in ("END", "FAIL", "REQUEUE", "TIME_LIMIT"):
+        return f", Run time {show_clock(max(job.end_time - job.start_time, 0) if job.start_time else 0)}"
+    return ""
+
+
+def _end(kind: str, job: Job) -> str:
+    if kind not in ("END", "FAIL"):
+        return ""
+    return f", {job.state}" + ("" if job.exit_status & 0x7F else f", ExitCode {job.exit_status >> 8}")
+
+
+def _summary(kind: str, jobs: Sequence[Job]) -> str:
+    if kind not in ("END", "FAIL"):
+        return ""
+    found = {job.state for job in jobs}
+    codes = [job.exit_status >> 8 for job in jobs]
+    return f", {found.pop() if len(found) == 1 else 'Mixed'}, ExitCode [{min(codes)}-{max(codes)}]"
