@@ -120,8 +120,10 @@ def told_wrongly(job: Job, ran: Path) -> str:
         return f"{job.job_id} ran {len(lines)} times: {lines}"
     if job.state == states.COMPLETED and not lines:
         return f"{job.job_id} is {job.state} and never ran"
+    if job.state == states.FAILED and job.exit_status == signal.SIGKILL and not lines:
+        return ""  # the script itself was hit: until its execve it looks like an agent
     if job.state not in (states.COMPLETED, states.NODE_FAIL):
-        return f"{job.job_id} is {job.state}"
+        return f"{job.job_id} is {job.state}: {job.reason}, {job.exit_status}, {job.system_comment}, ran {lines}"
     return ""
 
 
