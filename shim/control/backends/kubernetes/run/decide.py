@@ -1,0 +1,178 @@
+"""What is done next for a job, from its record and what is seen. Pure; the effects are for drivers, which may repeat each of them."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from shim.control.backends.kubernetes.run.evidence import Seen, grant, unproven
+from shim.control.backends.kubernetes.run.register import (
+    CANCELLED,
+    GRANTED,
+    MADE,
+    NODE_FAIL,
+    NOT_BEGUN,
+    OVER,
+    WITHDRAWN,
+    Ask,
+    Record,
+    Register,
+    made,
+    over,
+    withdrawn,
+)
+from shim.core.value import Value
+
+WAITS = "waits"  # no run: for its turn, for its user, or for the fence
+ENDED = "ended"
+FORGOTTEN = "forgotten"
+
+LOOK = 5.0  # seconds between looks at what no watch tells
+
+
+class Write(Value):
+    """Writes the record, if it still has this uid and this resourceVersion. On 409, or without an answer: read live, decide anew."""
+
+    name: str
+    uid: str
+    version: int
+    register: Register | None
+    ended: str = ""  # how the job has ended with this
+
+
+class CreateJob(Value):
+    """Makes the Job of a run, owned by the record, labelled with its uid and the run. 409: it is there."""
+
+    name: str
+    record: str  # uid
+    run: int
+
+
+class Delete(Value):
+    """Deletes an object, if it still has this uid. What belongs to it goes with it."""
+
+    kind: str  # "record", "job", "pod"
+    name: str
+    uid: str
+
+
+class Answer(Value):
+    """Reads the record live and tells the leader what ``register.answer`` makes of it. On an error says nothing: it asks again."""
+
+    ask: Ask
+
+
+class TellEnd(Value):
+    """Tells the leader, over its stream, to end the run."""
+
+    run: int
+
+
+Effect = Union[Write, CreateJob, Delete, Answer, TellEnd]
+
+
+class Decision(Value):
+    """``effects`` in this order; ``next``: what the job will be if they succeed; decided anew after ``look_again`` seconds, or
+    with the next news. ``free``: no process of the last run lives; its files may be believed."""
+
+    next: str
+    effects: tuple[Effect, ...] = ()
+    look_again: float | None = None
+    free: bool = False
+
+
+def decide(record: Record, seen: Seen, now: float) -> Decision:
+    """The life of a job's runs, on one screen. ``record`` may be stale: what is written then meets a 409, what is deleted was closed."""
+    register, wanted, limits = record.register, record.wanted, record.limits
+    doubts = unproven(record, seen, now)
+    answers = tuple(Answer(ask=ask) for ask in seen.asks)
+    do: tuple[Effect, ...] = (*answers, *_sweep(record, seen, now, bool(doubts)))
+
+    # No run, or one that launches nothing any more: behind the fence the next may be made.
+    if register is None or register.closed:
+        if record.ended:
+            gone = (_forget(record),) if seen.archived and not doubts else ()
+            return Decision(next=FORGOTTEN if gone else ENDED, effects=(*do, *gone), look_again=LOOK, free=not doubts)
+        if verdict(record, register):
+            return Decision(next=ENDED, effects=(_write(record, register), *do), free=not doubts)
+        if doubts or wanted.hold or not seen.turn:
+            return Decision(next=WAITS, effects=do, look_again=LOOK if doubts else None, free=not doubts)
+        return Decision(next=MADE, effects=(_write(record, made(register)), *do))
+
+    # Its Job is there or comes, its agents meet. Nothing has begun: one write grants it, or takes it back.
+    if register.state == MADE:
+        waited = now - seen.since
+        if wanted.cancel or wanted.hold or waited >= limits.boot or _broken(register, seen):
+            return Decision(next=WITHDRAWN, effects=(_write(record, withdrawn(register)), *do))
+        for ask in seen.asks:
+            if (agreed := grant(record, ask, seen)) is not None:
+                return Decision(next=GRANTED, effects=(_write(record, agreed), *do))
+        there = any(job.run == register.run for job in seen.jobs)
+        create = () if there else (CreateJob(name=job_name(record, register), record=record.uid, run=register.run),)
+        return Decision(next=MADE, effects=(*create, *do), look_again=limits.boot - waited)
+
+    # Granted: it runs, or is about to. A Job that is missing or suspended means nothing: only its leader counts.
+    if outcome := _outcome(record, seen, now):
+        return Decision(next=OVER, effects=(_write(record, over(register, outcome)), *do), free=not doubts)
+    end = (TellEnd(run=register.run),) if wanted.cancel else ()
+    return Decision(next=GRANTED, effects=(*end, *do), look_again=LOOK)
+
+
+def job_name(record: Record, register: Register) -> str:
+    return f"{record.name}-r{register.run}"
+
+
+def verdict(record: Record, register: Register | None) -> str:
+    """How the job has ended if it stands like this; empty: it goes on, or runs again."""
+    if register is not None and not register.closed:
+        return ""
+    outcome = register.outcome if register is not None and register.state == OVER else NOT_BEGUN
+    if outcome == NOT_BEGUN or (outcome == NODE_FAIL and record.wanted.requeue):
+        return CANCELLED if record.wanted.cancel else ""
+    return outcome
+
+
+def _outcome(record: Record, seen: Seen, now: float) -> str:
+    """How a granted run has ended; empty: it goes on, as far as anybody knows."""
+    register, cancel = record.register, record.wanted.cancel
+    assert register is not None and register.leader is not None
+    pod = seen.pod(register.leader.pod)
+    ended = pod is not None and pod.ended
+    for report in (seen.report, pod.report if pod is not None else None):
+        if report is not None and report.nonce == register.nonce:
+            return report.outcome
+    # What another process says that was started in the leader's pod is no word of the leader.
+    patience = record.limits.cancel if cancel else record.limits.node
+    if ended or register.leader.pod in seen.absent or now - seen.heard >= patience:
+        return CANCELLED if cancel else NODE_FAIL
+    return ""
+
+
+def _broken(register: Register, seen: Seen) -> bool:
+    """The gang of a run that was made cannot meet any more."""
+    return any(job.run == register.run and job.finished for job in seen.jobs) or any(
+        pod.run == register.run and pod.ended for pod in seen.pods
+    )
+
+
+def _sweep(record: Record, seen: Seen, now: float, doubts: bool) -> tuple[Delete, ...]:
+    """What is left of runs that launch nothing any more. A stale record knows fewer of them, never others.
+
+    Pods that have ended by themselves are evidence: they stay for as long as theirs is the last run, and go with the record.
+    """
+    register = record.register
+    if register is None:
+        return ()
+    lingers = register.state == OVER and doubts and now - seen.since >= record.limits.cancel
+    last = register.run if lingers or register.state == WITHDRAWN else register.run - 1
+    jobs = [Delete(kind="job", name=job.name, uid=job.uid) for job in seen.jobs if job.run <= last and not job.deleting]
+    pods = [Delete(kind="pod", name=pod.name, uid=pod.uid) for pod in seen.pods if pod.run <= last and not pod.deleting]
+    return (*jobs, *pods)
+
+
+def _write(record: Record, register: Register | None) -> Write:
+    ended = verdict(record, register)
+    return Write(name=record.name, uid=record.uid, version=record.version, register=register, ended=ended)
+
+
+def _forget(record: Record) -> Delete:
+    return Delete(kind="record", name=record.name, uid=record.uid)
