@@ -37,7 +37,7 @@ _HELD_UP = {
     "BadConstraints": "No nodes have all the features, or are in the list, that it asks for. It will never start as it is.",
     "Licenses": "Licences that it asks for ({licenses}) are in use.",
     "JobArrayTaskLimit": "As many tasks of its array run as the array allows at once (--array=…%N);"
-    " scontrol update JobId={id} ArrayTaskThrottle=… changes that.",
+    " scontrol update JobId={array} ArrayTaskThrottle=… changes that.",
     "DependencyNeverSatisfied": "What it depends on can come true no more. It will never start: scancel {id}, or scontrol update"
     " JobId={id} Dependency=….",
     "ReqNodeNotAvail": "Nodes that it asks for are out of service.",
@@ -59,6 +59,7 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
     reason = job.reason.partition(",")[0]
     if job.dependency or reason == "Dependency":
         lines = [f"It waits for {text}" for text in _depends(job, known)] or ["It waits for other jobs."]
+        lines += [_HELD_UP[reason].format(**_words(job))] if reason == "DependencyNeverSatisfied" else []
     elif reason == "BeginTime":
         lines = [f"It may not start before {stamp(job.request.begin or job.eligible_time)} (--begin, or a requeue)."]
     elif reason in ("Resources", "None"):
@@ -97,7 +98,9 @@ def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str]) -> list[s
         return [_memory(job), *_comment(job)]
     if job.state in _ENDS:
         return [_ENDS[job.state], *_comment(job)]
-    if job.reason in ("JobLaunchFailure", "OutputNotWritten") or (job.system_comment and not job.exit_status >> 8):
+    killed = job.exit_status & 0x7F not in (0, states.LAUNCH_FAILURE)  # Slurm's reason for that is the same
+    unstarted = job.reason in ("JobLaunchFailure", "OutputNotWritten")
+    if not killed and (unstarted or (job.system_comment and not job.exit_status >> 8)):
         return _launch(job)
     return [*_status(job), *_steps(steps), *_comment(job)]
 
@@ -161,6 +164,7 @@ def _signal(number: int) -> str:
 def _words(job: Job) -> dict[str, object]:
     return {
         "id": job.array_label,
+        "array": job.array_job_id or job.job_id,
         "partition": job.partition,
         "limit": _limit(job),
         "nodes": job.nodes,

@@ -66,6 +66,18 @@ def test_what_a_job_depends_on_is_told_with_its_state(world: World) -> None:
     ]
 
 
+def test_a_dependency_that_can_come_true_no_more_is_called_that(world: World) -> None:
+    waits = job(7, reason="DependencyNeverSatisfied", dependency="afterok:3(failed)")
+    first, second = why(world, waits, ended("FAILED", 256).replace(job_id=3))
+    assert first == "It waits for afterok:3: job 3 is FAILED."
+    assert "It will never start: scancel 7" in second
+
+
+def test_the_array_is_named_whose_throttle_is_to_change(world: World) -> None:
+    array = job(7, reason="JobArrayTaskLimit", array_job_id=7, array_task_id=2)
+    assert "scontrol update JobId=7 ArrayTaskThrottle=" in why(world, array)[0]
+
+
 def test_a_node_out_of_service_is_named_with_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     known = reference.cluster()
     nodes = tuple(one.replace(state="DOWN", reason="fan") if one.name == "n2" else one for one in known.nodes)
@@ -81,6 +93,7 @@ def test_a_node_out_of_service_is_named_with_its_reason(world: World, monkeypatc
         (ended("FAILED", 3 << 8), ["exit code 3."]),
         (ended("FAILED", 127 << 8), ["exit code 127: the shell did not find a command"]),
         (ended("FAILED", 137 << 8), ["ended by signal 9 (SIGKILL)"]),
+        (ended("FAILED", 9, reason="JobLaunchFailure"), ["Its script was ended by signal 9 (SIGKILL)."]),
         (ended("FAILED", 11), ["Its script was ended by signal 11 (SIGSEGV)."]),
         (ended("TIMEOUT", 15, time_limit=90), ["its time limit of 1:30:00"]),
         (ended("OUT_OF_MEMORY", 9), ["It used more than the 1000 MiB of a node that it had: --mem="]),

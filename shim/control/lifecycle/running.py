@@ -17,7 +17,6 @@ from shim.core.model.request import INFINITE, JobRequest
 # A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.
 REQUEUE_DELAY = 1.0
 
-_LAUNCH_FAILURE = 53  # Slurm's exit code 0:53
 _REASONS = {states.TIMEOUT: "TimeLimit", states.OUT_OF_MEMORY: "OutOfMemory", states.NODE_FAIL: "NodeDown"}
 
 
@@ -76,7 +75,7 @@ def placed(job: Job, nodes: Sequence[str]) -> Job:
 
 def not_started(job: Job, reason: str, now: float) -> Job:
     """The backend could not start the run, and never will."""
-    return move(job, states.FAILED, reason=reason, exit_status=_LAUNCH_FAILURE, end_time=now)
+    return move(job, states.FAILED, reason=reason, exit_status=states.LAUNCH_FAILURE, end_time=now)
 
 
 def waits_again(job: Job, cluster: Cluster, now: float, pause: float = 0.0, why: str = "") -> Job:

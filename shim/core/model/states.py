@@ -63,6 +63,7 @@ TERMINAL = frozenset(
 # States that hold an allocation (squeue shows them beside PENDING).
 ALLOCATED = frozenset((RUNNING, CONFIGURING, COMPLETING, SUSPENDED, STOPPED))
 ACTIVE = frozenset((PENDING,)) | ALLOCATED
+LAUNCH_FAILURE = 53  # the "signal" of a batch script that could not be started: ExitCode 0:53
 
 
 def state_of(word: str) -> str | None:

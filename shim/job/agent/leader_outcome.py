@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-LAUNCH_FAILURE = 53  # Slurm shows 0:53 when the batch script's files could not be opened
 OUT_OF_MEMORY_STATUS = 125  # 0:125
 _CANCELLED_STATUS = 15  # 0:15, whatever the script itself made of the signal
 

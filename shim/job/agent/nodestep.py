@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from shim.core.model import states
 from shim.job.agent.cleaning import send
 from shim.job.agent.feed import Feed
 from shim.job.agent.files import Files, OpenError, pipe, resize, terminal
@@ -30,7 +31,6 @@ else:
     import _signal
 
 _STREAMS = ((STDOUT, "stdout"), (STDERR, "stderr"))
-_LAUNCH_FAILED = 53  # Slurm's "signal" of a batch script that could not be started: ExitCode 0:53
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds between two rounds of killing what is left
 
 
@@ -122,7 +122,7 @@ class NodeStep:
             )
         except OpenError as error:
             if self.number == BATCH:
-                self._not_started(rank, _LAUNCH_FAILED, error.detail, "open")
+                self._not_started(rank, states.LAUNCH_FAILURE, error.detail, "open")
             else:
                 self._not_started(rank, 1 << 8, f"error: {error}", "open")
             return
