@@ -124,6 +124,8 @@ def unseen(cluster: str) -> frozenset[str]:
     from shim.control import site
 
     found = site.restricted().get(cluster)
+    if shapes.opened_or_closed(cluster):
+        found = site.restricted_in(site_cluster(cluster))
     if not found:
         return frozenset()
     own = _own_groups() if any(found.values()) else frozenset()

@@ -61,3 +61,10 @@ def _changed(cluster: Cluster) -> Cluster:
     from shim.core.amended import amended
 
     return amended(cluster, changes)
+
+
+def opened_or_closed(cluster: str) -> bool:
+    """Whether operators changed who is shown which of the cluster's partitions."""
+    reader = open_reader(paths.index_path())
+    changes = reader.changes(cluster) if reader is not None else {}
+    return any("hidden" in one or "allow_groups" in one for one in changes.get("partitions", {}).values())

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from shim.control import site
+from shim.control import paths, site
+from shim.control.index.opening import open_store
 from shim.core.model.cluster import Partition
 from tests import reference
 from tests.commands.conftest import World
@@ -80,3 +81,14 @@ def test_scontrol(secret: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("all\nshow partition secret\nhide\nshow partition others\n"))
     said = secret.run("scontrol").out
     assert "PartitionName=secret" in said and "Partition others not found" in said
+
+
+def test_what_operators_hid_and_opened_counts(secret: World) -> None:
+    store = open_store(paths.index_path())
+    changes = {"gpu": {"hidden": True}, "secret": {"hidden": False}, "others": {"allow_groups": f"x,{OWN_GROUP}"}}
+    with store.transaction():
+        store.save_changes(site.clusters()[0].name, {"nodes": {}, "partitions": changes})
+    store.close()
+    assert sinfo(secret) == ["debug", "secret", "others", "ours"]
+    assert scontrol(secret, "show", "partition") == ["debug", "secret", "others", "ours"]
+    assert squeue(secret) == "1 2 3 4 5"
