@@ -6,6 +6,7 @@ partition, a node it runs on) stays for it until it has ended, out of the sight 
 
 from __future__ import annotations
 
+from shim.core import hostlist
 from shim.core.model import states
 from shim.core.value import Value
 
@@ -94,21 +95,27 @@ def _nodes(was: Cluster, new: Cluster, jobs: Sequence[Job]) -> tuple[tuple[Node,
                 users.setdefault(share.name, []).append(job)
     old = {node.name: node for node in was.nodes}
     made: list[Node] = []
-    notes: list[str] = []
+    larger: dict[str, list[str]] = {}  # names, by for whom
+    gone: dict[str, list[str]] = {}
     for node in new.nodes:
         own = users.pop(node.name, [])
         before = old.get(node.name)
         if before is not None and own and _too_small(node, own, one_machine=new.one_machine):
-            notes.append(
-                f"node {node.name} of cluster {new.name} stays as it was for {_named(own)}, which has more of it"
-            )
+            larger.setdefault(_named(own), []).append(node.name)
             node = before.replace(address=node.address)
         made.append(node)
     for name, own in users.items():
         if name in old:
-            notes.append(f"node {name} of cluster {new.name} stays for {_named(own)}: it is configured no more")
+            gone.setdefault(_named(own), []).append(name)
             made.append(old[name])
+    notes = [f"{_nodes_of(new, names)} as before: more than that is used by {whom}" for whom, names in larger.items()]
+    notes += [f"{_nodes_of(new, names)} for {whom}: configured no more" for whom, names in gone.items()]
     return tuple(made), notes
+
+
+def _nodes_of(cluster: Cluster, names: Sequence[str]) -> str:
+    some = f"nodes {hostlist.fold_sorted(names)}" if len(names) > 1 else f"node {names[0]}"
+    return f"{some} of cluster {cluster.name} stay{'' if len(names) > 1 else 's'}"
 
 
 def _too_small(node: Node, jobs: Sequence[Job], *, one_machine: bool) -> bool:

@@ -83,7 +83,7 @@ def test_a_changed_file_counts_for_new_jobs_and_what_stays_is_named(site: Site) 
     assert "other*" in site.said("sinfo")[0]
     new, err = site.submitted("-H", "--wrap", "true")
     kept = [
-        f"node n3 of cluster local stays for job {runs}: it is configured no more",
+        f"node n3 of cluster local stays for job {runs}: configured no more",
         f"partition debug of cluster local stays for job {runs}: it is configured no more",
     ]
     assert err == [f"sbatch: warning: {line}" for line in kept]

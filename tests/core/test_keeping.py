@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from shim.core import keeping
@@ -10,7 +11,7 @@ from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 
 
-def cluster(name: str = "local", nodes: str = "ab", partitions: str = "p", **more: Any) -> Cluster:
+def cluster(name: str = "local", nodes: Sequence[str] = "ab", partitions: str = "p", **more: Any) -> Cluster:
     return Cluster(
         name=name,
         nodes=tuple(Node(name=one, cpus=8, memory=1000) for one in nodes),
@@ -49,9 +50,20 @@ def test_a_node_that_a_job_runs_on_stays_for_it_and_is_in_no_partition() -> None
     assert [node.name for node in found.clusters[0].nodes] == ["b", "a"]
     assert found.clusters[0].partitions == new.partitions
     assert found.offered == {"local": new}
-    assert found.kept == ("node a of cluster local stays for job 7: it is configured no more",)
+    assert found.kept == ("node a of cluster local stays for job 7: configured no more",)
     again = keeping.settle(found.clusters, (new,), [])
     assert (again.clusters, again.kept) == ((new,), ())
+
+
+def test_nodes_that_stay_for_the_same_jobs_are_named_in_one_line() -> None:
+    before, new = (cluster(nodes=[f"n{one}" for one in numbers]) for numbers in (range(1, 41), range(1, 3)))
+    small = new.replace(nodes=tuple(node.replace(cpus=2) for node in new.nodes))
+    wide = job(7).replace(shares=tuple(NodeShare(name=node.name, cpus=4) for node in before.nodes))
+    found = keeping.settle((before,), (small,), [wide])
+    assert found.kept == (
+        "nodes n[1-2] of cluster local stay as before: more than that is used by job 7",
+        "nodes n[3-40] of cluster local stay for job 7: configured no more",
+    )
 
 
 def test_a_node_keeps_what_its_jobs_have_of_it() -> None:
@@ -62,7 +74,7 @@ def test_a_node_keeps_what_its_jobs_have_of_it() -> None:
     for share in ({"cpus": 3}, {"memory": 501}, {"gpus": (0,)}):
         found = keeping.settle((cluster(),), (new,), [job(where="a", **share)])
         assert [node.cpus for node in found.clusters[0].nodes] == [8, 2], share
-        assert found.kept == ("node a of cluster local stays as it was for job 1, which has more of it",)
+        assert found.kept == ("node a of cluster local stays as before: more than that is used by job 1",)
     with_gpu = tuple(node.replace(gres=(Gres(name="gpu", count=1),)) for node in small)
     assert keeping.settle((cluster(),), (new.replace(nodes=with_gpu),), [job(where="a", gpus=(0,))]).kept == ()
     machine = {"share": "machine"}
