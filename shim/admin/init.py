@@ -20,6 +20,7 @@ from shim.core.layout.demand import job_demand
 from shim.core.layout.gpus import total
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
+from shim.core.script import printable
 
 _LARGEST_ARRAY = 4_000_000  # of Slurm's array indexes
 
@@ -136,7 +137,7 @@ def _partitions(requests: Sequence[JobRequest]) -> Iterator[str]:
         return
     for name in (["debug"] if usual else []) + names:
         yield ""
-        yield f"[clusters.local.partitions.{name if name.replace('-', '').replace('_', '').isalnum() else _quoted(name)}]"
+        yield f"[clusters.local.partitions.{_key(name)}]"
         if name == ("debug" if usual or "debug" in names else names[0]):
             yield "default = true"
 
@@ -155,5 +156,13 @@ def _write(path: str, text: str, force: bool) -> None:
         raise ShimError(f"error: {path}: {problem.strerror}") from None
 
 
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if plain else _quoted(name)
+
+
 def _quoted(text: str) -> str:
+    """As TOML has it. ShimError for what a configuration cannot hold: control characters, and bytes that are no text."""
+    if not text.isprintable():
+        raise ShimError(f'error: "{printable(text)}" cannot be a name in a configuration')
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

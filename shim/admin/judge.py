@@ -112,7 +112,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
             verdict.approximated += approximations(settings, cluster.backend)
             verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
         verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
-        requests, notes = elastic.adapted([_request(settings, words) for settings in components], cluster)
+        requests, notes = _adapted([_request(settings, words) for settings in components], cluster)
         verdict.requests, cluster = requests, elastic.grown(cluster, requests)
         verdict.warnings += notes
         check.het_refusals(requests)
@@ -130,6 +130,14 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
     except ShimError as problem:
         verdict.refused, verdict.code = problem.lines, problem.code
     return verdict
+
+
+def _adapted(requests: list[JobRequest], cluster: Cluster) -> tuple[list[JobRequest], list[str]]:
+    """As ``elastic.adapted``. Raises Unsupported: what it refuses no Slurm would."""
+    try:
+        return elastic.adapted(requests, cluster)
+    except ShimError as problem:
+        raise Unsupported(*problem.lines) from None
 
 
 def asked(words: Sequence[str]) -> list[JobRequest]:

@@ -77,7 +77,8 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]
             1,
             [
                 "job.sh: Slurm would accept it, it is refused here",
-                "    sbatch: error: --container is not supported here: OCI bundles are not run",
+                "    sbatch: error: --container is not supported here: OCI bundles are not run; a Slurm without oci.conf takes one"
+                " and starts the job outside of it, without a word",
             ],
         ),
         (
@@ -326,3 +327,12 @@ def test_what_pods_would_lose_is_said(
         assert found == code
         assert any(f"the pods get a copy of {tmp_path}: what the job writes there" in line for line in told)
         assert "line 2: sbatch: nothing is submitted from inside a pod (refused when it runs)" in told
+
+
+def test_gpus_that_the_machine_lacks_are_no_fault_of_the_script(
+    write: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "clusters", lambda: (CLUSTER.replace(elastic=True),))
+    code, lines = run(capsys, "check", write("job.sh", "--gpus=1"))
+    assert (code, lines[0]) == (1, "job.sh: Slurm would accept it, it is refused here")
+    assert "this machine has no GPUs" in lines[1]

@@ -55,6 +55,19 @@ def test_a_configuration_is_not_replaced_unasked(
     assert site.cluster().nodes[0].gpus == 4
 
 
+def test_names_in_any_letters_make_a_configuration_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for header, code in ((b'-p "gr\xc3\xbcn,a.b c"', 0), (b'-p "a\x01b"', 1), (b'-p "a\xffb"', 1)):
+        (tmp_path / "a.sh").write_bytes(b"#!/bin/sh\n#SBATCH " + header + b"\n")
+        assert app.main(["init", "--force", "a.sh"]) == code, header
+        assert [one.name for one in site.cluster().partitions] == ["grün", "a.b c"], "the former one stays"
+    said = capsys.readouterr().err
+    assert 'error: "a\\x01b" cannot be a name' in said
+    assert 'error: "a\\xffb" cannot be a name' in said
+
+
 def test_a_slurm_conf_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "site.txt").write_text(
