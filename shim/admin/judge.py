@@ -10,7 +10,7 @@ from shim.admin import body, judge_slurm
 from shim.control import site
 from shim.control.groups import names_of, user_name
 from shim.core import check, elastic, policy, script
-from shim.core.errors import ShimError, Unsupported
+from shim.core.errors import ShimError, Unsupported, submission_failed
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
@@ -167,7 +167,7 @@ def _of_pods(request: JobRequest, cluster: Cluster) -> list[str]:
     try:
         return trying.check_asked(job, settings_of(cluster, job.partition))
     except BackendError as problem:
-        raise Unsupported(f"error: Batch job submission failed: {problem}") from None
+        raise Unsupported(*submission_failed("batch", str(problem)).lines) from None
 
 
 def _written(found: Found) -> list[str]:

@@ -8,7 +8,16 @@ from time import monotonic
 
 from shim.commands.funnel import say
 from shim.commands.limits import passed_on
-from shim.core.errors import ShimError
+from shim.core.errors import (
+    ALREADY_DONE,
+    INVALID_JOB_ID,
+    JOB_HELD,
+    KINDS,
+    NODES_BUSY,
+    PARTITION_CONFIG_UNAVAILABLE,
+    ShimError,
+    submission_failed,
+)
 from shim.job.loop import Loop
 
 TYPE_CHECKING = False
@@ -25,7 +34,6 @@ else:
     import _signal
 
 _INTERRUPTS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
-_FAILED = {"srun": "Unable to allocate resources", "salloc": "Job submit/allocate failed"}
 # What -vv says, in Slurm's names for it, when an allocation is asked for and when it is given back.
 ASKING = ("Entering slurm_allocation_msg_thr_create()", "Entering _msg_thr_internal")
 OVER = ("Leaving _msg_thr_internal",)
@@ -167,9 +175,9 @@ class Waiter:
             self._queued = True
             reason = str(event.get("reason", ""))
             if reason.startswith("JobHeld"):
-                self._tell("Job is in held state, pending scheduler release")
+                self._tell(JOB_HELD)
             elif reason.startswith("Partition"):
-                self._tell("Requested partition configuration not available now")
+                self._tell(PARTITION_CONFIG_UNAVAILABLE)
             if program == "salloc":
                 self._tell(f"Pending job allocation {event['job_id']}")
             self._tell(f"job {event['job_id']} queued and waiting for resources")
@@ -181,15 +189,15 @@ class Waiter:
             self._tell("Job has been cancelled")
             if program == "salloc":
                 self._tell(f"Job allocation {self._allocation.job_id} has been revoked.")
-            self._error = ShimError(f"error: {_FAILED[program]}: Job/step already completing or completed")
+            self._error = submission_failed(KINDS[program], ALREADY_DONE)
 
     def _tell(self, *lines: str) -> None:
         if not self._quiet and lines:
             say(self._program, *lines)
 
     def _too_late(self) -> None:
-        why = "Connection timed out" if self._program == "salloc" else "Requested nodes are busy"
-        self._error = ShimError(f"error: Unable to allocate resources: {why}")
+        why = "Connection timed out" if self._program == "salloc" else NODES_BUSY
+        self._error = submission_failed("run", why)  # of salloc too
 
     def _interrupted(self) -> None:
         self._error = Interrupted(self._allocation.job_id)
@@ -248,7 +256,7 @@ def release(program: str, job_id: int, status: int) -> None:
         client.call("release", {"job_id": job_id, "status": status})
     except ShimError as error:
         first, *more = error.lines
-        if first != "error: Invalid job id specified":  # it has ended meanwhile
+        if first != f"error: {INVALID_JOB_ID}":  # it has ended meanwhile
             why = first[len("error: ") :] if first.startswith("error: ") else first
             say(program, f"error: Unable to clean up job allocation {job_id}: {why}", *more)
 

@@ -6,7 +6,7 @@ import sys
 
 from shim.commands import funnel, reading
 from shim.control import site
-from shim.core.errors import ShimError
+from shim.core.errors import INVALID_JOB_ID, ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from shim.control.backends.slurm.questions import Question
     from shim.core.routing import Place
 
-_NO_SUCH_JOB = "Invalid job id specified"
 _NO_ACCOUNTING = b"accounting storage is disabled"  # a site without has nothing that could be missing
 
 
@@ -179,7 +178,7 @@ def titled(
 
 
 def _knows_no_job(question: Question) -> bool:
-    return question.code not in (0, None) and _NO_SUCH_JOB in _text(question.err)
+    return question.code not in (0, None) and INVALID_JOB_ID in _text(question.err)
 
 
 def _text(data: bytes) -> str:

@@ -181,7 +181,7 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
     if settings.get("test-only"):
         from shim.commands import trial
 
-        return trial.tell(PROGRAM, fields, "error: Batch job submission failed: ", bool(settings.get("quiet")))
+        return trial.tell(PROGRAM, fields, bool(settings.get("quiet")))
     reply = client.call("submit", fields)
     _say(*reply.get("notes", ()), *_missing_folders(requests))
     if not settings.get("quiet"):

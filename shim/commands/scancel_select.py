@@ -7,6 +7,7 @@ import sys
 from shim.commands import reading
 from shim.commands.job_ids import JobId, narrowed
 from shim.control.index.query import JobQuery
+from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = "scancel"
 # What happened already, or was never there, is no failure; only -v tells.
-HARMLESS = ("Invalid job id specified", "Job/step already completing or completed")
+HARMLESS = (INVALID_JOB_ID, ALREADY_DONE)
 NOT_FEDERATED = "Not a valid federated job"
 # Filters in the order in which Slurm lists them, with its words for them.
 FILTERS = (

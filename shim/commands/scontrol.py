@@ -8,7 +8,16 @@ import sys
 from shim.commands import reading
 from shim.commands.scontrol_session import ACTIONS, PROGRAM, Session
 from shim.control import site
-from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.errors import (
+    ACCESS_DENIED,
+    ALREADY_DONE,
+    DEPENDENCY_PROBLEM,
+    INVALID_JOB_ID,
+    INVALID_PARTITION_NAME,
+    ShimError,
+    Unsupported,
+    plain,
+)
 from shim.core.options.query import read
 
 TYPE_CHECKING = False
@@ -312,11 +321,11 @@ all, hide, details, oneliner, verbose, quiet    as the options of these names
 help, exit, quit, !!           this text; the end; the last command again
 """
 _ERRORS = {
-    2000: "Invalid partition name specified",
-    2002: "Access/permission denied",
-    2017: "Invalid job id specified",
-    2021: "Job/step already completing or completed",
-    2028: "Job dependency problem",
+    2000: INVALID_PARTITION_NAME,
+    2002: ACCESS_DENIED,
+    2017: INVALID_JOB_ID,
+    2021: ALREADY_DONE,
+    2028: DEPENDENCY_PROBLEM,
 }
 _SIMPLE: dict[str, Callable[[list[str]], int]] = {
     "version": _version,

@@ -8,7 +8,7 @@ import sys
 from shim.commands import reading
 from shim.commands.job_ids import JobId, parse_job_id, split_ids
 from shim.control.index.query import JobQuery
-from shim.core.errors import ShimError, plain
+from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from shim.commands.scontrol_session import Session
 
-_NO_JOB = "Invalid job id specified"
 _OPERATIONS = {"holdu": "hold", "uhold": "hold", "release": "release_job"}
 _SUMMED_UP = ("hold", "release_job")  # these end with a line of their own after a failure
 
@@ -92,7 +91,7 @@ def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str 
     results = iter(reply["results"])
     found: list[tuple[str, str | None]] = []
     for word, one in parsed:
-        told = [next(results) for _ in targets(one, cluster)] if one is not None else [{"error": _NO_JOB}]
+        told = [next(results) for _ in targets(one, cluster)] if one is not None else [{"error": INVALID_JOB_ID}]
         reading.complain("scontrol", [*dict.fromkeys(str(result["why"]) for result in told if result.get("why"))])
         found.append((word, next((result["error"] for result in told if result["error"]), None)))
     reading.say_untold("scontrol", reply.get("ordered") or ())
@@ -141,7 +140,7 @@ def _write(words: list[str]) -> int:
         except ShimError:
             script = None
     if script is None:
-        reading.complain("", [f"job script retrieval failed: {_NO_JOB}"])
+        reading.complain("", [f"job script retrieval failed: {INVALID_JOB_ID}"])
         return 0
     if words[1:] == ["-"]:
         sys.stdout.write(script)

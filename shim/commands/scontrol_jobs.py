@@ -6,7 +6,7 @@ from shim.commands import reading
 from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.digits import leading_int
-from shim.core.errors import ShimError, plain
+from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from shim.commands.scontrol_session import Session
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job, Step
-
-_NO_JOB = "Invalid job id specified"
 
 
 def jobs(session: Session, wanted: str | None) -> int:
@@ -34,10 +32,10 @@ def jobs(session: Session, wanted: str | None) -> int:
         one = parse_job_id(wanted)
         task = _task_of_any(wanted)
         if task is None and (one is None or "[" in wanted):
-            raise ShimError(plain(f"scontrol_print_job error: {_NO_JOB}"))
+            raise ShimError(plain(f"scontrol_print_job error: {INVALID_JOB_ID}"))
         known = _visible(reader, session, one)
         if not known:
-            raise ShimError(plain(f"slurm_load_jobs error: {_NO_JOB}"))
+            raise ShimError(plain(f"slurm_load_jobs error: {INVALID_JOB_ID}"))
         if one is not None and one.het is not None:
             known = [job for job in known if job.het_job_id and job.het_offset == one.het]
         meant = {job.key: one or JobId(job_id=job.array_job_id, tasks=task) for job in known}
@@ -105,7 +103,7 @@ def steps(session: Session, wanted: str | None) -> int:
         wanted = None  # Slurm reads 0, which is any job's
     one = parse_job_id(wanted) if wanted is not None else None
     if wanted is not None and one is None:
-        raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
+        raise ShimError(plain(f"slurm_get_job_steps error: {INVALID_JOB_ID}"))
     outlook = session.outlook() if one is None else None
     jobs = _visible(reader, session, one)
     if one is not None:
@@ -113,7 +111,7 @@ def steps(session: Session, wanted: str | None) -> int:
         if not jobs and _visible(reader, session, JobId(job_id=one.job_id)):
             return reading.not_found(f"Job step {(wanted or '').partition('.')[0]}. not found")
         if not jobs:
-            raise ShimError(plain(f"slurm_get_job_steps error: {_NO_JOB}"))
+            raise ShimError(plain(f"slurm_get_job_steps error: {INVALID_JOB_ID}"))
     items = [item for item in _running(reader, jobs) if one is None or one.step in (None, item[1].step_id)]
     if not items and wanted is None:
         reading.put([] if session.beside else ["No job steps in the system"])

@@ -10,7 +10,7 @@ from shim.commands.scontrol_act import call, report, targets
 from shim.commands.scontrol_session import pairs
 from shim.control.index.query import JobQuery
 from shim.core.digits import leading_int
-from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.errors import INVALID_JOB_ID, ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class _Asked:
         known = reader.jobs(query) if reader is not None else []
         jobs = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
         if not jobs:
-            raise ShimError(f"error: Could not load state information for job {self.ids}: Invalid job id specified")
+            raise ShimError(f"error: Could not load state information for job {self.ids}: {INVALID_JOB_ID}")
         return -1 if jobs[0].time_limit is None else jobs[0].time_limit
 
 

@@ -8,7 +8,7 @@ from shim.commands import elsewhere, reading
 from shim.commands.job_ids import exactly, narrowed, task_by_task
 from shim.control import site
 from shim.control.outlook import Outlook
-from shim.core.errors import ShimError, plain
+from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.model import states
 from shim.core.render import columns, job_order
 
@@ -177,7 +177,7 @@ def _found(ask: Ask, reader: Reader | None, cluster: str) -> tuple[list[Job], in
     known = len(found)
     named = ask.ids or ask.step_ids
     if len(ask.ids) == 1 and not found and not any(ask.values.get(name) for name in ("name", "partitions", "users")):
-        raise ShimError(plain("slurm_load_jobs error: Invalid job id specified"))
+        raise ShimError(plain(f"slurm_load_jobs error: {INVALID_JOB_ID}"))
     if named:
         found = [part for part in (narrowed(job, named) for job in found) if part is not None]
     return [job for job in found if ask.fits(job)], known

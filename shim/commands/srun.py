@@ -12,7 +12,7 @@ from errno import EFBIG
 from shim.commands.limits import passed_on
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
-from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.errors import INVALID_GRES, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError, Unsupported, plain
 from shim.core.options import scan
 from shim.core.options.direct import for_step
 from shim.core.options.request import step_request
@@ -188,7 +188,7 @@ def _reached(jobid: int) -> str:
     try:
         reply = client.call("reach", {"job_id": jobid})
     except ShimError as error:
-        why = error.lines[-1].rpartition(": ")[2] if error.lines else "Invalid job id specified"
+        why = error.lines[-1].rpartition(": ")[2] if error.lines else INVALID_JOB_ID
         raise ShimError(
             f"error: Unable to confirm allocation for job {jobid}: {why}",
             f"Check SLURM_JOB_ID environment variable. Expired or invalid job {jobid}",
@@ -268,16 +268,15 @@ def _tested(argv: Sequence[str], components: Sequence[Component], directory: str
     from shim.commands import trial
     from shim.commands.allocating import fields_of
     from shim.control import site
-    from shim.core.tres import INVALID_GRES
 
     settings = components[0].settings
-    failed = "error: Unable to allocate resources: "
+    failed = f"error: {SUBMISSION_FAILED['run']}: "
     for one in components:
         try:
             part = _parts([one], directory, plain=True)[0]
             request = _request(one, directory, part.request.umask or 0)
             fields = fields_of(PROGRAM, argv, settings, [request])
-            trial.tell(PROGRAM, fields, failed, bool(settings.get("quiet")))
+            trial.tell(PROGRAM, fields, bool(settings.get("quiet")))
         except Unsupported:
             raise
         except ShimError as error:

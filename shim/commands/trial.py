@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from shim.commands.funnel import say
-from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.errors import KINDS, SUBMISSION_FAILED, ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
 
 
-def tell(program: str, fields: Dict[str, Any], failed: str, quiet: bool = False) -> int:
-    """Asks the controller and says its answer on stderr. ``failed`` is what a refusal of the program begins with; ``quiet``:
-    only a refusal is told.
+def tell(program: str, fields: Dict[str, Any], quiet: bool = False) -> int:
+    """Asks the controller and says its answer on stderr. ``quiet``: only a refusal is told.
 
     Raises ShimError with Slurm's text: ``allocation failure: …`` for what the cluster can never run.
     """
@@ -24,6 +23,7 @@ def tell(program: str, fields: Dict[str, Any], failed: str, quiet: bool = False)
         raise
     except ShimError as error:
         *before, last = error.lines
+        failed = f"error: {SUBMISSION_FAILED[KINDS[program]]}: "
         if not last.startswith(failed):
             raise
         before = [line for line in before if not line.endswith("can not be satisfied")]  # told of real submissions only

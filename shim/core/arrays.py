@@ -7,13 +7,12 @@ an array with a uniform step is one run with that step.
 from __future__ import annotations
 
 from shim.core.digits import strtol
+from shim.core.errors import INVALID_ARRAY
 from shim.core.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-_REFUSED = "Invalid job array specification"
 
 
 class ArraySpec(Value):
@@ -37,7 +36,7 @@ class ArraySpec(Value):
         """
         pieces = [piece for piece in text.split(",") if piece]
         if not pieces:
-            raise ValueError(_REFUSED)
+            raise ValueError(INVALID_ARRAY)
         return cls._of(_runs({_piece(piece, max_size) for piece in pieces}), _throttle(text))
 
     @classmethod
@@ -123,7 +122,7 @@ def _piece(text: str, max_size: int) -> range:
         if rest[:1] == ":":
             step, rest = _index(rest[1:])
     if rest[:1] not in ("", "%") or not 1 <= step < max(max_size, 2) or not 0 <= low <= high < max_size:
-        raise ValueError(_REFUSED)
+        raise ValueError(INVALID_ARRAY)
     return range(low, high + 1, step)
 
 

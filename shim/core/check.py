@@ -9,7 +9,24 @@ from __future__ import annotations
 from shim.core import hostlist, policy, tres
 from shim.core.arrays import ArraySpec
 from shim.core.dependency import Dependency
-from shim.core.errors import RequestError
+from shim.core.errors import (
+    DEPENDENCY_PROBLEM,
+    INVALID_ARRAY,
+    INVALID_FEATURE,
+    INVALID_GRES,
+    INVALID_LICENSES,
+    INVALID_NODE_COUNT,
+    INVALID_NODE_NAME,
+    INVALID_PARTITION_NAME,
+    INVALID_RESERVATION,
+    INVALID_TIME_LIMIT,
+    INVALID_TRES,
+    MEMORY_NOT_AVAILABLE,
+    NODE_CONFIG_UNAVAILABLE,
+    TOO_MANY_CPUS,
+    RequestError,
+    submission_failed,
+)
 from shim.core.kinds import kinds
 from shim.core.layout import features
 from shim.core.model.request import INFINITE
@@ -33,26 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = ["het_refusals", "partitions_of", "pending_reason", "refusals", "standing_reason", "unavailable_nodes"]
 
-_FAILED = {
-    "batch": "Batch job submission failed",
-    "alloc": "Job submit/allocate failed",
-    "run": "Unable to allocate resources",
-}
-BAD_ARRAY = "Invalid job array specification"
 BAD_BATCH = "Job --batch option is invalid or not a subset of --constraints"
-BAD_CONFIGURATION = "Requested node configuration is not available"
-BAD_FEATURE = "Invalid feature specification"
-BAD_LICENSE = "Invalid license specification"
 BAD_NICE = "Invalid --nice value"
-BAD_NODE_COUNT = "Node count specification invalid"
-BAD_NODE_NAME = "Invalid node name specified"
-BAD_PARTITION = "Invalid partition name specified"
 BAD_PREFERENCE = "Invalid preferred feature specification"
-BAD_RESERVATION = "Requested reservation is invalid"
-BAD_TIME = "Requested time limit is invalid (missing or exceeds some limit)"
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
-NOT_ENOUGH_CPUS = "More processors requested than permitted"
-NOT_ENOUGH_MEMORY = "Memory required by task is not available"
 NO_PARTITION = "No partition specified or system default partition"
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 
@@ -90,12 +91,12 @@ def het_refusals(requests: Sequence[JobRequest]) -> None:
         return
     kind = requests[0].kind
     if any(request.array for request in requests):
-        raise RequestError(f"error: {_FAILED[kind]}: {BAD_ARRAY}")
+        raise submission_failed(kind, INVALID_ARRAY)
     required = [set(_names(request.node_list)) for request in requests]
     if len(set().union(*required)) < sum(map(len, required)):
-        raise RequestError(f"error: {_FAILED[kind]}: {BAD_NODE_NAME}")
+        raise submission_failed(kind, INVALID_NODE_NAME)
     if requests[0].immediate == 0:  # they are started in the scheduler's next round, never at once
-        raise RequestError(f"error: {_FAILED[kind]}: Job can not start immediately")
+        raise submission_failed(kind, "Job can not start immediately")
 
 
 def _names(text: str | None) -> list[str]:
@@ -125,15 +126,14 @@ class _Check:
 
     def error(self, reason: str, *before: str) -> RequestError:
         """The refusal as the command of this request prints it; ``before``: error lines that precede it."""
-        lines = [f"error: {line}" for line in (*before, f"{_FAILED[self.request.kind]}: {reason}")]
-        return RequestError(*lines)
+        return submission_failed(self.request.kind, reason, *before)
 
     def partitions(self) -> list[Partition]:
         """The partitions the job may start in."""
         if self.request.partition is not None:
             for name in list(filter(None, self.request.partition.split(","))) or [""]:
                 if self.cluster.partition(name) is None:
-                    raise self.error(BAD_PARTITION, f"invalid partition specified: {name or '(null)'}")
+                    raise self.error(INVALID_PARTITION_NAME, f"invalid partition specified: {name or '(null)'}")
         found = partitions_of(self.request, self.cluster)
         if not found:
             raise self.error(NO_PARTITION)
@@ -151,9 +151,9 @@ class _Check:
         """Node counts, the deadline, the shortest time."""
         request = self.request
         if request.min_nodes == 0 and (request.array or not request.hold):
-            raise self.error(BAD_NODE_COUNT)
+            raise self.error(INVALID_NODE_COUNT)
         if request.deadline and request.deadline < now:
-            raise self.error(BAD_TIME)
+            raise self.error(INVALID_TIME_LIMIT)
         limit = request.time_limit
         if request.time_min == INFINITE or (limit != INFINITE and exceeds(request.time_min, limit)):
             raise self.error(BAD_TIME_MIN)
@@ -168,7 +168,7 @@ class _Check:
             try:
                 ArraySpec.parse(self.request.array, self.cluster.max_array_size)
             except ValueError:
-                raise self.error(BAD_ARRAY) from None
+                raise self.error(INVALID_ARRAY) from None
 
     def dependency(self) -> None:
         """The dependency, also of a job that must start at once."""
@@ -178,7 +178,7 @@ class _Check:
         except ValueError as error:
             raise self.error(str(error)) from None
         if self.request.hold and self.request.immediate == 0:
-            raise self.error("Job dependency problem")
+            raise self.error(DEPENDENCY_PROBLEM)
 
     def node_names(self) -> None:
         """Wanted nodes that do not exist."""
@@ -188,28 +188,28 @@ class _Check:
         """Nodes of other partitions and such as are not wanted; features and reservations that do not exist."""
         wanted = self.nodes(self.request.node_list)
         if not wanted.isdisjoint(self.nodes(self.request.exclude)):
-            raise self.error(BAD_NODE_NAME)
+            raise self.error(INVALID_NODE_NAME)
         most = self.request.max_nodes or self.request.min_nodes
         if self.request.contiguous and wanted and most:
             places = [place for place, node in enumerate(self.cluster.nodes) if node.name in wanted]
             if places[-1] - places[0] >= most:
-                raise self.error(BAD_NODE_COUNT)
+                raise self.error(INVALID_NODE_COUNT)
         elsewhere = wanted and not any(wanted.issubset(partition.nodes) for partition in partitions)
         if elsewhere and not self.request.hold:  # slurmctld looks for nodes when a job may start
-            raise self.error(BAD_CONFIGURATION)
+            raise self.error(NODE_CONFIG_UNAVAILABLE)
         try:
             named = features.parse(self.request.constraint).names
         except features.FeatureError:
-            raise self.error(BAD_FEATURE) from None
+            raise self.error(INVALID_FEATURE) from None
         if self.request.extra.get("batch") is not None:
             self.batch_features(set(named))
         if not kinds(self.cluster).features.issuperset(named):
-            raise self.error(BAD_FEATURE)
+            raise self.error(INVALID_FEATURE)
         self.preferred()
         if self.request.reservation:
-            raise self.error(BAD_RESERVATION)
+            raise self.error(INVALID_RESERVATION)
         if self.bad_tres:
-            raise self.error(tres.INVALID_TRES)
+            raise self.error(INVALID_TRES)
 
     def batch_features(self, named: set[str]) -> None:
         """--batch names features that --constraint names too."""
@@ -226,7 +226,7 @@ class _Check:
             named = features.parse(self.request.prefer).names
         except features.FeatureError as error:
             bracket = isinstance(error, features.BracketError)
-            raise self.error(BAD_PREFERENCE if bracket else BAD_FEATURE) from None
+            raise self.error(BAD_PREFERENCE if bracket else INVALID_FEATURE) from None
         if not kinds(self.cluster).features.issuperset(named):
             raise self.error(BAD_PREFERENCE)
 
@@ -235,9 +235,9 @@ class _Check:
         try:
             names = set(hostlist.expand(text or ""))
         except hostlist.HostlistError:
-            raise self.error(BAD_NODE_NAME) from None
+            raise self.error(INVALID_NODE_NAME) from None
         if not kinds(self.cluster).nodes.keys() >= names:
-            raise self.error(BAD_NODE_NAME)
+            raise self.error(INVALID_NODE_NAME)
         return names
 
     def gres(self) -> None:
@@ -249,12 +249,12 @@ class _Check:
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
                 tres.gpu_count(text)
         except ValueError as error:
-            if str(error) == tres.INVALID_TRES:
+            if str(error) == INVALID_TRES:
                 self.bad_tres = True  # the controller says so, later
                 return
             raise RequestError(f"error: {error}") from None
         if not names.issubset(known):
-            raise RequestError(f"error: {tres.INVALID_GRES}")
+            raise RequestError(f"error: {INVALID_GRES}")
 
     def licenses(self) -> None:
         """Licences that the cluster has not, or not as many of."""
@@ -266,7 +266,7 @@ class _Check:
         except ValueError as error:
             raise self.error(str(error)) from None
         if any(count > has.get(name, -1) for name, count in wanted):
-            raise self.error(BAD_LICENSE)
+            raise self.error(INVALID_LICENSES)
 
     def shapes(self, partitions: Sequence[Partition]) -> None:
         """What no node of any of the partitions can give, nor all of them together.
@@ -284,7 +284,7 @@ class _Check:
             if not lines and has_place(self.request, self.cluster, partition):
                 return
             before = before or lines
-        raise self.error(BAD_CONFIGURATION, *before)
+        raise self.error(NODE_CONFIG_UNAVAILABLE, *before)
 
     def limits(self, partitions: Sequence[Partition]) -> None:
         """EnforcePartLimits: what would wait for ever because of a limit is refused at once."""
@@ -304,13 +304,13 @@ class _Check:
         if reason in (None, "PartitionDown", "PartitionInactive"):
             return ""
         if not partition.nodes:
-            return NOT_ENOUGH_CPUS
-        return _ENFORCED.get(reason or "", BAD_CONFIGURATION)
+            return TOO_MANY_CPUS
+        return _ENFORCED.get(reason or "", NODE_CONFIG_UNAVAILABLE)
 
 
 _LIMITS = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "MaxMemPerLimit")  # of its size
 _ENFORCED = {
-    "PartitionTimeLimit": BAD_TIME,
-    "PartitionNodeLimit": BAD_NODE_COUNT,
-    "MaxMemPerLimit": NOT_ENOUGH_MEMORY,
+    "PartitionTimeLimit": INVALID_TIME_LIMIT,
+    "PartitionNodeLimit": INVALID_NODE_COUNT,
+    "MaxMemPerLimit": MEMORY_NOT_AVAILABLE,
 }

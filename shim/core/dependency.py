@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from shim.core.digits import SPACE
+from shim.core.errors import DEPENDENCY_PROBLEM
 from shim.core.model import states
 from shim.core.value import Value
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     Lookup = Callable[[int, Optional[int]], Optional[Sequence[Job]]]
 
 TYPES = ("after", "afterany", "afternotok", "afterok", "aftercorr", "afterburstbuffer", "singleton")
-PROBLEM = "Job dependency problem"
 NOT_SUPPORTED = "Requested operation not supported on this system"
 
 SATISFIED = "satisfied"
@@ -171,20 +171,20 @@ def _conditions(word: str) -> list[Condition]:
     if kind == "expand":
         raise ValueError(NOT_SUPPORTED)
     if kind not in TYPES or kind == "singleton":
-        raise ValueError(PROBLEM)
+        raise ValueError(DEPENDENCY_PROBLEM)
     conditions = []
     minutes = 0
     for target in rest.split(":"):
         job_text, plus, delay = target.partition("+")
         if plus and not colon:
-            raise ValueError(PROBLEM)  # a bare job id has no type that could wait
+            raise ValueError(DEPENDENCY_PROBLEM)  # a bare job id has no type that could wait
         minutes = _number(delay) if plus else minutes
         id_text, underscore, task_text = job_text.partition("_")
         if not colon and not id_text[:1].isdigit():
-            raise ValueError(PROBLEM)
+            raise ValueError(DEPENDENCY_PROBLEM)
         job_id = _job_id(id_text.lstrip(SPACE))
         if not job_id:
-            raise ValueError(PROBLEM)
+            raise ValueError(DEPENDENCY_PROBLEM)
         conditions.append(
             Condition(
                 type=kind,
@@ -202,11 +202,11 @@ def _job_id(text: str) -> int:
     """A number as C reads it, its sign and all, cut to the 32 bits of a job id."""
     sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise ValueError(PROBLEM)
+        raise ValueError(DEPENDENCY_PROBLEM)
     return int(sign + digits) & 0xFFFFFFFF
 
 
 def _number(digits: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 11):
-        raise ValueError(PROBLEM)
+        raise ValueError(DEPENDENCY_PROBLEM)
     return int(digits)

@@ -9,7 +9,7 @@ somebody has configured a cluster it is strict, and nothing here is asked.
 from __future__ import annotations
 
 from shim.core import hostlist, tres
-from shim.core.errors import RequestError
+from shim.core.errors import NODE_CONFIG_UNAVAILABLE, RequestError, submission_failed
 from shim.core.layout.demand import job_demand
 from shim.core.layout.gpus import total
 
@@ -170,16 +170,7 @@ def _check(request: JobRequest, cluster: Cluster) -> None:
 
 
 def _refused(request: JobRequest, why: str) -> RequestError:
-    return RequestError(
-        f"error: {why}", f"error: {_FAILED[request.kind]}: Requested node configuration is not available"
-    )
-
-
-_FAILED = {
-    "batch": "Batch job submission failed",
-    "alloc": "Job submit/allocate failed",
-    "run": "Unable to allocate resources",
-}
+    return submission_failed(request.kind, NODE_CONFIG_UNAVAILABLE, why)
 
 
 def _nodes(wish: JobDemand) -> int:

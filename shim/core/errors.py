@@ -1,9 +1,44 @@
-"""The errors that reach a user, each with Slurm's exit code.
+"""The errors that reach a user, each with Slurm's exit code, and the texts that Slurm has for several of them.
 
 A command's funnel prints ``lines`` on stderr, each prefixed as Slurm prefixes it, and exits with ``code``.
 """
 
 from __future__ import annotations
+
+# Slurm's texts (slurm_strerror) that more than one place says.
+ACCESS_DENIED = "Access/permission denied"
+ALREADY_DONE = "Job/step already completing or completed"
+BATCH_ONLY = "Only batch jobs are accepted or processed"
+DEPENDENCY_PROBLEM = "Job dependency problem"
+DISABLED = "Requested operation is presently disabled"
+INVALID_ARRAY = "Invalid job array specification"
+INVALID_FEATURE = "Invalid feature specification"
+INVALID_GRES = "Invalid generic resource (gres) specification"
+INVALID_JOB_ID = "Invalid job id specified"
+INVALID_LICENSES = "Invalid license specification"
+INVALID_NODE_COUNT = "Node count specification invalid"
+INVALID_NODE_NAME = "Invalid node name specified"
+INVALID_PARTITION_NAME = "Invalid partition name specified"
+INVALID_RESERVATION = "Requested reservation is invalid"
+INVALID_TIME_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
+INVALID_TRES = "Invalid Trackable RESource (TRES) specification"
+INVALID_USER_ID = "Invalid user id"
+JOB_HELD = "Job is in held state, pending scheduler release"
+MEMORY_NOT_AVAILABLE = "Memory required by task is not available"
+MEMORY_NOT_SATISFIED = "Memory specification can not be satisfied"
+NODE_CONFIG_UNAVAILABLE = "Requested node configuration is not available"
+NODES_BUSY = "Requested nodes are busy"
+PARTITION_CONFIG_UNAVAILABLE = "Requested partition configuration not available now"
+PATHNAME_TOO_LONG = "Pathname of a file, directory or other parameter too long"
+TOO_MANY_CPUS = "More processors requested than permitted"
+
+# What a refused submission begins with, by the kind of the request.
+SUBMISSION_FAILED = {
+    "batch": "Batch job submission failed",
+    "alloc": "Job submit/allocate failed",
+    "run": "Unable to allocate resources",
+}
+KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}  # of requests, by the command that makes them
 
 
 class ShimError(Exception):
@@ -37,6 +72,11 @@ class RequestError(ShimError):
 
 class Unsupported(ShimError):
     """An option of Slurm that is known and not honoured here: refused by name."""
+
+
+def submission_failed(kind: str, why: str, *before: str) -> RequestError:
+    """The refusal of a submission, as the command of a request of that kind prints it; ``before``: error lines that precede it."""
+    return RequestError(*(f"error: {line}" for line in (*before, f"{SUBMISSION_FAILED[kind]}: {why}")))
 
 
 def missing_package(error: ModuleNotFoundError, python: str) -> ShimError:

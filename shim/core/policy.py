@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shim.core.errors import ACCESS_DENIED, PARTITION_CONFIG_UNAVAILABLE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -15,9 +17,7 @@ if TYPE_CHECKING:
 
 BAD_ACCOUNT = "Invalid account or account/partition combination specified"
 BAD_QOS = "Invalid qos specification"
-DENIED = "Access/permission denied"
 NOT_IN_GROUP = "User's group not permitted to use this partition"
-NOT_NOW = "Requested partition configuration not available now"
 
 
 def operates(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
@@ -32,11 +32,11 @@ def operates(operators: Optional[Collection[str]], uid: int, name: str, owner: i
 def access_problem(request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups]) -> str:
     """Why user ``uid`` may not use the partition at all, in Slurm's words; "" if he may. ``groups`` None: nobody knows them."""
     if partition.req_resv and not request.reservation:
-        return DENIED
+        return ACCESS_DENIED
     if partition.root_only and uid != 0:
-        return DENIED
+        return ACCESS_DENIED
     if partition.disable_root_jobs and uid == 0:
-        return DENIED
+        return ACCESS_DENIED
     if partition.allow_groups.upper() == "ALL" or uid == 0 or groups is None:
         return ""
     return "" if set(partition.allow_groups.split(",")).intersection(groups()) else NOT_IN_GROUP
@@ -57,7 +57,7 @@ def account_problem(request: JobRequest, cluster: Cluster, partition: Partition)
             return why, BAD_ACCOUNT
     elif account and account in denied.lower().split(","):
         why = f"Job's account not permitted to use this partition ({name} denies {denied} including {account})"
-        return (why if known else ""), (BAD_ACCOUNT if known else NOT_NOW)
+        return (why if known else ""), (BAD_ACCOUNT if known else PARTITION_CONFIG_UNAVAILABLE)
     return _qos_problem(request.qos, partition) if known and request.qos else ("", "")
 
 

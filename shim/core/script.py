@@ -7,7 +7,7 @@ interpreter will do. ``#PBS`` and ``#BSUB`` lines are read too (``foreign_direct
 
 from __future__ import annotations
 
-from shim.core.errors import RequestError, ShimError
+from shim.core.errors import PATHNAME_TOO_LONG, ShimError, submission_failed
 from shim.core.limits import LONGEST_FILE
 
 TYPE_CHECKING = False
@@ -46,9 +46,7 @@ def check(data: bytes) -> None:
             "error: instead of expected UNIX line breaks (\\n).",
         )
     if len(data) > LONGEST_FILE:
-        raise RequestError(
-            "error: Batch job submission failed: Pathname of a file, directory or other parameter too long"
-        )
+        raise submission_failed("batch", PATHNAME_TOO_LONG)
 
 
 def wrapped(command: str) -> str:

@@ -6,6 +6,7 @@ finds a place when all demands are taken together it tries out (``standing.has_p
 
 from __future__ import annotations
 
+from shim.core.errors import MEMORY_NOT_SATISFIED
 from shim.core.kinds import kinds
 from shim.core.layout.demand import job_demand
 from shim.core.layout.memory import wanted_memory
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from shim.core.model.request import JobRequest
 
 _CPUS = "CPU count per node can not be satisfied"
-_MEMORY = "Memory specification can not be satisfied"
 _DISK = "Temporary disk specification can not be satisfied"
 _SOCKETS = "Socket, core and/or thread specification can not be satisfied"
 
@@ -58,7 +58,7 @@ def unsuitable(shape: Shape) -> list[str]:
         line
         for line, test in (
             (_CPUS, shape.has_cpus),
-            (_MEMORY, shape.has_memory),
+            (MEMORY_NOT_SATISFIED, shape.has_memory),
             (_DISK, shape.has_disk),
             (_SOCKETS, shape.has_sockets),
         )

@@ -7,14 +7,13 @@ dropped. Lists given to the gpu options lack the name: ``a100:2``.
 from __future__ import annotations
 
 from shim.core.digits import leading_int, strtol
+from shim.core.errors import INVALID_GRES, INVALID_LICENSES, INVALID_TRES
 from shim.core.sizes import show_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-INVALID_GRES = "Invalid generic resource (gres) specification"
-INVALID_TRES = "Invalid Trackable RESource (TRES) specification"
 _UNSIGNED = 1 << 64
 _SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
@@ -75,7 +74,7 @@ def parse_licenses(text: str) -> tuple[tuple[str, int], ...]:
         name, colon, digits = word.partition(":")
         count, rest = strtol(digits) if colon else (1, "")
         if not _is_name(name) or count < 0 or rest:
-            raise ValueError("Invalid license specification")
+            raise ValueError(INVALID_LICENSES)
         counts[name] = counts.get(name, 0) + count
     return tuple(counts.items())
 

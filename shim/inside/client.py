@@ -5,7 +5,7 @@ A pod holds no credentials and reaches no controller.
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError
+from shim.core.errors import ALREADY_DONE, BATCH_ONLY, DISABLED, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError
 from shim.core.model import states
 from shim.job import rawfile
 from shim.job.spec import SCRIPT
@@ -17,15 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-_INVALID_ID = "Invalid job id specified"
-_FINISHED = "Job/step already completing or completed"
-_NOT_HERE = "Requested operation is presently disabled"
-_BATCH_ONLY = "Only batch jobs are accepted or processed"
 _SCOPES = {"default": "steps", "batch": "batch", "full": "all"}
 _SIGKILL = 9
 _WORDS = {
-    "submit": "Batch job submission failed",
-    "allocate": "Unable to allocate resources",
+    "submit": SUBMISSION_FAILED["batch"],
+    "allocate": SUBMISSION_FAILED["run"],
     "reach": "Unable to reach another job",
 }
 
@@ -66,7 +62,7 @@ def open_allocation(fields: dict[str, Any], *, op: str = "allocate") -> NoReturn
 
 def _results(fields: dict[str, Any], do: Callable[[dict[str, Any]], str | None]) -> dict[str, Any]:
     """One result for each target: an error's text, None for what was done."""
-    return {"results": [{"error": do(target) if _is_own(target) else _INVALID_ID} for target in fields["targets"]]}
+    return {"results": [{"error": do(target) if _is_own(target) else INVALID_JOB_ID} for target in fields["targets"]]}
 
 
 def _is_own(target: dict[str, Any]) -> bool:
@@ -82,14 +78,14 @@ def _cancel(target: dict[str, Any], signal: int | None, scope: str) -> str | Non
     job, steps = job_and_steps()
     uid = job.uid
     if job.state in states.TERMINAL:
-        return _FINISHED
+        return ALREADY_DONE
     step = target.get("step")
     if step is not None:
         # A step of several programs is recorded by its parts (3+0, 3+1) and ended as one.
         step = str(step).partition("+")[0]
         running = [one.step_id.partition("+")[0] for one in steps if one.state not in states.TERMINAL]
         if step != "batch" and step not in running:
-            return _FINISHED
+            return ALREADY_DONE
         if signal is None:
             return _order(kind="end", step=step, state=states.CANCELLED, uid=uid)
         return _order(kind="signal", step=step, signal=signal)
@@ -103,10 +99,10 @@ def _cancel(target: dict[str, Any], signal: int | None, scope: str) -> str | Non
 def _requeue() -> str | None:
     job = spec().job
     if job.request.kind != "batch":
-        return _BATCH_ONLY
+        return BATCH_ONLY
     wanted = job.request.requeue
     if not (spec().cluster.requeue if wanted is None else wanted):
-        return _NOT_HERE
+        return DISABLED
     return _order(kind="end", state=states.REQUEUED, uid=job.uid, why="DUE TO JOB REQUEUE")
 
 

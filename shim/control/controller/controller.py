@@ -43,7 +43,7 @@ from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.control.threads import aside
 from shim.core import elastic
-from shim.core.errors import ShimError, plain
+from shim.core.errors import INVALID_USER_ID, ShimError, plain
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -287,7 +287,7 @@ class Controller:
 
     async def _reconfigure(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         if not connection.admin:
-            raise ShimError(plain("slurm_reconfigure error: Invalid user id"))
+            raise ShimError(plain(f"slurm_reconfigure error: {INVALID_USER_ID}"))
         return {"kept": list(self.keeping.kept)}
 
     async def _adopt(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:

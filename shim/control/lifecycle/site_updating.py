@@ -7,11 +7,10 @@ from typing import Any
 
 from shim.control.lifecycle.update_field import UpdateRefused
 from shim.core import hostlist
+from shim.core.errors import INVALID_NODE_NAME, INVALID_PARTITION_NAME
 from shim.core.model.cluster import Cluster, Node
 from shim.core.value import Value
 
-BAD_NODE = "Invalid node name specified"
-BAD_PARTITION = "Invalid partition name specified"
 BAD_STATE = "Invalid node state specified"
 
 
@@ -61,7 +60,7 @@ def partition_changed(cluster: Cluster, name: str, fields: Mapping[str, Any]) ->
     """The cluster with ``fields`` (those of Partition) of that partition changed. Raises UpdateRefused."""
     old = cluster.partition(name)
     if old is None:
-        raise UpdateRefused(BAD_PARTITION)
+        raise UpdateRefused(INVALID_PARTITION_NAME)
     changes = dict(fields)
     if "nodes" in changes:
         changes["nodes"] = _nodes(cluster, changes["nodes"])
@@ -75,11 +74,11 @@ def _nodes(cluster: Cluster, text: object) -> tuple[str, ...]:
     try:
         names = hostlist.natural_sorted(set(hostlist.expand(str(text))))
     except ValueError:  # a list that is none, or a number that nobody can sort by
-        raise UpdateRefused(BAD_NODE) from None
+        raise UpdateRefused(INVALID_NODE_NAME) from None
     if text == "ALL":
         return tuple(node.name for node in cluster.nodes)
     if any(cluster.node(name) is None for name in names):
-        raise UpdateRefused(BAD_NODE)
+        raise UpdateRefused(INVALID_NODE_NAME)
     return tuple(names)
 
 

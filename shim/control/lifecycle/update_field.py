@@ -8,11 +8,8 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.value import Value
 
-DENIED = "Access/permission denied"
 NOT_PENDING = "Job is no longer pending execution"
-HELD = "Job is in held state, pending scheduler release"
 NO_PRIORITY = "Changes to job priority are not persistent, change nice instead"
-FINISHED = "Job/step already completing or completed"
 
 
 class UpdateRefused(Exception):

@@ -5,6 +5,17 @@ from __future__ import annotations
 from shim.control.lifecycle.update_field import Asked, Handler, UpdateRefused, number
 from shim.core import hostlist, sizes, tres, when
 from shim.core.dependency import Dependency
+from shim.core.errors import (
+    DEPENDENCY_PROBLEM,
+    INVALID_FEATURE,
+    INVALID_GRES,
+    INVALID_LICENSES,
+    INVALID_NODE_COUNT,
+    INVALID_NODE_NAME,
+    INVALID_PARTITION_NAME,
+    INVALID_RESERVATION,
+    MEMORY_NOT_SATISFIED,
+)
 from shim.core.kinds import kinds
 from shim.core.layout import features
 from shim.core.model import states
@@ -15,14 +26,14 @@ def dependency(job: Job, asked: Asked) -> Job:
     try:
         text = str(Dependency.parse(asked.text)) if asked.text else ""
     except ValueError:
-        raise UpdateRefused("Job dependency problem") from None
+        raise UpdateRefused(DEPENDENCY_PROBLEM) from None
     return job.replace(dependency=text, reason="None", request=job.request.replace(dependency=text or None))
 
 
 def partition(job: Job, asked: Asked) -> Job:
     for name in asked.text.split(","):
         if asked.cluster.partition(name) is None:
-            raise UpdateRefused("Invalid partition name specified")
+            raise UpdateRefused(INVALID_PARTITION_NAME)
     return job.replace(partition=asked.text, request=job.request.replace(partition=asked.text))
 
 
@@ -30,7 +41,7 @@ def num_nodes(job: Job, asked: Asked) -> Job:
     low, dash, high = asked.text.partition("-")
     least, most = number(low), number(high) if dash else number(low)
     if job.state != states.PENDING or least < 1 or most < least:
-        raise UpdateRefused("Node count specification invalid")
+        raise UpdateRefused(INVALID_NODE_COUNT)
     return job.replace(request=job.request.replace(min_nodes=least, max_nodes=most))
 
 
@@ -42,13 +53,13 @@ def num_cpus(job: Job, asked: Asked) -> Job:
 def nodes_of(field: str) -> Handler:
     def change(job: Job, asked: Asked) -> Job:
         if job.state != states.PENDING:
-            raise UpdateRefused("Invalid node name specified")
+            raise UpdateRefused(INVALID_NODE_NAME)
         try:
             names = hostlist.expand(asked.text) if asked.text else []
         except ValueError:
-            raise UpdateRefused("Invalid node name specified") from None
+            raise UpdateRefused(INVALID_NODE_NAME) from None
         if any(asked.cluster.node(name) is None for name in names):
-            raise UpdateRefused("Invalid node name specified")
+            raise UpdateRefused(INVALID_NODE_NAME)
         return job.replace(request=job.request.replace(**{field: asked.text or None}))
 
     return change
@@ -60,7 +71,7 @@ def features_of(job: Job, asked: Asked) -> Job:
     except features.FeatureError:
         known = False
     if not known:
-        raise UpdateRefused("Invalid feature specification")
+        raise UpdateRefused(INVALID_FEATURE)
     return text("constraint")(job, asked)
 
 
@@ -85,7 +96,7 @@ def memory(field: str, other: str) -> Handler:
         try:
             memory = sizes.parse_memory(asked.text)
         except ValueError:
-            raise UpdateRefused("Memory specification can not be satisfied") from None
+            raise UpdateRefused(MEMORY_NOT_SATISFIED) from None
         return job.replace(request=job.request.replace(**{field: memory, other: None}))
 
     return change
@@ -95,7 +106,7 @@ def gres(job: Job, asked: Asked) -> Job:
     try:
         text = tres.normalize_gres(asked.text)
     except ValueError:
-        raise UpdateRefused("Invalid generic resource (gres) specification") from None
+        raise UpdateRefused(INVALID_GRES) from None
     return job.replace(request=job.request.replace(gres=text or None))
 
 
@@ -105,7 +116,7 @@ def requeue(job: Job, asked: Asked) -> Job:
 
 def reservation(job: Job, asked: Asked) -> Job:
     if asked.text:
-        raise UpdateRefused("Requested reservation is invalid")
+        raise UpdateRefused(INVALID_RESERVATION)
     return job
 
 
@@ -138,7 +149,7 @@ def licenses(job: Job, asked: Asked) -> Job:
     try:
         tres.parse_licenses(asked.text)
     except ValueError:
-        raise UpdateRefused("Invalid license specification") from None
+        raise UpdateRefused(INVALID_LICENSES) from None
     return job.replace(request=job.request.replace(licenses=asked.text or None))
 
 

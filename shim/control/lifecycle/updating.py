@@ -6,24 +6,15 @@ from collections.abc import Mapping
 
 from shim.control.lifecycle import running, submission, tasks, waiting
 from shim.control.lifecycle import update_request as asks
-from shim.control.lifecycle.update_field import (
-    DENIED,
-    FINISHED,
-    HELD,
-    NO_PRIORITY,
-    NOT_PENDING,
-    Asked,
-    Handler,
-    UpdateRefused,
-    number,
-)
+from shim.control.lifecycle.update_field import NO_PRIORITY, NOT_PENDING, Asked, Handler, UpdateRefused, number
 from shim.core import times, when
+from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_TIME_LIMIT, JOB_HELD
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE
 
-__all__ = ["DENIED", "FINISHED", "HELD", "NOT_PENDING", "UpdateRefused", "updated"]
+__all__ = ["NOT_PENDING", "UpdateRefused", "updated"]
 
 
 def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: bool, now: float, own: bool = True) -> Job:
@@ -32,14 +23,14 @@ def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: boo
     Names are scontrol's, in any case. A pending job's size, limit and reason follow from what it asks for then.
     """
     if job.state in states.TERMINAL or job.state == states.COMPLETING:
-        raise UpdateRefused(FINISHED)
+        raise UpdateRefused(ALREADY_DONE)
     for name, text in fields.items():
         word = name.lower()
         handler = _HANDLERS.get(word)
         if handler is None:
             raise UpdateRefused(f"Update of this parameter is not supported: {name}={text}")
         if word in _DENIED and not admin:
-            raise UpdateRefused(DENIED)
+            raise UpdateRefused(ACCESS_DENIED)
         if job.state != states.PENDING and word not in _WHILE_RUNNING:
             raise UpdateRefused(NOT_PENDING)
         try:
@@ -58,7 +49,7 @@ def _time_limit(job: Job, asked: Asked) -> Job:
     old = job.time_limit
     raised = minutes == INFINITE or (old is not None and old >= 0 and minutes > old)
     if raised and old != INFINITE and not asked.admin:
-        raise UpdateRefused(DENIED)
+        raise UpdateRefused(ACCESS_DENIED)
     return running.limited(job, minutes)
 
 
@@ -74,14 +65,14 @@ def _minutes(old: int | None, text: str) -> int:
     if old is None or old < 0 or minutes < 0:
         return INFINITE  # what has no limit keeps none; Slurm, that counts in 32 bits, would leave it some minutes
     if sign == "-" and minutes > old:
-        raise UpdateRefused("Requested time limit is invalid (missing or exceeds some limit)")
+        raise UpdateRefused(INVALID_TIME_LIMIT)
     return old + minutes if sign == "+" else old - minutes
 
 
 def _nice(job: Job, asked: Asked) -> Job:
     nice = number(asked.text or "100")
     if nice < 0 and not asked.admin:
-        raise UpdateRefused(DENIED)
+        raise UpdateRefused(ACCESS_DENIED)
     if job.request.priority is not None:
         return job  # an operator's word stands
     return job.replace(request=job.request.replace(nice=nice))
@@ -96,9 +87,9 @@ def _priority(job: Job, asked: Asked) -> Job:
     if priority == 0:
         return waiting.hold(job, asked.now, asked.holder)
     if job.held:
-        raise UpdateRefused(HELD)
+        raise UpdateRefused(JOB_HELD)
     if not asked.admin:
-        raise UpdateRefused(DENIED)
+        raise UpdateRefused(ACCESS_DENIED)
     return waiting.with_priority(job, priority)
 
 
@@ -115,7 +106,7 @@ def _end_time(job: Job, asked: Asked) -> Job:
     if job.state == states.PENDING:
         raise UpdateRefused("Job is not running")
     if not asked.admin:
-        raise UpdateRefused(DENIED)
+        raise UpdateRefused(ACCESS_DENIED)
     end = when.parse_when(asked.text, asked.now)
     return running.limited(job, max(0, int(end - job.start_time + 59) // 60))
 

@@ -7,6 +7,7 @@ A step takes every CPU, all memory and all GPUs of its nodes unless it says less
 from __future__ import annotations
 
 from shim.core import hostlist
+from shim.core.errors import MEMORY_NOT_AVAILABLE, NODE_CONFIG_UNAVAILABLE, NODES_BUSY, TOO_MANY_CPUS
 from shim.core.layout.step_gpus import StepGpus
 from shim.core.layout.step_values import NodeUse, StepError, StepLayout, in_use
 from shim.core.layout.tasks import PACKS, kind_of, task_layout
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from shim.core.model.request import StepRequest
 
 __all__ = ["NodeUse", "StepError", "StepLayout", "in_use", "step_layout"]
-
-_TOO_MANY = "More processors requested than permitted"
-_UNAVAILABLE = "Requested node configuration is not available"
 
 
 def step_layout(
@@ -37,8 +35,8 @@ def step_layout(
     if layout is not None:
         return layout
     if plan.lay_out([NodeUse()] * len(job.shares)) is not None:
-        raise StepError(plan.cannot + "Requested nodes are busy", retry=True)
-    raise StepError(plan.cannot + (_UNAVAILABLE if step.exclude else _TOO_MANY))
+        raise StepError(plan.cannot + NODES_BUSY, retry=True)
+    raise StepError(plan.cannot + (NODE_CONFIG_UNAVAILABLE if step.exclude else TOO_MANY_CPUS))
 
 
 class _Plan:
@@ -75,7 +73,7 @@ class _Plan:
             places[share.host or share.name] = index
         names = hostlist.expand(text) if text else []
         if any(name not in places for name in names):
-            raise StepError(self.cannot + _UNAVAILABLE)
+            raise StepError(self.cannot + NODE_CONFIG_UNAVAILABLE)
         return [places[name] for name in names]
 
     def size(self) -> tuple[int, int, int]:
@@ -172,7 +170,7 @@ class _Plan:
         except FeatureError:
             found = []  # no node can have it: nobody refuses it either
         if len(found) < self.least:
-            raise StepError(self.cannot + "Requested nodes are busy", retry=True)
+            raise StepError(self.cannot + NODES_BUSY, retry=True)
         return found
 
     def host(self, index: int) -> str:
@@ -181,11 +179,11 @@ class _Plan:
     def check_cpus_and_memory(self) -> None:
         """What no node of the job has is refused at once."""
         if not self.step.overcommit and self.ntasks * self.cpus_per_task > sum(share.cpus for share in self.shares):
-            raise StepError(self.cannot + _TOO_MANY)
+            raise StepError(self.cannot + TOO_MANY_CPUS)
         limited = [share.memory for share in self.shares if share.memory]
         wanted = max(self.step.mem_per_node or 0, (self.step.mem_per_cpu or 0) * self.cpus_per_task)
         if limited and wanted > max(limited):
-            raise StepError(self.cannot + "Memory required by task is not available")
+            raise StepError(self.cannot + MEMORY_NOT_AVAILABLE)
 
     def lay_out(self, used: Sequence[NodeUse]) -> StepLayout | None:
         """The layout beside the steps that hold ``used``, or None when there is not enough left."""

@@ -6,6 +6,7 @@ A step that asks for none in particular takes all that the job has on its nodes;
 from __future__ import annotations
 
 from shim.core.digits import leading_int
+from shim.core.errors import INVALID_GRES
 from shim.core.layout import gpus
 from shim.core.layout.step_values import StepError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from shim.core.model.request import StepRequest
 
 _MOST_TIMES, _MOST_BITS = 1024, 1024  # of a list of --gpu-bind: more tasks or GPUs has no node
-_BAD = "Invalid generic resource (gres) specification"
 
 
 class StepGpus:
@@ -66,19 +66,19 @@ class StepGpus:
             return
         types = [kind for share in job.shares for kind in (share.gpu_types or [""] * len(share.gpus))]
         if not types:
-            raise StepError("error: Step requested GRES but job doesn't have GRES", cannot + _BAD)
+            raise StepError("error: Step requested GRES but job doesn't have GRES", cannot + INVALID_GRES)
         for kind, _ in asked:
             if kind and kind not in types:
-                raise StepError(f"error: Step requested GRES (gpu:{kind}) not found in the job", cannot + _BAD)
+                raise StepError(f"error: Step requested GRES (gpu:{kind}) not found in the job", cannot + INVALID_GRES)
         most = max(len(share.gpus) for share in job.shares)
         if gpus.total(self.node) > most:
             wanted = ",".join(f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for kind, count in self.node)
             raise StepError(
                 f"error: Step requested gres_per_node={wanted} is more than the job's gres_per_node=gpu:{most}",
-                cannot + _BAD,
+                cannot + INVALID_GRES,
             )
         if gpus.total(self.total) > len(types) or gpus.total(self.socket) > most:
-            raise StepError(cannot + _BAD)
+            raise StepError(cannot + INVALID_GRES)
         if gpus.total(self.task) * ntasks > len(types):
             raise StepError(cannot + "Insufficient GRES available in allocation")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError
+from shim.core.errors import NODES_BUSY, ShimError
 from shim.core.value import Value
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ class StepError(ShimError):
     def __init__(self, *lines: str, retry: bool = False) -> None:
         super().__init__(*lines)
         self.retry = retry
-        self.why = "Requested nodes are busy"
+        self.why = NODES_BUSY
 
 
 class NodeUse(Value):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.core.errors import RequestError
-from shim.core.tres import INVALID_GRES, parse_gpus, parse_gres
+from shim.core.errors import INVALID_GRES, RequestError
+from shim.core.tres import parse_gpus, parse_gres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

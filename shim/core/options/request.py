@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import RequestError, ShimError
+from shim.core.errors import INVALID_TRES, KINDS, RequestError, ShimError, submission_failed
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.options.merge import full_path
 
@@ -134,12 +134,6 @@ _STEP_SAME = (
     "wait_for_children",
 )
 _STEP_RENAMED = {"job-name": "name", "mem": "mem_per_node", "nodelist": "node_list", "time": "time_limit"}
-_KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}
-_FAILED = {
-    "batch": "Batch job submission failed",
-    "alloc": "Job submit/allocate failed",
-    "run": "Unable to allocate resources",
-}
 
 
 def job_request(
@@ -156,7 +150,7 @@ def job_request(
     ``directory`` is where the command runs, ``name`` the job's name if the user gives none, ``command`` what the request
     keeps as Command. Raises RequestError for what the controller would refuse without looking at its cluster.
     """
-    kind = _KINDS[settings.command]
+    kind = KINDS[settings.command]
     if (settings.get("distribution") or "").startswith("arbitrary") and not settings.get("nodelist"):
         if kind == "run" and settings.get("ntasks") is None:
             raise RequestError("error: invalid number of tasks (-n 0)")
@@ -244,11 +238,6 @@ def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     return StepRequest(**fields)
 
 
-def failed(kind: str, why: str) -> RequestError:
-    """The error of a refused submission, as the command of that kind words it."""
-    return RequestError(f"error: {_FAILED[kind]}: {why}")
-
-
 def _picked(settings: Settings, same: Sequence[str], renamed: Dict[str, str]) -> Dict[str, Any]:
     values = settings.values
     fields = {}
@@ -285,15 +274,15 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
     text = settings.get("gres")
     if text is None:
         return None
-    from shim.core.tres import INVALID_TRES, normalize_gres
+    from shim.core.tres import normalize_gres
 
     if "" in text.split(","):
-        raise failed(kind, INVALID_TRES)
+        raise submission_failed(kind, INVALID_TRES)
     try:
         return normalize_gres(text) or None
     except ValueError as error:
         if str(error) == INVALID_TRES:
-            raise failed(kind, INVALID_TRES) from None
+            raise submission_failed(kind, INVALID_TRES) from None
         raise RequestError(f"error: {error}") from None
 
 

@@ -8,7 +8,7 @@ refused       the command ends with an error that names it: running without it w
 
 from __future__ import annotations
 
-from shim.core.errors import RequestError, Unsupported
+from shim.core.errors import ACCESS_DENIED, KINDS, Unsupported, submission_failed
 from shim.core.options.fates import APPROXIMATED, DONE, HONOURED, INERT, LOCAL, NOTES, REFUSED
 from shim.core.options.option import IGNORED
 
@@ -23,11 +23,6 @@ COMMANDS = ("sbatch", "srun", "salloc")
 BACKENDS = ("local", "kubernetes", "slurm")
 _HET_BACKENDS = ("local", "slurm")  # where the components of a heterogeneous job start together
 _PASSED_ON = "passed on as it is"
-_NOT_SUBMITTED = {
-    "sbatch": "Batch job submission failed",
-    "salloc": "Job submit/allocate failed",
-    "srun": "Unable to allocate resources",
-}
 _IGNORED = "accepted without effect, as the configuration says (plugins.ignore)"
 
 
@@ -63,10 +58,8 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
             continue  # an empty variable asks for nothing
         fate_, reason = fate_of(name, backend)
         if name == "reboot" and settings.context.uid:
-            raise RequestError(
-                "error: rebooting of nodes is only allowed for admins",
-                f"error: {_NOT_SUBMITTED[settings.command]}: Access/permission denied",
-            )
+            kind = KINDS[settings.command]
+            raise submission_failed(kind, ACCESS_DENIED, "rebooting of nodes is only allowed for admins")
         if fate_ == REFUSED:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
     if settings.command != "srun" and settings.get("resv-ports"):

@@ -7,7 +7,7 @@ All together they are one step: its tasks are counted through, and it ends when 
 from __future__ import annotations
 
 from shim.core import hostlist
-from shim.core.errors import ShimError
+from shim.core.errors import ALREADY_DONE, ShimError
 from shim.core.layout.step import step_layout
 from shim.core.model.request import StepRequest
 from shim.job.steps.multiprog import programs_of
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
-
-_OVER = "Job/step already completing or completed"
 
 
 class Wish:
@@ -171,7 +169,7 @@ def _check_groups(wishes: Sequence[Wish], last: int) -> None:
 def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapping[int, object]) -> Part:
     job = spec.components[wish.group]
     if wish.group in gone:
-        raise ShimError(f"error: Unable to create step for job {job.job_id}: {_OVER}")
+        raise ShimError(f"error: Unable to create step for job {job.job_id}: {ALREADY_DONE}")
     indexes = spec.nodes_of(wish.group)
     return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes], spec.cluster))
 

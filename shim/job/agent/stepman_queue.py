@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError
+from shim.core.errors import ALREADY_DONE, ShimError
 from shim.core.layout.step_values import StepError
 
 TYPE_CHECKING = False
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from shim.job.agent.stepman_parts import Part, Wish
     from shim.job.link import Link
-
-_OVER = "Job/step already completing or completed"
 
 
 class _Waiting:
@@ -102,4 +100,4 @@ class Queue:
             self._too_late(one.srun)
 
     def _too_late(self, srun: Link) -> None:
-        self._refuse(srun, [f"error: Unable to create step for job {self._job_id}: {_OVER}"])
+        self._refuse(srun, [f"error: Unable to create step for job {self._job_id}: {ALREADY_DONE}"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket
 import os
 
-from shim.core.errors import ShimError
+from shim.core.errors import ALREADY_DONE, ShimError
 from shim.core.jsonlite import dumps
 from shim.job.address import read_address
 from shim.job.link import SessionLink
@@ -154,7 +154,7 @@ class StepClient:
             address = read_address(self._run_dir)
             link = SessionLink(open_session(self.loop, address, read_key(self._run_dir), "srun"))
         except (OSError, ValueError):
-            raise self._no_step("Job/step already completing or completed") from None
+            raise self._no_step(ALREADY_DONE) from None
         link.on_message = self._message
         link.on_data = lambda _step, rank, stream, data: self._plumbing.output(rank, stream, data)
         link.on_close = self._lost
@@ -168,7 +168,7 @@ class StepClient:
             return
         if self.created is None:
             # The leader's own words where it has said why: it speaks another version of the protocol.
-            self._failed = self._no_step(self._link.session.refused or "Job/step already completing or completed")
+            self._failed = self._no_step(self._link.session.refused or ALREADY_DONE)
         else:
             self.say(*self.exits.take_lines(), f"error: the connection to the job's first node is lost: {reason}")
             self.exits.code = max(self.exits.code, 1)

@@ -11,7 +11,7 @@ import time
 
 from shim.control import channel, paths
 from shim.control.backends.slurm import beside
-from shim.core.errors import ShimError
+from shim.core.errors import KINDS, ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
 from shim.core.options import scan
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SHORT = 0.5  # seconds that a user waits for a controller to be there and to answer
 LONG = 60.0  # seconds that a process beside does
-_KINDS = {"sbatch": "batch", "salloc": "alloc", "srun": "run"}
 
 
 class Submission:
@@ -40,7 +39,7 @@ class Submission:
         self.directory = _directory()
         self.silent = False  # it says no job id
         self.makes_job = True
-        self.request = JobRequest(kind=_KINDS[program], work_dir=self.directory)
+        self.request = JobRequest(kind=KINDS[program], work_dir=self.directory)
         from shim.control import asking
 
         try:

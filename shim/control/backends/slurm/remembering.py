@@ -11,6 +11,7 @@ from time import time
 from shim.control.backends.slurm import beside
 from shim.control.backends.slurm.questions import Question, answered
 from shim.core import passed
+from shim.core.errors import INVALID_JOB_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 1000  # jobs asked about at a time: those that were submitted last
 _AT_ONCE = 200  # rows in one message
-_NO_SUCH_JOB = b"Invalid job id specified"
 
 
 def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
@@ -36,7 +36,7 @@ def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
     problem = ""
     if wanted:
         question = _asked(wanted, place)
-        if question.code == 0 or _NO_SUCH_JOB in question.err:
+        if question.code == 0 or INVALID_JOB_ID.encode() in question.err:
             changed = passed.after(wanted, passed.seen(question.out.decode(errors="replace")), now)
         else:
             said = question.err.decode(errors="replace").strip()

@@ -16,12 +16,11 @@ from shim.control.controller.operations.choosing import (
     cluster_for,
     fitting,
     pending_jobs,
-    refusal,
     requests_of,
 )
 from shim.control.controller.operations.submitting import submitted, submitter, test_only
 from shim.control.controller.world import World
-from shim.core.errors import RequestError
+from shim.core.errors import ACCESS_DENIED, submission_failed
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 
@@ -43,8 +42,8 @@ async def admitted(
 ) -> tuple[Job, list[str]]:
     """The committed job, and notes for its submitter. Raises ShimError for what Slurm or the cluster refuses."""
     if connection.uid != world.uid:
-        denied = refusal(requests_of(message)[0], "Access/permission denied")
-        raise RequestError(f"error: this controller runs the jobs of uid {world.uid} alone", *denied.lines)
+        why = f"this controller runs the jobs of uid {world.uid} alone"
+        raise submission_failed(requests_of(message)[0].kind, ACCESS_DENIED, why)
     await world.usable(cluster)
     backend = world.backends[cluster.name]
     await world.ids_for(cluster)
@@ -65,7 +64,7 @@ async def admitted(
         notes = await backend.try_out(job, folder)
         return submitted(world, connection, message, cluster, partial(_take_over, folder)), [*notes, *world.told()]
     except BackendError as error:
-        raise refusal(request, str(error)) from error
+        raise submission_failed(request.kind, str(error)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -78,7 +77,7 @@ async def _shaped(world: World, message: dict[str, Any], cluster: Cluster) -> Cl
     try:
         return await backend.shaped()
     except BackendError as error:
-        raise refusal(requests_of(message)[0], str(error)) from error
+        raise submission_failed(requests_of(message)[0].kind, str(error)) from error
 
 
 def _take_over(folder: str, spool: str) -> None:

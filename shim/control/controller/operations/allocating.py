@@ -13,23 +13,29 @@ from shim.control.controller import spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations.admitting import admitted
-from shim.control.controller.operations.choosing import cluster_for, refusal
+from shim.control.controller.operations.choosing import cluster_for
 from shim.control.controller.operations.submitting import submitter
-from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running
 from shim.core import jsonlite
 from shim.core.environ.het import het_allocation_environment
 from shim.core.environ.job import allocation_environment
-from shim.core.errors import RequestError, ShimError
+from shim.core.errors import (
+    ACCESS_DENIED,
+    DEPENDENCY_PROBLEM,
+    INVALID_JOB_ID,
+    NODES_BUSY,
+    PARTITION_CONFIG_UNAVAILABLE,
+    RequestError,
+    ShimError,
+    submission_failed,
+)
 from shim.core.model import states
 from shim.core.model.job import Job
-from shim.core.policy import NOT_NOW
 
 RETRY = 1.0  # seconds until an end that could not be written is tried again
 _ATTACHED = "attached"  # the index's word for the clients of the controller that began anew
-_BUSY = "Requested nodes are busy"
 GRACE = 30.0  # seconds a client has to attach to a controller that was started anew
 
 
@@ -54,18 +60,18 @@ class Allocations:
         """The same for a job that was submitted before, from its present state on."""
         job = self._world.book.find(int(message["job_id"]))
         if job is None:
-            raise ShimError(f"error: {INVALID_ID}")
+            raise ShimError(f"error: {INVALID_JOB_ID}")
         if job.uid != connection.uid:
-            raise ShimError(f"error: {DENIED}")
+            raise ShimError(f"error: {ACCESS_DENIED}")
         return await self._follow(job, connection)
 
     async def release(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The client's command has ended with ``status``: so has the job."""
         job = self._world.book.find(int(message["job_id"]))
         if job is None:
-            raise ShimError(f"error: {INVALID_ID}")
+            raise ShimError(f"error: {INVALID_JOB_ID}")
         if job.uid != connection.uid and not connection.admin:
-            raise ShimError(f"error: {DENIED}")
+            raise ShimError(f"error: {ACCESS_DENIED}")
         if job.state not in states.TERMINAL:
             self._released.add(job.key)
             self._end(job, Order(number=0, kind="release", status=int(message.get("status") or 0)))
@@ -168,16 +174,16 @@ class Allocations:
     def _impatient(self, job: Job) -> RequestError:
         self._end(job, Order(number=0, kind="release"))
         self._released.add(job.key)
-        begin = "error: Unable to allocate resources: "
+        # For salloc too these begin as srun's do.
         if job.request.immediate:
-            return RequestError(begin + ("Connection timed out" if job.request.kind == "alloc" else _BUSY))
+            return submission_failed("run", "Connection timed out" if job.request.kind == "alloc" else NODES_BUSY)
         if job.reason in ("BeginTime", "Dependency", "DependencyNeverSatisfied"):
-            return refusal(job.request, "Job dependency problem")
+            return submission_failed(job.request.kind, DEPENDENCY_PROBLEM)
         if job.reason.startswith("Partition"):
-            return refusal(job.request, NOT_NOW)
+            return submission_failed(job.request.kind, PARTITION_CONFIG_UNAVAILABLE)
         if job.reason == "Priority":
-            return RequestError(begin + "Immediate execution impossible, insufficient priority")
-        return RequestError(begin + _BUSY)
+            return submission_failed("run", "Immediate execution impossible, insufficient priority")
+        return submission_failed("run", NODES_BUSY)
 
     def _left(self, key: int, keep: bool) -> None:
         """A client is gone: the job ends with its last one, unless it was asked to stay."""

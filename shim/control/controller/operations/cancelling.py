@@ -10,18 +10,10 @@ from shim.control.backends.base import Order
 from shim.control.controller import crash
 from shim.control.controller.book import Change
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.targets import (
-    DENIED,
-    FINISHED,
-    INVALID_ID,
-    Target,
-    as_they_are,
-    is_rest_with,
-    records,
-    targets_of,
-)
+from shim.control.controller.operations.targets import Target, as_they_are, is_rest_with, records, targets_of
 from shim.control.controller.world import World
 from shim.control.lifecycle import het, running, tasks
+from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_JOB_ID
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -46,9 +38,9 @@ async def cancel(
                 found = world.book.components(found[0])  # nothing is left of a job without its first component
             current = as_they_are(change, target, found)
             if not found:
-                error = INVALID_ID
+                error = INVALID_JOB_ID
             elif any(job.uid != connection.uid for job in current) and not connection.admin:
-                error = DENIED
+                error = ACCESS_DENIED
             else:
                 error = _one(change, target, current, number, scope, connection.uid, world.clock(), ordered)
             results.append({"target": target.to_dict(), "error": error})
@@ -70,7 +62,7 @@ def _one(
 ) -> str | None:
     alive = [job for job in found if job.state in states.ACTIVE]
     if not alive:
-        return FINISHED
+        return ALREADY_DONE
     first = alive[0]
     if het.follows(first) and first.state == states.PENDING:
         return het.NOT_ALONE
@@ -85,7 +77,7 @@ def _one(
             change.order(job, wish)
             ordered.append(job)
         elif job.state == states.COMPLETING and number is None:
-            error = FINISHED if len(alive) == 1 else None
+            error = ALREADY_DONE if len(alive) == 1 else None
         else:
             ordered.append(_running(change, job, number, scope, uid, now))
     return error

@@ -14,23 +14,12 @@ from shim.control.lifecycle.submission import Submitter
 from shim.control.scheduler import Plan, plan
 from shim.core import check, elastic, hostlist
 from shim.core.dependency import Dependency, unfulfilled
-from shim.core.errors import RequestError, ShimError
+from shim.core.errors import DEPENDENCY_PROBLEM, NODE_CONFIG_UNAVAILABLE, ShimError, submission_failed
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE, JobRequest
 from shim.core.options.support import refuse_het
-
-_FAILED = {
-    "batch": "error: Batch job submission failed: ",
-    "alloc": "error: Job submit/allocate failed: ",
-    "run": "error: Unable to allocate resources: ",
-}
-
-
-def refusal(request: JobRequest, text: str) -> RequestError:
-    """Slurm's line for a submission that is refused because of ``text``."""
-    return RequestError(_FAILED[request.kind] + text)
 
 
 def cluster_for(world: World, message: dict[str, Any], who: Callable[[], Submitter]) -> Cluster:
@@ -137,7 +126,7 @@ def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobReques
     dependency = Dependency.parse(request.dependency)
     why = foreign(world, cluster.name, dependency)
     if why:
-        raise RequestError(f"error: {why}", _FAILED[request.kind] + "Job dependency problem")
+        raise submission_failed(request.kind, DEPENDENCY_PROBLEM, why)
     known = unfulfilled(dependency, lambda job, task: world.book.known(cluster.name, job, task))
     return request.replace(dependency=known, extra={**request.extra, "dependency": request.dependency})
 
@@ -203,7 +192,7 @@ def _answer(jobs: list[Job], requests: list[JobRequest], made: Plan, now: float)
             start, processors = max(start, when, begin), processors + job.cpus
             nodes += names
         else:
-            raise refusal(request, "Requested node configuration is not available")
+            raise submission_failed(request.kind, NODE_CONFIG_UNAVAILABLE)
     first = started[jobs[0].key][0] if jobs[0].key in started else jobs[0]
     return {
         "job_id": first.job_id,

@@ -7,10 +7,10 @@ from typing import Any
 from shim.control.controller import spool
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.targets import FINISHED, INVALID_ID, Target, records
+from shim.control.controller.operations.targets import Target, records
 from shim.control.controller.world import World, run_of
 from shim.control.lifecycle import het
-from shim.core.errors import ShimError
+from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -18,7 +18,7 @@ from shim.core.model.job import Job
 def _found(book: Book, message: dict[str, Any]) -> list[Job]:
     found = records(book, Target(job_id=int(message["job_id"]), task=message.get("task")))
     if not found:
-        raise ShimError(f"error: {INVALID_ID}")
+        raise ShimError(f"error: {INVALID_JOB_ID}")
     return found
 
 
@@ -59,7 +59,7 @@ async def reach(world: World, connection: Connection, message: dict[str, Any]) -
     if job.state == states.PENDING:
         raise ShimError("error: Job is pending execution")
     if job.state not in states.ALLOCATED or job.state == states.COMPLETING:
-        raise ShimError(f"error: {FINISHED}")
+        raise ShimError(f"error: {ALREADY_DONE}")
     run_dir = world.backends[job.cluster].reach(run_of(job))
     return {"job": job.to_dict(), "run_dir": run_dir, "cluster": job.cluster}
 
@@ -69,5 +69,5 @@ async def script(world: World, connection: Connection, message: dict[str, Any]) 
     job = _found(world.book, message)[0]
     text = spool.script(world.book.spool_key(job))
     if text is None:
-        raise ShimError(f"error: {INVALID_ID}")
+        raise ShimError(f"error: {INVALID_JOB_ID}")
     return {"script": text.decode("utf-8", "surrogateescape")}

@@ -13,12 +13,11 @@ from shim.control.controller import crash
 from shim.control.controller.book import Change
 from shim.control.controller.connection import Connection
 from shim.control.controller.operations.choosing import cluster_named
-from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World
 from shim.control.groups import names_of
 from shim.control.lifecycle import moving
 from shim.core import check
-from shim.core.errors import ShimError
+from shim.core.errors import ACCESS_DENIED, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -88,10 +87,10 @@ def movable(world: World, connection: Connection, job_id: int) -> list[Job]:
     """The records of the job or array, all of them pending. Raises ShimError with the reason why it cannot be moved."""
     job = world.book.find(job_id)
     if job is None:
-        raise ShimError(f"error: {INVALID_ID}")
+        raise ShimError(f"error: {INVALID_JOB_ID}")
     found = world.book.array(job.array_job_id, job.cluster) if job.array_job_id else [job]
     if job.uid != connection.uid and not connection.admin:
-        raise ShimError(f"error: {DENIED}")
+        raise ShimError(f"error: {ACCESS_DENIED}")
     if job.array_job_id not in (0, job_id):
         raise ShimError(f"error: job {job_id} is a task of array {job.array_job_id}: only a whole array can be moved")
     if job.het_job_id:

@@ -13,10 +13,9 @@ from typing import Any
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.operations.moving import movable
-from shim.control.controller.operations.targets import DENIED, INVALID_ID
 from shim.control.controller.world import World
 from shim.control.lifecycle import moving, running
-from shim.core.errors import ShimError
+from shim.core.errors import ACCESS_DENIED, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -96,9 +95,9 @@ async def stay(world: World, connection: Connection, message: dict[str, Any]) ->
     """The job is not moved after all."""
     job = world.book.find(int(message["job_id"]))
     if job is None:
-        raise ShimError(f"error: {INVALID_ID}")
+        raise ShimError(f"error: {INVALID_JOB_ID}")
     if job.uid != connection.uid and not connection.admin:
-        raise ShimError(f"error: {DENIED}")
+        raise ShimError(f"error: {ACCESS_DENIED}")
     found = world.book.array(job.array_job_id, job.cluster) if job.array_job_id else [job]
     now = world.clock()
     with world.book.change() as change:

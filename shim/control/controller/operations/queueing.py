@@ -11,26 +11,26 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.judging import split
 from shim.control.controller.operations import cancelling
 from shim.control.controller.operations.depending import foreign
-from shim.control.controller.operations.targets import (
-    DENIED,
-    INVALID_ID,
-    as_they_are,
-    is_rest_with,
-    records,
-    targets_of,
-)
+from shim.control.controller.operations.targets import as_they_are, is_rest_with, records, targets_of
 from shim.control.controller.world import World
 from shim.control.lifecycle import files, het, moving, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
 from shim.core.dependency import Dependency
+from shim.core.errors import (
+    ACCESS_DENIED,
+    ALREADY_DONE,
+    BATCH_ONLY,
+    DEPENDENCY_PROBLEM,
+    DISABLED,
+    INVALID_JOB_ID,
+    INVALID_USER_ID,
+    JOB_HELD,
+)
 from shim.core.model import states
 from shim.core.model.job import Job
 
-NOT_YOURS = "Invalid user id"
 IS_PENDING = "Job is pending execution"
 NOT_SUSPENDED = "Job is not suspended"
-NO_REQUEUE = "Requested operation is presently disabled"
-BATCH_ONLY = "Only batch jobs are accepted or processed"
 LEAVING = "Job is being moved to another cluster"
 UNEXPECTED = "Unexpected message received"
 
@@ -69,7 +69,7 @@ async def ask(
             if target.het is not None and op in _OF_RUNS:
                 found = []  # Slurm takes no such name here
             if not found:
-                error = UNEXPECTED if op in ("suspend", "resume") else DENIED if op == "top" else INVALID_ID
+                error = UNEXPECTED if op in ("suspend", "resume") else ACCESS_DENIED if op == "top" else INVALID_JOB_ID
             current = as_they_are(change, target, found)
             leader = current[0] if current and current[0].het_job_id and not het.follows(current[0]) else None
             for job in current:
@@ -93,7 +93,7 @@ def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None
         asking.change.put(het.like_leader(asking.change.get(job.key) or job, after, asking.now), asking.now)
         return
     if job.uid != asking.connection.uid and not asking.connection.admin:
-        raise Refused(NOT_YOURS if op == "update" else DENIED)
+        raise Refused(INVALID_USER_ID if op == "update" else ACCESS_DENIED)
     if moving.leaving(job) is not None:
         raise Refused(LEAVING)
     if task is not None and is_rest_with(job, task):
@@ -113,7 +113,7 @@ def _hold(asking: Asking, job: Job) -> None:
 
 def _release(asking: Asking, job: Job) -> None:
     if job.held == "admin" and not asking.connection.admin:
-        raise Refused(DENIED)
+        raise Refused(ACCESS_DENIED)
     asking.change.put(waiting.release(job, asking.now), asking.now)
 
 
@@ -130,13 +130,13 @@ def _back(asking: Asking, job: Job, *, hold: bool) -> None:
     if asking.message.get("incomplete") and job.state not in states.ALLOCATED - {states.COMPLETING}:
         return
     if job.state in states.TERMINAL and job.end_time + cluster.min_job_age < asking.now:
-        raise Refused(INVALID_ID)  # forgotten, and its script with it
+        raise Refused(INVALID_JOB_ID)  # forgotten, and its script with it
     if job.state == states.PENDING or _going_back(asking, job):
         raise Refused(IS_PENDING)
     if job.request.kind != "batch":
         raise Refused(BATCH_ONLY)
     if not running.may_requeue(job, cluster):
-        raise Refused(NO_REQUEUE)
+        raise Refused(DISABLED)
     for one in asking.world.book.components(job):
         special = running.special_exit(one.request, wanted=hold and bool(asking.message.get("special")))
         asking.change.put(one.replace(held="user" if hold else one.held, request=special), asking.now)
@@ -159,7 +159,7 @@ def _suspend(asking: Asking, job: Job) -> None:
     if job.state == states.PENDING:
         raise Refused(IS_PENDING)
     if job.state not in (states.RUNNING, states.STOPPED, states.SUSPENDED):
-        raise Refused(updating.FINISHED)
+        raise Refused(ALREADY_DONE)
     after = asking.change.put(running.suspended(job, asking.now), asking.now)
     if after != job:
         asking.change.order(job, Order(number=0, kind="suspend"))
@@ -181,7 +181,7 @@ def _top(asking: Asking, job: Job) -> None:
     if job.state != states.PENDING:
         raise Refused(updating.NOT_PENDING)
     if job.held:
-        raise Refused(updating.HELD)
+        raise Refused(JOB_HELD)
     others = asking.world.book.active(job.cluster)
     highest = max((other.priority for other in others if other.state == states.PENDING), default=job.priority)
     if highest > job.priority or job.request.priority is not None:
@@ -190,7 +190,7 @@ def _top(asking: Asking, job: Job) -> None:
 
 def _operator(asking: Asking) -> None:
     if not asking.connection.admin:
-        raise Refused(DENIED)
+        raise Refused(ACCESS_DENIED)
 
 
 def _update(asking: Asking, job: Job) -> None:
@@ -212,7 +212,7 @@ def _check_dependency(asking: Asking, job: Job) -> None:
     if job.request.dependency:
         why = foreign(asking.world, job.cluster, Dependency.parse(job.request.dependency))
         if why:
-            refused = Refused("Job dependency problem")
+            refused = Refused(DEPENDENCY_PROBLEM)
             refused.why = f"error: {why}"
             raise refused
 

@@ -12,14 +12,12 @@ from shim.control.controller.operations.choosing import cluster_named
 from shim.control.controller.world import World
 from shim.control.groups import user_name
 from shim.control.lifecycle import site_updating
-from shim.control.lifecycle.site_updating import BAD_NODE, By
+from shim.control.lifecycle.site_updating import By
 from shim.control.lifecycle.update_field import UpdateRefused
-from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.errors import INVALID_NODE_NAME, INVALID_USER_ID, ShimError, Unsupported, plain
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
-
-NOT_OPERATOR = "Invalid user id"
 
 
 async def change_nodes(
@@ -39,7 +37,7 @@ async def change_nodes(
     changed: list[str] = []
     for one in site_updating.named_nodes(cluster, name):
         if one not in nodes:
-            refused = BAD_NODE
+            refused = INVALID_NODE_NAME
             break
         try:
             nodes[one] = site_updating.node_changed(nodes[one], fields, by)
@@ -77,7 +75,7 @@ async def change_partition(world: World, connection: Connection, message: dict[s
 
 def _operator(connection: Connection) -> None:
     if not connection.admin:
-        raise ShimError(plain(f"slurm_update error: {NOT_OPERATOR}"))
+        raise ShimError(plain(f"slurm_update error: {INVALID_USER_ID}"))
 
 
 def _asked(message: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -7,13 +7,11 @@ from typing import Any
 
 from shim.control.backends.base import Order
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.targets import DENIED, FINISHED, INVALID_ID, Target, records
+from shim.control.controller.operations.targets import Target, records
 from shim.control.controller.world import World
-from shim.core.errors import ShimError, plain
+from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_JOB_ID, INVALID_USER_ID, ShimError, plain
 from shim.core.model import states
 from shim.core.model.job import Job
-
-NOT_YOURS = "Invalid user id"
 
 
 async def update_step(
@@ -24,9 +22,9 @@ async def update_step(
     minutes = int(message["minutes"])
     found = records(world.book, target)
     if not found:
-        raise _refused(INVALID_ID)
+        raise _refused(INVALID_JOB_ID)
     if any(job.uid != connection.uid for job in found) and not connection.admin:
-        raise _refused(NOT_YOURS)
+        raise _refused(INVALID_USER_ID)
     jobs = [job for job in found if job.state in states.ALLOCATED]
     steps = [
         (job, step)
@@ -35,7 +33,7 @@ async def update_step(
         if target.step in (None, step.step_id)
     ]
     if not steps and target.step is not None:
-        raise _refused(INVALID_ID)
+        raise _refused(INVALID_JOB_ID)
     with world.book.change() as change:
         for job, step in steps:
             change.step(job, step.replace(time_limit=minutes))
@@ -53,12 +51,12 @@ async def notify(
     """The operation: ``text`` for a job's script, or for a step."""
     target = Target.from_dict(message["target"])
     found = records(world.book, target)
-    problem = INVALID_ID if not found else ""
+    problem = INVALID_JOB_ID if not found else ""
     if any(job.uid != connection.uid for job in found) and not connection.admin:
-        problem = DENIED
+        problem = ACCESS_DENIED
     running = [job for job in found if job.state in (states.RUNNING, states.SUSPENDED, states.STOPPED)]
     if found and not running:
-        problem = problem or FINISHED
+        problem = problem or ALREADY_DONE
     if not problem and target.step is None and any(job.request.kind == "alloc" for job in running):
         raise ShimError("error: notify of an allocation of salloc is not supported here: name a step")
     if problem:

@@ -12,11 +12,12 @@ from typing import Any
 from shim.control import paths
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import accepted, pending_jobs, refusal, trial
+from shim.control.controller.operations.choosing import accepted, pending_jobs, trial
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
 from shim.core.check import partitions_of
+from shim.core.errors import NODE_CONFIG_UNAVAILABLE, PATHNAME_TOO_LONG, submission_failed
 from shim.core.kinds import kinds
 from shim.core.layout.needs import needs
 from shim.core.limits import LONGEST_FILE
@@ -46,10 +47,10 @@ def submitted(
     requests = accepted(message, cluster, connection.uid, now, operator=connection.admin)
     request = requests[0]
     if len(world.book.active(cluster.name)) + len(requests) > cluster.max_job_count:
-        raise refusal(request, "Resource temporarily unavailable")
+        raise submission_failed(request.kind, "Resource temporarily unavailable")
     script = message.get("script")
     if script is not None and len(script) > LONGEST_FILE:
-        raise refusal(request, "Pathname of a file, directory or other parameter too long")
+        raise submission_failed(request.kind, PATHNAME_TOO_LONG)
     handed_in = spool.Submission(
         environment={str(name): str(value) for name, value in (message.get("environment") or {}).items()},
         rlimits={name: (int(soft), int(hard)) for name, (soft, hard) in (message.get("rlimits") or {}).items()},
@@ -125,4 +126,4 @@ def _refuse_memory(request: JobRequest, cluster: Cluster) -> None:
         default=0,
     )
     if (request.mem_per_cpu or 0) * needs(request, cluster).min_cpus_per_node > most:
-        raise refusal(request, "Requested node configuration is not available")
+        raise submission_failed(request.kind, NODE_CONFIG_UNAVAILABLE)

@@ -10,10 +10,6 @@ from shim.control.lifecycle import tasks
 from shim.core.model.job import Job
 from shim.core.value import Value
 
-INVALID_ID = "Invalid job id specified"
-FINISHED = "Job/step already completing or completed"
-DENIED = "Access/permission denied"
-
 
 class Target(Value):
     """A job, the task of an array, a component (``het``: its number), or (``step``) a step of one of them; of ``cluster`` alone
