@@ -131,7 +131,17 @@ def _passed(program: str, arguments: list[str]) -> Callable[[list[str]], int] | 
     return None
 
 
+def _warn(program: str) -> None:
+    """Says what of the configuration is not read."""
+    try:
+        from shim.control import sources
+    except ImportError:  # in a pod there is none
+        return
+    sources.warn(program)
+
+
 def _end(program: str, arguments: list[str]) -> NoReturn:
+    _warn(program)
     main = _passed(program, arguments)
     from shim.commands import funnel
 

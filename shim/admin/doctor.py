@@ -13,7 +13,7 @@ from typing import TextIO
 import shellingham  # type: ignore[import-untyped]
 
 from shim.admin import doctor_slurm
-from shim.control import launchers, paths, site
+from shim.control import launchers, paths, site, sources
 from shim.core import hostlist
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -34,6 +34,9 @@ def _findings() -> Iterator[tuple[str, str]]:
     yield GOOD, f"Python {sys.version.split()[0]} ({sys.executable}), SQLite {sqlite3.sqlite_version}"
     yield _state_folder()
     ours_to_use = _ours_to_use()
+    not_read = sources.unread(sources.users_file(os.environ), os.environ)
+    if not_read:
+        yield BAD, f"configuration: {not_read}"
     try:
         clusters = site.clusters()
     except ShimError as problem:

@@ -28,7 +28,7 @@ _LARGEST_ARRAY = 4_000_000  # of Slurm's array indexes
 def report(given: Sequence[str], out: TextIO, *, show: bool, force: bool) -> None:
     """Writes the configuration file, unless only ``show`` is wanted, and its text to ``out``. Raises ShimError."""
     text = written(given)
-    path = sources.files(os.environ)[-1]
+    path = os.environ.get("SHIM_CONFIG") or sources.users_file(os.environ)
     if not show:
         _write(path, text, force)
         print(
@@ -147,6 +147,8 @@ def _write(path: str, text: str, force: bool) -> None:
         raise ShimError(
             f'error: "{path}" is there already; --force replaces it, --show only shows what would be written'
         )
+    umask = os.umask(0o022)
+    os.umask(umask | 0o022)  # what others could write to is not read
     try:
         os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
         with open(f"{path}.new", "w", encoding="utf-8") as file:
@@ -154,6 +156,8 @@ def _write(path: str, text: str, force: bool) -> None:
         os.replace(f"{path}.new", path)
     except OSError as problem:
         raise ShimError(f"error: {path}: {problem.strerror}") from None
+    finally:
+        os.umask(umask)
 
 
 def _key(name: str) -> str:

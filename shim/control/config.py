@@ -54,6 +54,8 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
     env = os.environ if environ is None else environ
     merged: dict[str, Any] = {}
     for path in sources.files(env):
+        if sources.unread(path, env):
+            continue
         table = _read(path, required=path == env.get("SHIM_CONFIG"))
         if table is not None:
             _merge(merged, _checked(table, (), path))

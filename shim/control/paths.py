@@ -1,4 +1,4 @@
-"""Where the state of this user on this host lives, and the gate in front of it: whose folder others could write to, or own, is not used.
+"""Where the state of this user on this host lives, and the gate in front of it and the configuration: what others could write to, or own, is not used.
 
 Strings; writers call ``ensure`` before they create anything. What is in the folder is believed (jobs are run from it, caches are
 loaded), so ``state_dir``, which every other path here begins with, looks at every level that leads to it first.
@@ -17,6 +17,7 @@ from shim.core.errors import ShimError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import stat as _stat
+    from collections.abc import Iterator
 else:
     import _stat
 
@@ -146,28 +147,51 @@ def _gate(folder: str) -> int:
     return user
 
 
+def unsafe(path: str) -> str:
+    """Why a file is not to be believed: whose it is, or who else can write to it or exchange it, in words; "" where nobody else could have.
+
+    "" too for one that is not there or cannot be looked at: who opens it is told.
+    """
+    own = os.geteuid()
+    try:
+        for level, found, last in _levels(path):
+            if _anothers(found, own, last):
+                return f"{level} belongs to {_name(found.st_uid)}"
+            if _others_write(found, last):
+                return f"{level} can be written by others (chmod go-w {level})"
+    except OSError:
+        pass
+    return ""
+
+
 def _walk(folder: str, make: bool, level: str = "") -> tuple[int, bool]:
     """Looks at each level below ``level``; whose the folder is, and whether all of it is there. ``make``: what is missing is made.
 
     A level that was found good cannot be exchanged afterwards by anybody but its owner and root. OSError only with ``make``.
     """
     user = os.geteuid()
+    try:
+        for here, found, last in _levels(folder, make, level):
+            user = _owner(folder, here, found, user, last)
+    except OSError:
+        if make:
+            raise
+        return user, False  # who wants something there will be told
+    return user, True
+
+
+def _levels(path: str, make: bool = False, level: str = "") -> Iterator[tuple[str, os.stat_result, bool]]:
+    """What leads to a path, below ``level``, links and what they lead through too: each level, what it is, and whether it is the last. OSError."""
     links = 0
-    names = folder[len(level) :].split("/")[::-1]
+    names = path[len(level) :].split("/")[::-1]
     while names:
         name = names.pop()
         if name in ("", ".", ".."):
             level = os.path.dirname(level) if name == ".." else level
             continue
         here = f"{level}/{name}"
-        try:
-            found = _made(here) if make else os.lstat(here)
-        except OSError:
-            if make:
-                raise
-            return user, False  # who wants something there will be told
-        last = not any(names)
-        user = _owner(folder, here, found, user, last)
+        found = _made(here) if make else os.lstat(here)
+        yield here, found, not any(names)
         if _stat.S_ISLNK(found.st_mode) and links < _MOST_LINKS:
             links += 1
             target = os.readlink(here)
@@ -175,20 +199,29 @@ def _walk(folder: str, make: bool, level: str = "") -> tuple[int, bool]:
             names.extend(target.split("/")[::-1])
         else:
             level = here
-    return user, True
 
 
 def _owner(folder: str, level: str, found: os.stat_result, user: int, last: bool) -> int:
     """Whose a folder is, as far as ``level``, and above it ``user``'s. NotOurs for a level that others could have exchanged."""
     own = os.geteuid()
-    if found.st_uid not in (user, 0) and (last or found.st_uid != _unknown()):
+    if _anothers(found, user, last):
         if own != 0:
             raise _refused(folder, level, f"belongs to {_name(found.st_uid)}", "")
         user = found.st_uid
-    writable = found.st_mode & _OTHERS_WRITE and not _stat.S_ISLNK(found.st_mode)
-    if writable and user == own and (last or not found.st_mode & _stat.S_ISVTX):
+    if user == own and _others_write(found, last):
         raise _refused(folder, level, "can be written by others", f"chmod go-w {level}")
     return user
+
+
+def _anothers(found: os.stat_result, user: int, last: bool) -> bool:
+    return found.st_uid not in (user, 0) and (last or found.st_uid != _unknown())
+
+
+def _others_write(found: os.stat_result, last: bool) -> bool:
+    """Whether others can exchange what is there; in a level above it that is sticky they cannot, and nobody writes what /dev/null is read as."""
+    if _stat.S_ISLNK(found.st_mode) or _stat.S_ISCHR(found.st_mode) or not found.st_mode & _OTHERS_WRITE:
+        return False
+    return last or not found.st_mode & _stat.S_ISVTX
 
 
 def _made(folder: str) -> os.stat_result:

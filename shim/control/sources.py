@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
+from shim.control import paths
 from shim.control.backends.slurm import programs
 from shim.core import routing
+from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ def configured() -> bool:
     """Whether anything is configured at all."""
     words = (*_NOT_CONFIGURATION, "SHIM_NO_SYSTEM_CONFIG", "SHIM_CONFIG")
     return any(name.startswith("SHIM_") and name not in words for name in os.environ) or any(
-        os.path.exists(path) for path in files(os.environ)
+        any(file_stamp(path)[1:]) for path in files(os.environ)
     )
 
 
@@ -46,7 +49,8 @@ def implied(environ: Mapping[str, str]) -> str:
 
 
 def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
-    """Everything the resolved configuration depends on."""
+    """Everything the resolved configuration depends on. ShimError for a file that root must not go by, though it is named."""
+    _refuse_others(environ)
     seen: list[Any] = [implied(environ)]
     seen.extend(file_stamp(path) for path in files(environ))
     seen.extend((name, environ[name]) for name in sorted(environ) if is_configuration(name))
@@ -61,8 +65,7 @@ def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
 def stated(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that say where the configuration of ``environ`` comes from, with absolute paths: what a command tells the controller."""
     found = {name: value for name, value in environ.items() if is_configuration(name)}
-    *_others, home = files({**environ, "SHIM_CONFIG": ""})
-    found[_HOME] = os.path.dirname(os.path.dirname(home))
+    found[_HOME] = os.path.dirname(os.path.dirname(users_file(environ)))
     if found.get("SHIM_CONFIG"):
         found["SHIM_CONFIG"] = os.path.abspath(found["SHIM_CONFIG"])
     return found
@@ -81,21 +84,60 @@ def is_configuration(name: str) -> bool:
 
 
 def file_stamp(path: str) -> tuple[Any, ...]:
-    """By which a file is known to be the same as before: path, inode, time, size; zeros where it is not there."""
+    """By which a file is known to be the same as before: path, inode, time, size; zeros where it is not there, or not to be read."""
     try:
         found = os.stat(path)
     except OSError:
+        return (path, 0, 0, 0)
+    if unread(path, os.environ):
         return (path, 0, 0, 0)
     return (path, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def files(environ: Mapping[str, str]) -> list[str]:
-    """The configuration files in the order of reading, whether they exist or not."""
+    """The configuration files in the order of reading, whether they exist or not, and ``unread`` ones too."""
     found = [] if environ.get("SHIM_NO_SYSTEM_CONFIG") else ["/etc/shim/config.toml"]
-    home = environ.get(_HOME, "")
-    if not home.startswith("/"):  # the XDG rules: a relative path is to be ignored
-        home = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
-    found.append(os.path.join(home, "shim", "config.toml"))
+    found.append(users_file(environ))
     if environ.get("SHIM_CONFIG"):
         found.append(environ["SHIM_CONFIG"])
     return found
+
+
+def users_file(environ: Mapping[str, str]) -> str:
+    """The user's own configuration file, whether it exists or not."""
+    home = environ.get(_HOME, "")
+    if not home.startswith("/"):  # the XDG rules: a relative path is to be ignored
+        home = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(home, "shim", "config.toml")
+
+
+def unread(path: str, environ: Mapping[str, str]) -> str:
+    """Why that configuration file is taken for one that is not there, in words; "" for one that is read.
+
+    It names programs to run. HOME and XDG_CONFIG_HOME may be another user's (``sudo``), who then would run them as us; whoever
+    names a file in SHIM_CONFIG has chosen it.
+    """
+    if path != users_file(environ) or path == environ.get("SHIM_CONFIG"):
+        return ""
+    why = paths.unsafe(os.path.abspath(path)) if os.path.lexists(path) else ""
+    return f"{path} is not read: {why}, who could have put programs there" if why else ""
+
+
+def warn(program: str) -> None:
+    """Says on stderr that there is a configuration file of the user's that is not read, and why."""
+    why = unread(users_file(os.environ), os.environ)
+    if why and sys.stderr is not None:
+        try:
+            sys.stderr.write(f"{program}: warning: {why}\n")
+        except OSError:
+            pass  # stderr is closed or full: there is nowhere left to say it
+
+
+def _refuse_others(environ: Mapping[str, str]) -> None:
+    """ShimError where root is to go by a file (SHIM_CONFIG) that somebody else could have written: a variable survives ``su`` and ``sudo -E``."""
+    path = environ.get("SHIM_CONFIG")
+    why = paths.unsafe(os.path.abspath(path)) if path and os.geteuid() == 0 else ""
+    if why:
+        raise ShimError(
+            f"error: SHIM_CONFIG names {path}, which root does not go by: {why}, who could have put programs there"
+        )
