@@ -12,6 +12,7 @@ from shim.commands import shapes
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
+from shim.core.lists import comma_list
 from shim.core.options import values
 from shim.core.options.batch import command_line
 from shim.job import capped
@@ -46,7 +47,7 @@ def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
 
 
 def _grounds(fail_on: str) -> set[str]:
-    words = {word for word in fail_on.split(",") if word}
+    words = set(comma_list(fail_on))
     if not words.issubset({*FAULTS, "never"}):
         wrong = ", ".join(sorted(words.difference(FAULTS)))
         raise ShimError(f'error: --fail-on: "{wrong}" is unknown; known are {", ".join(FAULTS)}, never')

@@ -18,6 +18,7 @@ from shim.core.errors import ShimError
 from shim.core.layout import features
 from shim.core.layout.demand import job_demand
 from shim.core.layout.gpus import total
+from shim.core.lists import comma_list
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
 from shim.core.script import printable
@@ -131,7 +132,7 @@ def _arrays(requests: Sequence[JobRequest]) -> Iterator[str]:
 
 
 def _partitions(requests: Sequence[JobRequest]) -> Iterator[str]:
-    names = list(dict.fromkeys(name for request in requests for name in (request.partition or "").split(",") if name))
+    names = list(dict.fromkeys(name for request in requests for name in comma_list(request.partition)))
     usual = any(not request.partition for request in requests) and "debug" not in names
     if names == [] or names == ["debug"]:
         return

@@ -7,7 +7,6 @@ import sys
 from time import monotonic
 
 from shim.commands.funnel import say
-from shim.commands.limits import passed_on
 from shim.core.errors import (
     ALREADY_DONE,
     INVALID_JOB_ID,
@@ -19,6 +18,7 @@ from shim.core.errors import (
     submission_failed,
 )
 from shim.job.loop import Loop
+from shim.job.submitter import passed_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -58,22 +58,6 @@ def parse_job_id(text: str) -> JobId | None:
     return found
 
 
-def split_ids(text: str) -> list[str]:
-    """The words of a comma list; commas in brackets belong to their word."""
-    words: list[str] = []
-    depth = 0
-    word = ""
-    for character in text:
-        if character == "," and depth <= 0:
-            words.append(word)
-            word = ""
-            continue
-        depth += (character == "[") - (character == "]")
-        word += character
-    words.append(word)
-    return [word for word in words if word]
-
-
 def narrowed(job: Job, wanted: Iterable[JobId]) -> Job | None:
     """What these ids mean of the record: all of it, the named tasks of an array's rest, or nothing (None).
 

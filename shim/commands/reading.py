@@ -11,6 +11,7 @@ from shim.control import paths
 from shim.control.index.reader import open_reader
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, Unsupported
+from shim.core.lists import comma_list
 from shim.core.render.view import View
 
 TYPE_CHECKING = False
@@ -93,7 +94,7 @@ def chosen_clusters(text: str | None) -> list[str]:
     from shim.control import site
 
     known = site.backends()
-    wanted = list(known) if text == "all" else [name for name in text.split(",") if name]
+    wanted = list(known) if text == "all" else comma_list(text)
     return list(dict.fromkeys(_name_here(name) for name in wanted))
 
 

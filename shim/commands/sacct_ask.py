@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from shim.commands import reading
-from shim.commands.job_ids import exactly, narrowed, parse_job_id, split_ids
+from shim.commands.job_ids import exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError, plain
+from shim.core.lists import comma_list, split_outside_brackets
 from shim.core.model import states
 from shim.core.render import sacct_rows
 
@@ -60,7 +61,7 @@ class Ask:
         """Uids; None for everybody's: -a, root, and -j."""
         text = self.values.get("user")
         if text:
-            return tuple(_uid(word) for word in _words(text))
+            return tuple(_uid(word) for word in comma_list(text))
         if "allusers" in self.values or self.named or os.getuid() == 0:
             return None
         return (os.getuid(),)
@@ -73,8 +74,8 @@ class Ask:
             active=False,
             ended_since=self.ended_since,
             users=self.users or (),
-            names=_words(self.values.get("name")),
-            partitions=_words(self.values.get("partition")),
+            names=comma_list(self.values.get("name")),
+            partitions=comma_list(self.values.get("partition")),
         )
 
     @property
@@ -84,7 +85,7 @@ class Ask:
 
     def means(self, job: Job) -> bool:
         """What ``query`` says of users, names and partitions, for jobs that do not come from it."""
-        names, partitions = _words(self.values.get("name")), _words(self.values.get("partition"))
+        names, partitions = comma_list(self.values.get("name")), comma_list(self.values.get("partition"))
         return (
             (not self.users or job.uid in self.users)
             and (not names or job.name in names)
@@ -113,12 +114,12 @@ class Ask:
             ("wckeys", request.wckey),
             ("reason", "None" if job.shares else job.reason),
         ):
-            wanted = _words(values.get(option))
+            wanted = comma_list(values.get(option))
             if wanted and value not in wanted:
                 return False
-        if any(word not in (request.constraint or "") for word in _words(values.get("constraints"))):
+        if any(word not in (request.constraint or "") for word in comma_list(values.get("constraints"))):
             return False
-        flags = _words(values.get("flags", "").lower())
+        flags = comma_list(values.get("flags", "").lower())
         if flags and "schedmain" not in flags:
             return False  # whatever runs was started by the one scheduler there is
         if values.get("associations") or (self.groups and job.gid not in self.groups):
@@ -150,7 +151,7 @@ class Ask:
 
 def _ids(text: str) -> list[JobId]:
     found = []
-    words = split_ids(text)
+    words = split_outside_brackets(text)
     for word in words:
         one = parse_job_id(word)
         if one is None and word != _ALL:
@@ -162,7 +163,7 @@ def _ids(text: str) -> list[JobId]:
 
 def _states(text: str | None) -> tuple[str, ...]:
     found = []
-    for word in _words(text):
+    for word in comma_list(text):
         state = states.state_of(word)
         if state is None:
             raise ShimError(f"fatal: unrecognized job state value '{word}'")
@@ -207,7 +208,7 @@ def _groups(text: str | None) -> frozenset[int]:
     import grp
 
     found = set()
-    for word in _words(text):
+    for word in comma_list(text):
         try:
             found.add(int(word) if word.isascii() and word.isdigit() else grp.getgrnam(word).gr_gid)
         except KeyError:
@@ -265,7 +266,3 @@ def _units(values: dict[str, str]) -> str:
 
 def _within(number: int, wanted: tuple[int, int] | None) -> bool:
     return wanted is None or wanted[0] <= number <= wanted[1]
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word for word in text.split(",") if word) if text else ()

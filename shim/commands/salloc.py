@@ -25,6 +25,7 @@ from shim.core.options.merge import full_path
 from shim.core.options.request import job_request
 from shim.core.options.support import refuse_het
 from shim.job.loop import Loop
+from shim.job.submitter import umask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
     settings = components[0]
     if settings.get("get-user-env", "(null)") != "(null)" and os.getuid():
         raise ShimError("error: SlurmdUser must be root to use --get-user-env")
-    mask = os.umask(0)
-    os.umask(mask)
+    mask = umask()
     refuse_het(len(components), backend(settings.get("clusters")))
     requests = [
         job_request(

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 
-from shim.commands.limits import passed_on
 from shim.commands.options_here import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
 from shim.core import script
 from shim.core.environ.patterns import output_folders
@@ -18,6 +17,7 @@ from shim.core.options.request import job_request
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.verify import verify
 from shim.job import capped
+from shim.job.submitter import passed_on, umask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,11 +145,10 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
     """Hands the job over and tells what became of it; the exit code. What is no component's counts as the first one has it."""
     rlimits = passed_on(components[0].get("propagate"))
     if components[0].get("verbose", 0) > 1 and components[0].given("verbose"):  # SBATCH_DEBUG shows the options alone
-        from shim.commands.limits import propagated
+        from shim.job.submitter import propagated
 
         _say(*propagated(rlimits))
-    mask = os.umask(0)
-    os.umask(mask)
+    mask = umask()
     requests = [
         job_request(
             one,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from shim.commands import elsewhere, reading
-from shim.commands.job_ids import JobId, parse_job_id, split_ids
+from shim.commands.job_ids import JobId, parse_job_id
 from shim.commands.scancel_select import FILTERS, HARMLESS, Wish, not_federated, selected, wishes_of
 from shim.control import site
 from shim.core.errors import ShimError, plain
+from shim.core.lists import split_outside_brackets
 from shim.core.model import states
 from shim.core.options.query import read
 
@@ -92,12 +93,12 @@ def _ids(words: list[str]) -> list[tuple[str, JobId]]:
     """The ids on the command line. ShimError for the first that is none: then nothing is cancelled."""
     found = []
     for word in words:
-        for one in split_ids(word):
+        for one in split_outside_brackets(word):
             parsed = parse_job_id(one)
             if parsed is None or (parsed.step is not None and not parsed.step.isdigit()):
                 raise ShimError(f"error: Invalid job id {one}")
             found.append((one, parsed))
-        if not split_ids(word):
+        if not split_outside_brackets(word):
             raise ShimError(f"error: Invalid job id {word}")
     return found
 

@@ -8,6 +8,7 @@ from shim.commands import reading
 from shim.commands.job_ids import JobId, narrowed
 from shim.control.index.query import JobQuery
 from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID
+from shim.core.lists import comma_list
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -70,8 +71,8 @@ def selected(
     query = JobQuery(
         job_ids=tuple(one.job_id for one in wanted),
         users=() if uid is None else (uid,),
-        names=_words(values.get("name")),
-        partitions=_words(values.get("partition")),
+        names=comma_list(values.get("name")),
+        partitions=comma_list(values.get("partition")),
     )
     known = reader.jobs(query) if reader is not None else []
     whole = {job.key: job for job in known}
@@ -157,7 +158,7 @@ def _fits(job: Job, values: Values, state: str | None) -> bool:
         ("reservation", request.reservation),
         ("wckey", request.wckey),
     ):
-        if values.get(option) and value not in _words(values[option]):
+        if values.get(option) and value not in comma_list(values[option]):
             return False
     if state is not None and job.state != state:
         return False
@@ -186,7 +187,3 @@ def _confirmed(job: Job, step: str | None) -> bool:
             return False
         if answer[:1] in "yY":
             return True
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word for word in text.split(",") if word) if text else ()

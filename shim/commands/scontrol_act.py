@@ -6,9 +6,10 @@ import os
 import sys
 
 from shim.commands import reading
-from shim.commands.job_ids import JobId, parse_job_id, split_ids
+from shim.commands.job_ids import JobId, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
+from shim.core.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _listed(words: list[str]) -> list[str]:
     found: list[str] = []
     for word in words:
         key, equals, value = word.partition("=")
-        found.extend(split_ids(value if equals and key.lower() in ("job", "jobid") else word))
+        found.extend(split_outside_brackets(value if equals and key.lower() in ("job", "jobid") else word))
     return found
 
 

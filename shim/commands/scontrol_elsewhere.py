@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from shim.commands import elsewhere, owners, reading
-from shim.commands.job_ids import parse_job_id, split_ids
+from shim.commands.job_ids import parse_job_id
 from shim.commands.scontrol_session import OF_JOBS, PROGRAM
 from shim.control import site
 from shim.core.errors import ShimError
+from shim.core.lists import split_outside_brackets
 from shim.core.options.again import again
 
 TYPE_CHECKING = False
@@ -69,7 +70,7 @@ def _ids(verb: str, words: Sequence[str]) -> List[str]:
     found: List[str] = []
     for word in words if verb in _BY_ID else ():
         key, equals, value = word.partition("=")
-        found += split_ids(value if equals and key.lower() in ("job", "jobid") else word)
+        found += split_outside_brackets(value if equals and key.lower() in ("job", "jobid") else word)
     return found if all(parse_job_id(word) for word in found) else []
 
 
@@ -77,7 +78,7 @@ def _updated(words: Sequence[str]) -> List[str]:
     for place, word in enumerate(words):
         key, equals, value = word.partition("=")
         if key.lower() in ("job", "jobid"):
-            return split_ids(value if equals else words[place + 1] if place + 1 < len(words) else "")
+            return split_outside_brackets(value if equals else words[place + 1] if place + 1 < len(words) else "")
     return []
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from shim.commands import reading
-from shim.commands.job_ids import narrowed, parse_job_id, split_ids
+from shim.commands.job_ids import narrowed, parse_job_id
 from shim.commands.scontrol_act import call, report, targets
 from shim.commands.scontrol_session import pairs
 from shim.control.index.query import JobQuery
 from shim.core.digits import leading_int
 from shim.core.errors import INVALID_JOB_ID, ShimError, Unsupported, plain
+from shim.core.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ def _job(session: Session, words: list[str]) -> int:
         return _named(session, asked.fields)
     if not asked.fields:
         raise ShimError(plain("No changes specified"))
-    return report("update", call("update", split_ids(asked.ids), {"fields": asked.fields}, session.cluster))
+    return report(
+        "update", call("update", split_outside_brackets(asked.ids), {"fields": asked.fields}, session.cluster)
+    )
 
 
 def _step(session: Session, words: list[str]) -> int:

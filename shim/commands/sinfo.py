@@ -10,6 +10,7 @@ from shim.commands import elsewhere, reading, shapes
 from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError
+from shim.core.lists import comma_list
 from shim.core.model import states
 from shim.core.options.query import read
 from shim.core.render import columns, sinfo_fields, sinfo_rows
@@ -38,7 +39,7 @@ def main(argv: list[str]) -> int:
     given = read(_PROGRAM, argv, {})[0]
     if "Format" in values and "format" in values and "format" not in given:
         del values["format"]
-    for word in _words(values.get("states")):
+    for word in comma_list(values.get("states")):
         if word.lower() not in STATE_WORDS:
             raise ShimError(f'error: Bad state string: "{word}"', f"error: valid states: {VALID_STATES}")
     seconds = None
@@ -124,7 +125,7 @@ def _lines(
         cluster,
         known,
         letters,
-        partitions=_words(values.get("partition")),
+        partitions=comma_list(values.get("partition")),
         unseen=() if values.shows_all("partition") else reading.unseen(cluster.name),
         wanted=_wanted(values),
         by_node=by_node,
@@ -183,7 +184,7 @@ def _wanted(values: Values) -> Callable[[NodeUse], bool]:
             names = frozenset(hostlist.expand(text))
         except hostlist.HostlistError:
             names = frozenset()
-    words = [word.lower() for word in _words(values.get("states"))]
+    words = [word.lower() for word in comma_list(values.get("states"))]
 
     def wanted(use: NodeUse) -> bool:
         if names is not None and use.node.name not in names:
@@ -203,7 +204,3 @@ def _machine(letters: list[str]) -> tuple[float | None, int | None]:
     if "e" in letters:
         free = reading.free_memory()
     return load, free
-
-
-def _words(text: str | None) -> list[str]:
-    return [word for word in text.split(",") if word] if text else []

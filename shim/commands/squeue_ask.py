@@ -6,9 +6,10 @@ import os
 import sys
 
 from shim.commands import elsewhere, reading
-from shim.commands.job_ids import JobId, parse_job_id, split_ids
+from shim.commands.job_ids import JobId, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError
+from shim.core.lists import comma_list, split_outside_brackets
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -50,8 +51,8 @@ class Ask:
         said = self.values[name] or (words.pop(0) if words else None)
         text = self.said[name] = said or ""
         found = []
-        self.no_job = self.no_job or (name == "jobs" and said is not None and not split_ids(text))
-        for word in split_ids(text):
+        self.no_job = self.no_job or (name == "jobs" and said is not None and not split_outside_brackets(text))
+        for word in split_outside_brackets(text):
             one = parse_job_id(word)
             if one is None:
                 what = f"job_step id: {word}.??" if name == "steps" else f"job id: {word}"
@@ -69,8 +70,8 @@ class Ask:
             active=live and not named,
             ended_since=None if live and not named else reading.remembered(cluster),
             users=self.users or (),
-            names=_words(self.values.get("name")),
-            partitions=_words(self.values.get("partitions")),
+            names=comma_list(self.values.get("name")),
+            partitions=comma_list(self.values.get("partitions")),
         )
 
     def fits(self, job: Job) -> bool:
@@ -92,11 +93,11 @@ class Ask:
             ("qos", request.qos),
             ("reservation", request.reservation),
         ):
-            wanted = _words(self.values.get(option))
+            wanted = comma_list(self.values.get(option))
             if wanted and value not in wanted:
                 return False
-        licenses = _words(self.values.get("licenses"))
-        return not licenses or any(name.partition(":")[0] in licenses for name in _words(request.licenses))
+        licenses = comma_list(self.values.get("licenses"))
+        return not licenses or any(name.partition(":")[0] in licenses for name in comma_list(request.licenses))
 
     def _hidden(self, job: Job) -> bool:
         """Whether all partitions that the job is for are left out."""
@@ -110,7 +111,7 @@ class Ask:
 def _states(text: str | None) -> tuple[str, ...]:
     """The states of ``-t``; ("all",) for all, () for the default."""
     found = []
-    for word in _words(text):
+    for word in comma_list(text):
         if word.lower() == "all":
             return ("all",)
         state = states.state_of(word)
@@ -127,7 +128,7 @@ def _users(values: dict[str, str]) -> tuple[int, ...] | None:
     """Uids of ``--me`` and ``-u``; None when all are meant. Unknown ones are named on stderr."""
     if "me" in values:
         return (os.getuid(),)
-    words = _words(values.get("users"))
+    words = comma_list(values.get("users"))
     if not words:
         return None
     found = []
@@ -155,7 +156,3 @@ def _nodes(text: str | None) -> frozenset[str]:
             if not any(cluster.node(name) is not None for cluster in known):
                 raise ShimError(f"error: Invalid node name {name}")
     return frozenset(names)
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word for word in text.split(",") if word) if text else ()

@@ -9,7 +9,6 @@ import os
 import sys
 from errno import EFBIG
 
-from shim.commands.limits import passed_on
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import INVALID_GRES, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError, Unsupported, plain
@@ -17,6 +16,7 @@ from shim.core.options import scan
 from shim.core.options.direct import for_step
 from shim.core.options.request import step_request
 from shim.core.options.support import refuse_het
+from shim.job.submitter import passed_on, umask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _main(argv: List[str]) -> int:
         raise ShimError("fatal: --multi-prog option not supported with multiple het groups")
     settings = components[0].settings
     if settings.get("verbose", 0) > 1:
-        from shim.commands.limits import propagated
+        from shim.job.submitter import propagated
 
         _say(*propagated(passed_on(settings.get("propagate"))))
     jobid = settings.get("jobid")
@@ -91,11 +91,9 @@ def _parts(components: Sequence[Component], directory: str, plain: bool = False)
 def _step(settings: Settings, words: Sequence[str], directory: str) -> StepRequest:
     """The step asked for, with what only this process knows."""
     step = step_request(settings, words)
-    mask = os.umask(0)
-    os.umask(mask)
     changes: Dict[str, Any] = {
         "work_dir": os.path.join(directory, step.work_dir) if step.work_dir else directory,
-        "umask": mask,
+        "umask": umask(),
         "rlimits": passed_on(settings.get("propagate")),
     }
     if not settings.given("job-name"):

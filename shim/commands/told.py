@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.commands import reading
+from shim.core.lists import comma_list
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -81,9 +82,9 @@ def _lists(ask: Ask) -> list[str]:
     known = ask.states != ("all",)
     lists: dict[str, Sequence[object]] = {
         "job_list": [_first_task(one) for one in ask.ids],
-        "name_list": [name.encode(errors="surrogateescape")[0] for name in _words(ask.values.get("name"))],
-        "licenses_list": _words(ask.values.get("licenses")),
-        "part_list": _words(ask.values.get("partitions")),
+        "name_list": [name.encode(errors="surrogateescape")[0] for name in comma_list(ask.values.get("name"))],
+        "licenses_list": comma_list(ask.values.get("licenses")),
+        "part_list": comma_list(ask.values.get("partitions")),
         "state_list": ask.states if known else (),
         "step_list": [f"{_first_task(one)}.{one.step or 0}+0" for one in ask.step_ids],
         "user_list": ask.users or (),
@@ -225,10 +226,6 @@ def _hosts(names: frozenset[str]) -> str:
     from shim.core import hostlist
 
     return hostlist.fold_sorted(names) if names else ""
-
-
-def _words(text: str | None) -> list[str]:
-    return [word for word in text.split(",") if word] if text else []
 
 
 def _yes(value: bool) -> str:

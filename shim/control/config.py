@@ -17,6 +17,7 @@ from shim.control import sources
 from shim.control.config_words import CLUSTER, TOP, Word, words_of
 from shim.core import hostlist, sizes, times
 from shim.core.errors import ShimError
+from shim.core.lists import comma_list
 from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
 from shim.core.value import Value
 from shim.job import capped
@@ -224,7 +225,7 @@ def _hosts(value: object) -> str:
 
 def _words(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return tuple(part for part in value.split(",") if part)
+        return comma_list(value)
     if isinstance(value, list):
         return tuple(_text(part) for part in value)
     raise TypeError(value)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from shim.core import hostlist, sizes, times, tres
 from shim.core.errors import ShimError
+from shim.core.lists import comma_list, split_outside_brackets
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.job import capped
 
@@ -174,9 +175,7 @@ def _nodes(line: Line) -> Iterator[Node]:
             tmp_disk=line.size("tmpdisk", 0) or 0,
             weight=line.number("weight", 1),
             gres=gres,
-            features=tuple(
-                part for part in line.words.get("feature", line.words.get("features", "")).split(",") if part
-            ),
+            features=comma_list(line.words.get("feature", line.words.get("features", ""))),
             state="DOWN" if state.startswith("DOWN") else "DRAIN" if state.startswith("DRAIN") else "",
             reason=line.words.get("reason", ""),
         )
@@ -264,11 +263,11 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
 
 def _node_words(text: str, sets: dict[str, Line], nodes: dict[str, Node]) -> Iterator[str]:
     """The hostlist words of a partition's ``Nodes=``, node sets replaced by their nodes: those named, and those with a feature."""
-    for word in hostlist.split(text):
+    for word in split_outside_brackets(text, hostlist.SEPARATORS):
         if word not in sets:
             yield word
             continue
-        yield from hostlist.split(sets[word].words.get("nodes", ""))
+        yield from split_outside_brackets(sets[word].words.get("nodes", ""), hostlist.SEPARATORS)
         feature = sets[word].words.get("feature")
         if feature is not None:
             yield from (name for name, node in nodes.items() if feature in node.features)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from shim.core.digits import strtol
 from shim.core.errors import INVALID_ARRAY
+from shim.core.lists import comma_list
 from shim.core.value import Value
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ class ArraySpec(Value):
 
         Raises ValueError for an empty text (no array), a bad one, and an index that is not below ``max_size``.
         """
-        pieces = [piece for piece in text.split(",") if piece]
+        pieces = comma_list(text)
         if not pieces:
             raise ValueError(INVALID_ARRAY)
         return cls._of(_runs({_piece(piece, max_size) for piece in pieces}), _throttle(text))

@@ -29,6 +29,7 @@ from shim.core.errors import (
 )
 from shim.core.kinds import kinds
 from shim.core.layout import features
+from shim.core.lists import comma_list
 from shim.core.model.request import INFINITE
 from shim.core.shape_check import Shape, unsuitable
 from shim.core.standing import (
@@ -131,7 +132,7 @@ class _Check:
     def partitions(self) -> list[Partition]:
         """The partitions the job may start in."""
         if self.request.partition is not None:
-            for name in list(filter(None, self.request.partition.split(","))) or [""]:
+            for name in comma_list(self.request.partition) or ("",):
                 if self.cluster.partition(name) is None:
                     raise self.error(INVALID_PARTITION_NAME, f"invalid partition specified: {name or '(null)'}")
         found = partitions_of(self.request, self.cluster)

@@ -12,6 +12,7 @@ from shim.core import hostlist, tres
 from shim.core.errors import NODE_CONFIG_UNAVAILABLE, RequestError, submission_failed
 from shim.core.layout.demand import job_demand
 from shim.core.layout.gpus import total
+from shim.core.lists import comma_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def grown(cluster: Cluster, requests: Sequence[JobRequest]) -> Cluster:
 
 def _known_names(request: JobRequest, cluster: Cluster, said: list[str]) -> JobRequest:
     changes: dict[str, Any] = {}
-    unknown = [one for one in (request.partition or "").split(",") if one and cluster.partition(one) is None]
+    unknown = [one for one in comma_list(request.partition) if cluster.partition(one) is None]
     if unknown:
-        known = [one for one in (request.partition or "").split(",") if one and one not in unknown]
+        known = [one for one in comma_list(request.partition) if one not in unknown]
         changes["partition"] = ",".join(known) or None
         usual = cluster.default_partition
         stands = known[0] if known else usual.name if usual is not None else ""

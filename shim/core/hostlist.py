@@ -7,6 +7,7 @@ of their range (``n[08-11]``). Answers to ``scontrol show hostnames|hostlist`` a
 from __future__ import annotations
 
 from shim.core.errors import plain
+from shim.core.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     Part = Union[str, list[Range]]  # a literal piece of a name, or a bracket
 
 LIMIT = 65536  # names that one list may stand for
-_SEPARATORS = "\t\n ,"
+SEPARATORS = "\t\n ,"
 
 
 class HostlistError(ValueError):
@@ -114,29 +115,13 @@ def _parsed(text: str) -> list[list[Part]]:
     """Each comma-separated entry as its literal pieces and brackets, checked to stay below the limit."""
     entries: list[list[Part]] = []
     total = 0
-    for word in split(text):
+    for word in split_outside_brackets(text, SEPARATORS):
         parts = _parts(text, word)
         total += _size(parts)
         if total > LIMIT:
             raise HostlistError(text, f"Too many hosts in range '{word}'")
         entries.append(parts)
     return entries
-
-
-def split(text: str) -> list[str]:
-    """Splits at commas and white space outside brackets; empty words are nothing."""
-    words = []
-    word = ""
-    depth = 0
-    for char in text:
-        if char in _SEPARATORS and depth == 0:
-            if word:
-                words.append(word)
-            word = ""
-            continue
-        depth += (char == "[") - (char == "]")
-        word += char
-    return [*words, word] if word else words
 
 
 def _parts(text: str, word: str) -> list[Part]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from shim.core.digits import leading_int, strtol
 from shim.core.errors import INVALID_GRES, INVALID_LICENSES, INVALID_TRES
+from shim.core.lists import comma_list
 from shim.core.sizes import show_memory
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ def parse_gpus(text: str) -> tuple[tuple[str, int], ...]:
     ValueError with Slurm's text.
     """
     entries = {}
-    for word in filter(None, text.split(",")):
+    for word in comma_list(text):
         _, kind, count = _entry(f"gpu:{word}")
         entries[kind] = count
     return tuple(entries.items())
@@ -64,13 +65,13 @@ def show_gres_field(text: str | None) -> str:
 
 def show_gpus_field(text: str | None) -> str:
     """``gres:gpu:a100:2`` of the ``a100:2`` that a ``--gpus``-like option took. "" for nothing."""
-    return ",".join(f"gres:gpu:{word}" for word in text.split(",") if word) if text else ""
+    return ",".join(f"gres:gpu:{word}" for word in comma_list(text))
 
 
 def parse_licenses(text: str) -> tuple[tuple[str, int], ...]:
     """Name and count, in all, of each licence of ``--licenses``: ``matlab:2,ansys`` (also with ``;``). Raises ValueError."""
     counts: dict[str, int] = {}
-    for word in filter(None, text.replace(";", ",").split(",")):
+    for word in comma_list(text.replace(";", ",")):
         name, colon, digits = word.partition(":")
         count, rest = strtol(digits) if colon else (1, "")
         if not _is_name(name) or count < 0 or rest:

@@ -20,3 +20,11 @@ def read(path: str) -> bytes:
         return data
     finally:
         os.close(fd)
+
+
+def read_if_there(path: str) -> bytes:
+    """All of the file; nothing of one that is gone or somebody else's."""
+    try:
+        return read(path)
+    except OSError:
+        return b""

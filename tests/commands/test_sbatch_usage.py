@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shim.commands import funnel, sbatch
-from shim.commands.limits import passed_on
 from shim.control import client
 from shim.core.errors import RequestError
 from shim.core.model.request import JobRequest
+from shim.job.submitter import passed_on
 
 
 class Controller:

@@ -68,6 +68,7 @@ def test_signals(busy: World, argv: list[str], signal: int | None, scope: str) -
         (["abc", "5"], "scancel: error: Invalid job id abc\n"),
         (["0"], "scancel: error: Invalid job id 0\n"),
         (["12_["], "scancel: error: Invalid job id 12_[\n"),
+        (["1],2"], "scancel: error: Invalid job id 1],2\n"),
         (["1_2_3"], "scancel: error: Invalid job id 1_2_3\n"),
         (["12.x"], "scancel: error: Invalid job id 12.x\n"),
         (["12.batch"], "scancel: error: Invalid job id 12.batch\n"),

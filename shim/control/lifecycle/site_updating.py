@@ -8,6 +8,7 @@ from typing import Any
 from shim.control.lifecycle.update_field import UpdateRefused
 from shim.core import hostlist
 from shim.core.errors import INVALID_NODE_NAME, INVALID_PARTITION_NAME
+from shim.core.lists import comma_list
 from shim.core.model.cluster import Cluster, Node
 from shim.core.value import Value
 
@@ -26,7 +27,7 @@ def node_changed(node: Node, fields: Mapping[str, Any], by: By) -> Node:
     """The node with ``fields`` (canonical names) changed. Raises UpdateRefused."""
     changes: dict[str, Any] = {field: fields[word] for word, field in _NODE_FIELDS.items() if word in fields}
     if "features" in changes:
-        changes["features"] = tuple(filter(None, changes["features"].split(",")))
+        changes["features"] = comma_list(changes["features"])
     after = node.replace(**changes)
     if "State" in fields:
         after = after.replace(state=_next_state(node.state, fields["State"]))

@@ -75,19 +75,19 @@ def _named(environment: Mapping[str, str], words: list[str]) -> dict[str, str]:
 
 def unclosed(text: str) -> str:
     """The item of ``--export=text`` whose quote is never closed; "" if there is none."""
-    quote, start = "", 0
-    for at, char in enumerate(text):
-        if char == "," and not quote:
-            start = at + 1
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in "\"'":
-            quote = char
-    return text[start:] if quote else ""
+    return _split(text)[1]
 
 
 def _words(text: str) -> list[str]:
-    """The items of a list with commas; quotes keep a comma inside a value and stay part of it."""
+    """The items of a list with commas. One whose quote is never closed Slurm complains of, and leaves out."""
+    return [word for word in _split(text)[0] if word]
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """The items of a list with commas, and the one whose quote is never closed, if any.
+
+    Quotes keep a comma inside a value and stay part of it.
+    """
     words = [""]
     quote = ""
     for char in text:
@@ -99,6 +99,4 @@ def _words(text: str) -> list[str]:
         elif char in "\"'":
             quote = char
         words[-1] += char
-    if quote:
-        del words[-1]  # Slurm complains of it and leaves it out
-    return [word for word in words if word]
+    return (words[:-1], words[-1]) if quote else (words, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shim.core.digits import leading_int
 from shim.core.errors import ShimError, UsageError
 from shim.core.limits import GOVERNORS
+from shim.core.lists import comma_list
 from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False
@@ -61,7 +62,7 @@ def _gpu_bind(option: Option, text: Optional[str]) -> str:
 
 def _gpu_freq(option: Option, text: Optional[str]) -> str:
     """``[[type=]value[,…]][,verbose]`` with values in MHz or words."""
-    for part in [part for part in text.split(",") if part] if text else [""]:
+    for part in comma_list(text) if text else ("",):
         kind, equals, value = part.rpartition("=")
         is_value = value in ("low", "medium", "high", "highm1") or value.isdigit()
         if (equals and kind != "memory") or not (is_value or part in ("verbose", "v")):
@@ -117,7 +118,7 @@ def _numbers(text: str) -> str:
 
 def _acctg_freq(option: Option, text: Optional[str]) -> str:
     """Seconds, or a list of ``kind=seconds``. Slurm looks for a number in front, and for the kinds anywhere."""
-    wrong = [part for part in (text or "").split(",") if part and not _is_sampled(part.lower())]
+    wrong = [part for part in comma_list(text) if not _is_sampled(part.lower())]
     if wrong:
         raise UsageError(*(f"error: Invalid --acctg-freq specification: {part}" for part in wrong))
     return text or ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shim.core.digits import leading_int
 from shim.core.errors import ShimError, Unsupported, UsageError
+from shim.core.lists import comma_list
 from shim.core.options.option import OPTIONAL
 from shim.core.options.scan import Shown, bad
 
@@ -187,7 +188,7 @@ def _power(option: Option, text: Optional[str]) -> str:
 
 def ignored_power(text: str) -> List[str]:
     """The words of ``--power`` that Slurm does not know."""
-    return [word for word in text.split(",") if word and word.lower() != "level"]
+    return [word for word in comma_list(text) if word.lower() != "level"]
 
 
 def _profile(option: Option, text: Optional[str]) -> str:
@@ -213,7 +214,7 @@ def limits_to_pass(text: str) -> List[str]:
     if text == "NONE":
         return []
     names: List[str] = []
-    for word in filter(None, text.split(",")):
+    for word in comma_list(text):
         name = word[7:] if word.startswith("RLIMIT_") else word
         if name not in RLIMITS:
             raise ShimError(f"error: Bad rlimit name: {name}", f"error: --propagate={text} is not valid.")

@@ -38,7 +38,7 @@ def table() -> dict[int, Process]:
     found = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
-            text = _read(f"/proc/{name}/stat")
+            text = rawfile.read_if_there(f"/proc/{name}/stat")
             # The second field is the program's name in brackets; it may hold spaces and brackets.
             fields = text[text.rfind(b")") + 2 :].split()
             if len(fields) > 21:
@@ -66,7 +66,7 @@ def by_parent(processes: dict[int, Process]) -> dict[int, list[int]]:
 
 def environment(pid: int) -> list[bytes]:
     """The environment with which ``pid`` was started, as ``NAME=value``; empty when it may not be read."""
-    return _read(f"/proc/{pid}/environ").split(b"\0")
+    return rawfile.read_if_there(f"/proc/{pid}/environ").split(b"\0")
 
 
 def value_of(environ: Iterable[bytes], name: bytes) -> bytes | None:
@@ -80,14 +80,7 @@ def value_of(environ: Iterable[bytes], name: bytes) -> bytes | None:
 
 def pss(pid: int) -> int | None:
     """Proportional set size in bytes: shared pages count in parts. None where the kernel does not tell."""
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+    for line in rawfile.read_if_there(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
     return None
-
-
-def _read(path: str) -> bytes:
-    try:
-        return rawfile.read(path)
-    except OSError:
-        return b""

@@ -97,9 +97,8 @@ class Submission:
 
 def _request(program: str, settings: Settings, words: Sequence[str], path: str | None, directory: str) -> JobRequest:
     from shim.core.options.request import job_request
+    from shim.job.submitter import umask
 
-    mask = os.umask(0)
-    os.umask(mask)
     name = os.path.basename(path) if path else None
     if program == "salloc":
         name, path = "no-shell" if settings.get("no-shell") else "interactive", words[0] if words else None
@@ -108,7 +107,7 @@ def _request(program: str, settings: Settings, words: Sequence[str], path: str |
     return job_request(
         settings,
         directory=directory,
-        umask=mask,
+        umask=umask(),
         name=name,
         command=path,
         arguments=words[1:],

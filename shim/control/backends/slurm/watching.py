@@ -14,6 +14,7 @@ from shim.control.backends.slurm import beside, guard, programs
 from shim.control.backends.slurm.recording import LONG, Submission, complain
 from shim.core.errors import ShimError
 from shim.core.model import states
+from shim.job import rawfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,22 +70,14 @@ def _watched(pid: int, before: str) -> int | None:
 
 
 def _job_below(pid: str, before: str, depth: int) -> int | None:
-    for child in _read(f"/proc/{pid}/task/{pid}/children").split():
-        for entry in _read(f"/proc/{child.decode()}/environ").split(b"\0"):
+    for child in rawfile.read_if_there(f"/proc/{pid}/task/{pid}/children").split():
+        for entry in rawfile.read_if_there(f"/proc/{child.decode()}/environ").split(b"\0"):
             if entry.startswith(b"SLURM_JOB_ID=") and entry[13:].isdigit() and entry[13:].decode() != before:
                 return int(entry[13:])
         found = _job_below(child.decode(), before, depth - 1) if depth else None
         if found is not None:
             return found
     return None
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""  # it has just ended, or runs as somebody else
 
 
 def find(place: Place, submission: Submission, state: str) -> int | None:

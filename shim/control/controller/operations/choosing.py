@@ -15,6 +15,7 @@ from shim.control.scheduler import Plan, plan
 from shim.core import check, elastic, hostlist
 from shim.core.dependency import Dependency, unfulfilled
 from shim.core.errors import DEPENDENCY_PROBLEM, NODE_CONFIG_UNAVAILABLE, ShimError, submission_failed
+from shim.core.lists import comma_list
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -52,14 +53,14 @@ def cluster_named(world: World, name: str | None) -> Cluster:
 def _listed(world: World, text: str) -> list[str]:
     if text == "all":
         return list(world.for_new_jobs())
-    return list(dict.fromkeys(name for name in text.split(",") if name))
+    return list(dict.fromkeys(comma_list(text)))
 
 
 def _with_partition(world: World, partitions: str, home: object) -> Cluster:
     """The first cluster, the usual one before the others, that has these partitions; else the usual one."""
     known = world.for_new_jobs()
     usual = known.get(str(home)) or cluster_named(world, None)
-    wanted = [name for name in partitions.split(",") if name]
+    wanted = comma_list(partitions)
     for cluster in (usual, *known.values()):
         if wanted and all(cluster.partition(name) is not None for name in wanted):
             return cluster

@@ -13,6 +13,7 @@ from shim.control.lifecycle import het
 from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.core.script import text_of
 
 
 def _found(book: Book, message: dict[str, Any]) -> list[Job]:
@@ -70,4 +71,4 @@ async def script(world: World, connection: Connection, message: dict[str, Any]) 
     text = spool.script(world.book.spool_key(job))
     if text is None:
         raise ShimError(f"error: {INVALID_JOB_ID}")
-    return {"script": text.decode("utf-8", "surrogateescape")}
+    return {"script": text_of(text)}

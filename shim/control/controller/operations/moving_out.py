@@ -18,6 +18,7 @@ from shim.control.lifecycle import moving, running
 from shim.core.errors import ACCESS_DENIED, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.core.script import text_of
 
 
 async def move_out(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +53,7 @@ async def move_out(world: World, connection: Connection, message: dict[str, Any]
         "again": before is not None,
         "mark": mark,
         "request": moving.as_submitted(job).to_dict(),
-        "script": (script or b"").decode("utf-8", "surrogateescape"),
+        "script": text_of(script or b""),
         "environment": submission.environment,
     }
 

@@ -24,6 +24,7 @@ from shim.core.limits import LONGEST_FILE
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
+from shim.core.script import bytes_of
 
 
 def submitted(
@@ -67,7 +68,7 @@ def submitted(
             change.add(other, now)
         crash.point("submit")
         try:
-            spool.write(job.key, handed_in, script.encode("utf-8", "surrogateescape") if script is not None else None)
+            spool.write(job.key, handed_in, bytes_of(script) if script is not None else None)
             if more is not None:
                 more(paths.job_spool(job.key))
         except OSError as error:

@@ -1,6 +1,8 @@
-"""The submitter's resource limits, as a submission carries them."""
+"""What a submission carries of the process that makes it: resource limits and the umask."""
 
 from __future__ import annotations
+
+import os
 
 from shim.core.limits import RLIMITS
 
@@ -32,10 +34,13 @@ def passed_on(propagate: Optional[str]) -> Dict[str, List[int]]:
 
 def propagated(limits: Dict[str, List[int]]) -> List[str]:
     """What ``-vv`` says of them, and of the priority and the umask that go with them."""
-    import os
+    texts = [f"{name}={soft & 0xFFFFFFFFFFFFFFFF}" for name, (soft, _hard) in limits.items()]
+    texts += [f"SLURM_PRIO_PROCESS={os.getpriority(os.PRIO_PROCESS, 0)}", f"UMASK={umask():04o}"]
+    return [f"debug:  propagating {text}" for text in texts]
 
+
+def umask() -> int:
+    """The present umask, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
-    texts = [f"{name}={soft & 0xFFFFFFFFFFFFFFFF}" for name, (soft, _hard) in limits.items()]
-    texts += [f"SLURM_PRIO_PROCESS={os.getpriority(os.PRIO_PROCESS, 0)}", f"UMASK={mask:04o}"]
-    return [f"debug:  propagating {text}" for text in texts]
+    return mask
