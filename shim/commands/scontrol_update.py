@@ -35,6 +35,7 @@ _WORDS = (
     " Requeue Reservation Shared SiteFactor StartTime StdOut Switches TimeLimit TimeMin TresPerNode UserID WCKey WorkDir"
 )
 _BY_NAME = {name.lower(): name for name in _WORDS.split()}
+_SIZES = frozenset(("NumNodes", "NodeList", "ReqNodeList"))
 _FEWEST = 3  # letters of a field's name
 _UNLIMITED = (1 << 32) - 1  # minutes, as Slurm words them in its errors
 
@@ -85,6 +86,9 @@ class _Asked:
         name = _canonical(key[:-1] if sign else key)
         if name is None:
             raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
+        if name == "NumNodes" and value.strip("0123456789-,kKmM") + value[:1].strip("0123456789"):
+            reading.complain("scontrol", [f'error: Invalid numeric value "{value}" for requested node count.'])
+            raise ShimError(code=0)
         if name == "TimeLimit":
             value = self._time_limit(sign, value)
         elif sign:
@@ -117,13 +121,7 @@ class _Asked:
 
     def _limit(self) -> int:
         """The present limit of the one job in minutes, below 0 for none."""
-        one = parse_job_id(self.ids or "")
-        if one is None or "[" in (self.ids or ""):
-            raise ShimError(f"error: Invalid job ID {self.ids}")
-        reader = reading.open_index("scontrol")
-        query = JobQuery(cluster=self.cluster or "", job_ids=(one.job_id,), active=False)
-        known = reader.jobs(query) if reader is not None else []
-        jobs = [part for part in (narrowed(job, [one]) for job in known) if part is not None]
+        jobs = _one_job(self.ids or "", self.cluster)
         if not jobs:
             raise ShimError(f"error: Could not load state information for job {self.ids}: {INVALID_JOB_ID}")
         return -1 if jobs[0].time_limit is None else jobs[0].time_limit
@@ -138,8 +136,59 @@ def _job(session: Session, words: list[str]) -> int:
         return _named(session, asked.fields)
     if not asked.fields:
         raise ShimError(plain("No changes specified"))
-    return report(
-        "update", call("update", split_outside_brackets(asked.ids), {"fields": asked.fields}, session.cluster)
+    resized = not _SIZES.isdisjoint(asked.fields)
+    if resized:
+        _check_alone(asked.ids, session.cluster)
+    ids = split_outside_brackets(asked.ids)
+    code = report("update", call("update", ids, {"fields": asked.fields}, session.cluster))
+    if resized and not code:
+        _write_resize(asked.ids, session.cluster)
+    return code
+
+
+def _one_job(ids: str, cluster: str | None) -> list[Job]:
+    """What the index has of the one job that ``ids`` names. ShimError for several, and for none."""
+    one = parse_job_id(ids)
+    if one is None or "[" in ids:
+        raise ShimError(f"error: Invalid job ID {ids}")
+    reader = reading.open_index("scontrol")
+    query = JobQuery(cluster=cluster or "", job_ids=(one.job_id,), active=False)
+    known = reader.jobs(query) if reader is not None else []
+    return [part for part in (narrowed(job, [one]) for job in known) if part is not None]
+
+
+def _check_alone(ids: str, cluster: str | None) -> None:
+    """Sizes are changed of one job at a time."""
+    if not _one_job(ids, cluster):
+        raise ShimError(f"error: Could not load state information for job {ids}: Invalid job id specified")
+
+
+def _write_resize(ids: str, cluster: str | None) -> None:
+    """In a job: scripts that bring a shell's variables up to date, for sh and csh."""
+    if "SLURM_JOBID" not in os.environ:
+        return
+    jobs = _one_job(ids, cluster)
+    if not jobs or not jobs[0].shares:
+        reading.complain("", ["slurm_allocation_lookup: Job is pending execution"])
+        return
+    from shim.core.environ.job import resize_scripts
+
+    for ending, text in resize_scripts(jobs[0], os.environ):
+        name = f"slurm_job_{jobs[0].job_id}_resize.{ending}"
+        try:
+            if os.path.lexists(name):
+                os.unlink(name)
+            with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            reading.complain("", [f"Could not create file {name}: {error.strerror}"])
+            return
+    reading.put(
+        [
+            "To reset Slurm environment variables, execute",
+            f"  For bash or sh shells:  . ./slurm_job_{jobs[0].job_id}_resize.sh",
+            f"  For csh shells:         source ./slurm_job_{jobs[0].job_id}_resize.csh",
+        ]
     )
 
 

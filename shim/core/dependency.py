@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from shim.core.digits import SPACE
-from shim.core.errors import DEPENDENCY_PROBLEM
+from shim.core.errors import DEPENDENCY_PROBLEM, NOT_SUPPORTED
 from shim.core.model import states
 from shim.core.value import Value
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Lookup = Callable[[int, Optional[int]], Optional[Sequence[Job]]]
 
 TYPES = ("after", "afterany", "afternotok", "afterok", "aftercorr", "afterburstbuffer", "singleton")
-NOT_SUPPORTED = "Requested operation not supported on this system"
 
 SATISFIED = "satisfied"
 WAITING = "waiting"

@@ -232,3 +232,27 @@ def test_what_the_controller_costs_is_told() -> None:
     first, second = said("shim", "controller", "status").splitlines()
     assert first.startswith("controller runs with pid ")
     assert re.fullmatch(r"since \d{4}-\d\d-\d\dT[\d:]{8}: \d+ process(es)?, \d+ MiB of memory", second)
+
+
+# A job that gives up nodes
+
+
+def test_a_job_gives_up_a_node(road: Path) -> None:
+    (road / "job").write_text(
+        "#!/bin/bash\nsrun -l bash -c 'touch here.$SLURM_PROCID; until test -e go; do sleep 0.05; done' & step=$!\n"
+        "until test -e here.0 -a -e here.1; do sleep 0.05; done\n"
+        "scontrol update jobid=$SLURM_JOB_ID NumNodes=1; touch go; wait $step; echo $?\n"
+        ". ./slurm_job_${SLURM_JOB_ID}_resize.sh; srun bash -c 'echo $SLURM_NNODES $SLURM_JOB_NODELIST'\n"
+    )
+    said("sbatch", "--wait", "-N2", "-o", "out", "job")
+    assert (road / "out").read_text().splitlines() == [
+        "To reset Slurm environment variables, execute",
+        "  For bash or sh shells:  . ./slurm_job_1_resize.sh",
+        "  For csh shells:         source ./slurm_job_1_resize.csh",
+        "srun: error: node2: task 1: Killed",
+        "srun: Force Terminated StepId=1.0",
+        "137",
+        "1 node1",
+    ]
+    shown = said("scontrol", "show", "job", "1")
+    assert "NumNodes=1 NumCPUs=1 " in shown and "   ResizeTime=2" in shown

@@ -227,6 +227,9 @@ class Observing:
     def _lost(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.lost(job, str(event["ordered"]), self._world.cluster_of(job), float(event["at"]))
 
+    def _resized(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        return running.resized(job, event["nodes"], float(event["at"]))
+
     def _withdrawn(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         if any(order.kind == "end" and order.step is None for order in self._world.book.orders_of(job)):
             return self._lost(change, job, event)
@@ -252,6 +255,7 @@ _HANDLERS: dict[str, Handler] = {
     "withdrawn": Observing._withdrawn,
     "placed": Observing._placed,
     "waits": Observing._waits,
+    "resized": Observing._resized,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -165,6 +165,7 @@ def requeued(job: Job, cluster: Cluster, now: float) -> Job:
         start_time=0,
         end_time=0,
         suspend_time=0,
+        resize_time=0,
         exit_status=0,
         derived_status=0,
         cancelled_by=None,
@@ -204,6 +205,14 @@ def cancelled(job: Job, uid: int, now: float) -> Job:
 def limited(job: Job, minutes: int) -> Job:
     """A running job with another time limit (minutes or INFINITE)."""
     return _from(job.replace(time_limit=minutes), job.start_time) if minutes != INFINITE else _unlimited(job)
+
+
+def resized(job: Job, nodes: Container[str], at: float) -> Job:
+    """A running job that has these of its nodes left. What it asked for stays: when it runs again it gets that."""
+    left = tuple(share for share in job.shares if share.name in nodes)
+    if not left or left == job.shares:
+        return job
+    return job.replace(shares=left, nodes=len(left), cpus=sum(share.cpus for share in left), resize_time=at)
 
 
 def _unlimited(job: Job) -> Job:

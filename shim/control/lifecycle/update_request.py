@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shim.control.lifecycle.update_field import Asked, Handler, UpdateRefused, number
+from shim.control.lifecycle import running
+from shim.control.lifecycle.update_field import NOT_PENDING, Asked, Handler, UpdateRefused, number
 from shim.core import hostlist, sizes, tres, when
 from shim.core.dependency import Dependency
 from shim.core.errors import (
@@ -15,11 +16,14 @@ from shim.core.errors import (
     INVALID_PARTITION_NAME,
     INVALID_RESERVATION,
     MEMORY_NOT_SATISFIED,
+    NOT_SUPPORTED,
 )
 from shim.core.kinds import kinds
 from shim.core.layout import features
 from shim.core.model import states
 from shim.core.model.job import Job
+
+_RESIZED = (states.RUNNING, states.SUSPENDED, states.STOPPED)
 
 
 def dependency(job: Job, asked: Asked) -> Job:
@@ -39,9 +43,15 @@ def partition(job: Job, asked: Asked) -> Job:
 
 def num_nodes(job: Job, asked: Asked) -> Job:
     low, dash, high = asked.text.partition("-")
+    if job.state != states.PENDING and (dash or not low):
+        raise UpdateRefused(NOT_PENDING)
     least, most = number(low), number(high) if dash else number(low)
-    if job.state != states.PENDING or least < 1 or most < least:
+    if least < 1 or most < least:
         raise UpdateRefused(INVALID_NODE_COUNT)
+    if job.state != states.PENDING:
+        if least > len(job.shares):
+            raise UpdateRefused(NOT_SUPPORTED)
+        return _smaller(job, [share.name for share in job.shares[:least]], asked)
     return job.replace(request=job.request.replace(min_nodes=least, max_nodes=most))
 
 
@@ -50,14 +60,24 @@ def num_cpus(job: Job, asked: Asked) -> Job:
     return job.replace(request=job.request.replace(ntasks=-(-cpus // (job.request.cpus_per_task or 1))))
 
 
+def _smaller(job: Job, names: list[str], asked: Asked) -> Job:
+    if job.state not in _RESIZED:
+        raise UpdateRefused(NOT_PENDING)
+    return running.resized(job, names, asked.now)
+
+
 def nodes_of(field: str) -> Handler:
     def change(job: Job, asked: Asked) -> Job:
-        if job.state != states.PENDING:
-            raise UpdateRefused(INVALID_NODE_NAME)
         try:
             names = hostlist.expand(asked.text) if asked.text else []
         except ValueError:
             raise UpdateRefused(INVALID_NODE_NAME) from None
+        if job.state != states.PENDING:
+            own = [share.name for share in job.shares]
+            # A script's node stays.
+            if not names or not set(names) <= set(own) or (job.request.kind == "batch" and own[0] not in names):
+                raise UpdateRefused(INVALID_NODE_NAME)
+            return _smaller(job, names, asked)
         if any(asked.cluster.node(name) is None for name in names):
             raise UpdateRefused(INVALID_NODE_NAME)
         return job.replace(request=job.request.replace(**{field: asked.text or None}))

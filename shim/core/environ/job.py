@@ -15,7 +15,7 @@ from shim.core.layout.memory import memory_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, NodeShare
@@ -196,3 +196,25 @@ def _array(job: Job) -> dict[str, str]:
 def _nameless(request: JobRequest) -> bool:
     """A script from standard input without -J: it shows as ``sbatch``, but has no SLURM_JOB_NAME."""
     return request.kind == "batch" and request.command is None and request.name == "sbatch"
+
+
+def resize_scripts(job: Job, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """File endings and texts of the scripts that bring a shell's variables up to date when the job has given up nodes: those
+    variables that ``environment`` has.
+    """
+    nodes, count = f'"{hostlist.fold(hosts(job))}"', str(len(job.shares))
+    values = {
+        "SLURM_NODELIST": nodes,
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_NNODES": count,
+        "SLURM_JOB_NUM_NODES": count,
+        "SLURM_JOB_CPUS_PER_NODE": f'"{counts.fold_counts(share.cpus for share in job.shares)}"',
+    }
+    there = [(name, value) for name, value in values.items() if name in environment]
+    gone = ("SLURM_NPROCS", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE")  # go where the last of them is set
+    found = []
+    for ending, put, equals, drop in (("csh", "setenv", " ", "unsetenv"), ("sh", "export", "=", "unset")):
+        lines = [f"{put} {name}{equals}{value}\n" for name, value in there]
+        lines += [f"{drop} {name}\n" for name in gone if gone[-1] in environment]
+        found.append((ending, "".join(lines)))
+    return found

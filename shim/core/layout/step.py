@@ -30,6 +30,9 @@ def step_layout(
 
     Raises StepError: ``retry`` is set when the step fits as soon as other steps have ended.
     """
+    wanted = step.min_nodes or 0
+    if step.nodes_inherited and min(wanted, step.ntasks or wanted) > len(job.shares):
+        return _in_what_is_left(step, job, used, nodes)
     plan = _Plan(step, job, nodes or {})
     layout = plan.lay_out(used)
     if layout is not None:
@@ -37,6 +40,23 @@ def step_layout(
     if plan.lay_out([NodeUse()] * len(job.shares)) is not None:
         raise StepError(plan.cannot + NODES_BUSY, retry=True)
     raise StepError(plan.cannot + (NODE_CONFIG_UNAVAILABLE if step.exclude else TOO_MANY_CPUS))
+
+
+def _in_what_is_left(
+    step: StepRequest, job: Job, used: Sequence[NodeUse], nodes: Mapping[str, Sequence[str]] | None
+) -> StepLayout:
+    """The layout where the environment still counts nodes that the job has given up."""
+    have = len(job.shares)
+    line = f"error: SLURM_JOB_NUM_NODES environment variable conflicts with allocated node count ({step.min_nodes} != {have})."
+    try:
+        layout = step_layout(step.replace(min_nodes=have, max_nodes=None, nodes_inherited=False), job, used, nodes)
+    except StepError as error:
+        raise StepError(line, *error.lines, retry=error.retry) from None
+    return layout.replace(warnings=(line, *layout.warnings))
+
+
+def _fewer_nodes(tasks: int, nodes: int | None) -> str:
+    return f"Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"
 
 
 class _Plan:
@@ -81,8 +101,10 @@ class _Plan:
         step = self.step
         have = len(self.shares)
         asked = step.min_nodes
-        if asked is not None and asked > have:
-            raise StepError(f"error: Only allocated {have} nodes asked for {asked}")
+        wanted = asked and min(asked, step.ntasks or asked)
+        if wanted and wanted > have and not step.nodes_inherited:
+            fewer = [_fewer_nodes(wanted, asked)] if wanted != asked else []
+            raise StepError(*fewer, f"error: Only allocated {have} nodes asked for {wanted}")
         if self.arbitrary and step.ntasks not in (None, len(self.arbitrary)):
             if self.job.request.kind == "run":  # srun got this allocation for itself: the controller looks first
                 raise StepError(self.cannot + "Unspecified error")
@@ -104,9 +126,7 @@ class _Plan:
             ntasks = max(ntasks, self.tasks_of_gpus(least))
         if ntasks < least:
             if asked is not None:
-                self.warnings.append(
-                    f"Warning: can't run {ntasks} processes on {least} nodes, setting nnodes to {ntasks}"
-                )
+                self.warnings.append(_fewer_nodes(ntasks, least))
             return ntasks, max(ntasks, len(self.required)), max(ntasks, len(self.required))
         least = max(least, len(self.required))
         most = step.max_nodes if step.max_nodes is not None and asked is not None else least

@@ -80,6 +80,7 @@ class Job(Value):
     start_time: float = 0  # for a pending job: when it is expected to start, 0 = unknown
     end_time: float = 0  # for a running job: when its limit ends it, 0 = never
     suspend_time: float = 0
+    resize_time: float = 0  # when it last gave up nodes
     last_sched: float = 0
     restarts: int = 0
     shares: tuple[NodeShare, ...] = ()

@@ -131,6 +131,7 @@ class StepRequest(Value):
     ntasks: int | None = None
     min_nodes: int | None = None
     max_nodes: int | None = None
+    nodes_inherited: bool = False  # the number of nodes is the environment's, of the job as it once was
     cpus_per_task: int | None = None
     ntasks_per_node: int | None = None
     ntasks_per_gpu: int | None = None

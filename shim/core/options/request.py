@@ -235,6 +235,7 @@ def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     if "nodes" in settings:
         fields["min_nodes"], most = settings.get("nodes")
         fields["max_nodes"] = most or None
+        fields["nodes_inherited"] = not settings.given("nodes")
     return StepRequest(**fields)
 
 

@@ -189,6 +189,7 @@ def names() -> dict[str, tuple[str, Show]]:
             "stderr": ("STDERR", lambda job, view: facts.files_asked(job)[1]),
             "stdin": ("STDIN", lambda job, view: facts.files_asked(job)[2]),
             "stdout": ("STDOUT", lambda job, view: facts.files_asked(job)[0]),
+            "resizetime": ("RESIZE_TIME", lambda job, view: "INVALID" if job.resize_time else "N/A"),  # so in Slurm
             "wait4switch": ("WAIT4SWITCH", lambda job, view: times.show_elapsed(facts.switches(job)[1])),
             "system_comment": ("SYSTEM_COMMENT", lambda job, view: facts.or_null(job.system_comment)),
             "tres-alloc": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
@@ -213,7 +214,7 @@ _CONSTANTS = (
     " container=CONTAINER=(null)"
     " mcslabel=MCSLABEL=(null) network=NETWORK=(null) ntperboard=NTASKS_PER_BOARD=0 origin=ORIGIN=NA"
     " originraw=ORIGIN_RAW=NA preempttime=PREEMPT_TIME=N/A profile=PROFILE=NotSet reboot=REBOOT=0"
-    " resizetime=RESIZE_TIME=N/A selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
+    " selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
     " siblingsactiveraw=ACTIVE_SIBLINGS_RAW=NA siblingsviable=VIABLE_SIBLINGS=NA"
     " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0"
     " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A"

@@ -87,6 +87,7 @@ def _times(job: Job, view: View) -> list[str]:
         f" TimeMin={minimum}",
         f"SubmitTime={view.stamp(job.submit_time, 'Unknown')} EligibleTime={view.stamp(facts.eligible_time(job), 'Unknown')}",
         f"AccrueTime={view.stamp(accrue_time(job), 'Unknown')}",
+        *([f"ResizeTime={view.stamp(job.resize_time)}"] if job.resize_time else []),
         f"StartTime={view.stamp(job.start_time, 'Unknown')} EndTime={view.stamp(facts.end_time(job, view), 'Unknown')}"
         f" Deadline={view.stamp(request.deadline)}",
         f"SuspendTime={view.stamp(job.suspend_time, 'None')} SecsPreSuspend={_before_suspension(job)}"

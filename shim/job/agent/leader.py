@@ -28,6 +28,7 @@ from shim.job.wire import BATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any, Callable
 
     from shim.job.link import Link
@@ -225,7 +226,7 @@ class Leader:
         self.steps.node_lost(index)
         if stopped or self.over:
             return
-        if not self._stopping:
+        if not self._stopping and index not in self.steps.given_up:
             self.end(ended_by(NODE_FAIL))
         self._node_stopped(index)
 
@@ -282,16 +283,37 @@ class Leader:
             self._stop_node(index)
         self._maybe_over()
 
-    def _stop_node(self, index: int) -> None:
+    def _stop_node(self, index: int, at_once: bool = False) -> None:
         if index in self.nodes.links:
-            self.nodes.links[index].send({"do": "stop", "grace": self.spec.cluster.kill_wait})
+            self.nodes.links[index].send({"do": "stop", "grace": 0 if at_once else self.spec.cluster.kill_wait})
         else:
             self._node_stopped(index)
 
     def _node_stopped(self, index: int) -> None:
+        first = index not in self.nodes.stopped
         self.nodes.has_stopped(index)
         self.components.stopped(index)
+        if first and index in self.steps.given_up and self.nodes.stopped >= self.steps.given_up:
+            self.record.write("resized", nodes=self._kept_nodes())
         self._maybe_over()
+
+    def keep_nodes(self, names: Container[str]) -> None:
+        """The job gives up all its other nodes: what runs there is killed, and their agents leave (the first one's goes on leading).
+
+        The journal tells which are left once nothing is left of the job on the others. A script's own node must be among ``names``.
+        """
+        shares = self.spec.job.shares
+        given_up = [
+            index for index, share in enumerate(shares) if share.name not in names and index not in self.steps.given_up
+        ]
+        if not self.started or self.outcome is not None:
+            return
+        self.steps.give_up(given_up)
+        for index in given_up:
+            self._stop_node(index, at_once=True)
+
+    def _kept_nodes(self) -> list[str]:
+        return [share.name for index, share in enumerate(self.spec.job.shares) if index not in self.steps.given_up]
 
     def _maybe_over(self) -> None:
         if self._stopping and not self.over and self.nodes.all_stopped:

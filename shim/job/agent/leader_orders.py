@@ -6,6 +6,7 @@ from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any, Protocol
 
     from shim.job.agent.leader_batch import BatchScript
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         def signal_batch(self, signal: int, scope: str = "batch") -> None: ...
 
         def signal_everything(self, signal: int) -> None: ...
+
+        def keep_nodes(self, names: Container[str]) -> None: ...
 
         def end(self, outcome: Outcome, uid: int | None = None, said: bool = True) -> None: ...
 
@@ -60,6 +63,8 @@ def obey(leader: Obedient, order: dict[str, Any]) -> None:
             leader.components.begin()
             leader.steps.resume()
         leader.signal_everything(_SIGCONT)
+    elif kind == "resize":
+        leader.keep_nodes([str(name) for name in order["nodes"]])
     elif kind == "notify":
         _notify(leader, str(order["why"]), order.get("step"))
     elif kind == "release":

@@ -48,6 +48,7 @@ class StepManager:
         self.steps: dict[int, StepRun] = {}
         self.derived = 0  # highest status of a step, raw
         self.gone: dict[int, bool] = {}  # components that were ended alone
+        self.given_up: set[int] = set()  # nodes that the job has no more
         self.spec = spec
         self._record = record
         self._loop = loop
@@ -155,10 +156,14 @@ class StepManager:
             if index not in step.nodes:
                 continue
             step.tell({"do": "note", "line": f"error: Node failure on {step.name_of(index)}"})
-            for rank, place in step.place.items():
-                if place == index and rank not in step.statuses:
-                    self._task_ended(step, index, {"rank": rank, "status": SIGKILL, "text": "", "oom": False})
-            self._drained(step, index)
+            self._fallen(step, index)
+
+    def _fallen(self, step: StepRun, index: int) -> None:
+        """What had not ended of a step on that node counts as killed."""
+        for rank, place in step.place.items():
+            if place == index and rank not in step.statuses:
+                self._task_ended(step, index, {"rank": rank, "status": SIGKILL, "text": "", "oom": False})
+        self._drained(step, index)
 
     # The leader's orders
 
@@ -190,6 +195,16 @@ class StepManager:
         for step, part in self._chosen(None, component):
             step.fell(part=part)
             step.say_cancelled(state, abort=True, only=part)
+        self._queue.retry()
+
+    def give_up(self, nodes: Sequence[int]) -> None:
+        """The job has these nodes no more: nothing starts there. They end their tasks, and report it; the steps go on elsewhere."""
+        self.given_up.update(nodes)
+        for index in nodes:
+            self.nodes.pop(index, None)
+            for step in list(self.steps.values()):
+                if not step.launched and index in step.nodes:
+                    self._fallen(step, index)
         self._queue.retry()
 
     def job_ends(self, state: str, said: bool) -> None:
@@ -352,7 +367,7 @@ class StepManager:
 
     def _place(self, wishes: Sequence[Wish]) -> list[Part]:
         used = in_use([step.layout for step in self.steps.values()], len(self.spec.nodes))
-        return lay_out(wishes, self.spec, used, self.gone)
+        return lay_out(wishes, self.spec, used, self.gone, self.given_up)
 
     def _refuse(self, srun: Link, lines: Sequence[str]) -> None:
         srun.send({"do": "refused", "lines": list(lines), "code": 1})

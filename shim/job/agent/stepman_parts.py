@@ -14,7 +14,7 @@ from shim.job.steps.multiprog import programs_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from typing import Any
 
     from shim.core.layout.step_values import NodeUse, StepLayout
@@ -117,15 +117,22 @@ def wishes_of(message: Message) -> list[Wish]:
     return found
 
 
-def lay_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse], gone: Mapping[int, object]) -> list[Part]:
+def lay_out(
+    wishes: Sequence[Wish],
+    spec: RunSpec,
+    used: Sequence[NodeUse],
+    gone: Mapping[int, object],
+    given_up: Container[int] = (),
+) -> list[Part]:
     """The parts beside the steps that hold ``used`` of the run's nodes. ShimError where there is no room; StepError tells whether
-    there may be some later. ``gone``: components that were ended.
+    there may be some later. ``gone``: components that were ended; ``given_up``: nodes
+    that a plain job has no more.
     """
     if spec.components:
         _check_groups(wishes, len(spec.components) - 1)
         parts = [_on_component(wish, spec, used, gone) for wish in wishes]
     else:
-        parts = _shared_out(wishes, spec, used)
+        parts = _shared_out(wishes, spec, used, given_up)
     first = node = 0
     for part in parts:
         part.node = node
@@ -139,7 +146,7 @@ def lay_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse], gone
 
 def together(parts: Sequence[Part]) -> StepLayout:
     """The layout of the whole step over the run's nodes."""
-    if len(parts) == 1 and not parts[0].component:
+    if len(parts) == 1 and parts[0].nodes == list(parts[0].layout.nodes):
         return parts[0].layout
     layouts = [part.layout for part in parts]
     return layouts[0].replace(
@@ -174,12 +181,15 @@ def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapp
     return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes], spec.cluster))
 
 
-def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) -> list[Part]:
+def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse], given_up: Container[int]) -> list[Part]:
     """The parts of a step in a plain job: the only one may have all nodes, of several each takes some of those that are left."""
     job = spec.job
+    here = [index for index in range(len(job.shares)) if index not in given_up]
+    if len(here) < len(job.shares):
+        job, used = job.replace(shares=tuple(job.shares[index] for index in here)), [used[index] for index in here]
     if len(wishes) == 1:
         _check_alone(wishes[0])
-        return [Part(wishes[0], job, range(len(job.shares)), _layout(wishes[0].request, job, used, spec.cluster))]
+        return [Part(wishes[0], job, here, _layout(wishes[0].request, job, used, spec.cluster))]
     parts: list[Part] = []
     taken: list[int] = []
     for place, wish in enumerate(wishes):
@@ -198,7 +208,12 @@ def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse]) 
         taken += own
         request = wish.request.replace(min_nodes=wanted, max_nodes=wanted)
         narrowed = job.replace(shares=tuple(job.shares[index] for index in own))
-        part = Part(wish, narrowed, own, _layout(request, narrowed, [used[index] for index in own], spec.cluster))
+        part = Part(
+            wish,
+            narrowed,
+            [here[index] for index in own],
+            _layout(request, narrowed, [used[index] for index in own], spec.cluster),
+        )
         part.suffix = f"+{place}"
         parts.append(part)
     return parts

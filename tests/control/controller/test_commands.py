@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
@@ -362,3 +363,32 @@ async def test_notify(box: Bench) -> None:
     assert await told(waiting) == "job notify failure: Job/step already completing or completed"
     assert await told(999) == "job notify failure: Invalid job id specified"
     assert await told(active, Client(STRANGER)) == "job notify failure: Access/permission denied"
+
+
+@bench
+async def test_giving_up_nodes(box: Bench) -> None:
+    job_id = await running(box, min_nodes=2)
+    assert box.job(job_id).nodes == 2
+    asked = asyncio.ensure_future(box.results("update", {"job_id": job_id}, fields={"NumNodes": "1"}))
+    await box.settle()
+    kept = box.job(job_id).shares[0].name
+    (order,) = box.backend.orders_of(job_id)
+    assert (order.kind, order.nodes) == ("resize", (kept,))
+    assert (box.job(job_id).nodes, asked.done()) == (2, False), (
+        "its nodes are its own until nothing of it is left there"
+    )
+    box.backend.tell(job_id, "resized", nodes=[kept])
+    assert await asked == [None]
+    job = box.job(job_id)
+    assert (job.nodes, job.cpus, [share.name for share in job.shares]) == (1, job.shares[0].cpus, [kept])
+    assert job.resize_time
+
+
+@bench
+async def test_on_a_cluster_that_cannot_a_job_keeps_its_nodes(box: Bench) -> None:
+    job_id = await running(box, min_nodes=2)
+    box.controller.world.clusters["local"] = box.controller.world.clusters["local"].replace(backend="kubernetes")
+    reply = await box.ask("update", targets=[{"job_id": job_id}], fields={"NumNodes": "1"})
+    assert reply["results"][0]["error"] == "Requested operation not supported on this system"
+    assert reply["results"][0]["why"] == "error: a running job on Kubernetes keeps its nodes until its end here"
+    assert box.backend.orders_of(job_id) == []

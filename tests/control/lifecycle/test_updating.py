@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shim.control.lifecycle import running
 from shim.control.lifecycle.updating import UpdateRefused, updated
-from shim.core.model.job import Job
+from shim.core.model.job import Job, NodeShare
 from tests.control.lifecycle.samples import CLUSTER, NOW, SHARES, a_job
 
 
@@ -97,6 +99,14 @@ def test_a_dependency_can_be_lifted() -> None:
         ({"Gres": "gpu:2"}, "Job is no longer pending execution"),
         ({"ReqNodeList": "node2"}, "Invalid node name specified"),
         ({"Priority": "10"}, "Changes to job priority are not persistent, change nice instead"),
+        ({"NumNodes": "4"}, "Requested operation not supported on this system"),
+        ({"NumNodes": "0"}, "Node count specification invalid"),
+        ({"NumNodes": "1-2"}, "Job is no longer pending execution"),
+        ({"NumNodes": ""}, "Job is no longer pending execution"),
+        ({"NumCPUs": "1"}, "Job is no longer pending execution"),
+        ({"NodeList": ""}, "Invalid node name specified"),
+        ({"NodeList": "node[1"}, "Invalid node name specified"),
+        ({"NodeList": "node[1,4]"}, "Invalid node name specified"),
     ],
 )
 def test_refusals_while_running(fields: dict[str, str], text: str) -> None:
@@ -109,6 +119,33 @@ def test_what_may_be_changed_while_running() -> None:
     job = change(a_running_job(), TimeLimit="5", JobName="runname", Comment="run")
     assert (job.time_limit, job.end_time, job.name, job.comment) == (5, NOW + 300, "runname", "run")
     assert change(a_running_job(), admin=True, TimeLimit="60").end_time == NOW + 3600
+
+
+def a_wide_job(**request: Any) -> Job:
+    shares = tuple(NodeShare(name=f"node{number}", cpus=number) for number in (1, 2, 3))
+    return running.started(running.starting(a_job(min_nodes=3, **request), shares, CLUSTER, "debug", NOW), NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({"NumNodes": "2"}, (["node1", "node2"], 3)),
+        ({"NodeList": "node[1,3]"}, (["node1", "node3"], 4)),
+        ({"ReqNodeList": "node1"}, (["node1"], 1)),
+        ({"NumNodes": "3"}, (["node1", "node2", "node3"], 6)),
+    ],
+)
+def test_a_running_job_may_get_smaller(fields: dict[str, str], left: tuple[list[str], int]) -> None:
+    job = change(a_wide_job(), **fields)
+    assert ([share.name for share in job.shares], job.cpus) == left
+    assert (job.nodes, job.resize_time) == (len(left[0]), NOW if job.nodes < 3 else 0)
+    assert job.request.min_nodes == 3, "when it runs again it gets what it asked for"
+
+
+def test_only_a_scripts_node_must_stay() -> None:
+    with pytest.raises(UpdateRefused, match="Invalid node name specified"):
+        change(a_wide_job(), NodeList="node2")
+    assert change(a_wide_job(kind="alloc"), NodeList="node2").nodes == 1
 
 
 def test_an_ended_job_cannot_be_changed() -> None:

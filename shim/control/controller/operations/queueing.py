@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ from shim.core.errors import (
     INVALID_JOB_ID,
     INVALID_USER_ID,
     JOB_HELD,
+    NOT_SUPPORTED,
 )
 from shim.core.model import states
 from shim.core.model.job import Job
@@ -33,6 +35,8 @@ IS_PENDING = "Job is pending execution"
 NOT_SUSPENDED = "Job is not suspended"
 LEAVING = "Job is being moved to another cluster"
 UNEXPECTED = "Unexpected message received"
+SLOW = "Processes on the nodes that are given up have not ended yet"
+GIVE_UP = 20.0  # seconds
 
 
 class Asking:
@@ -45,6 +49,7 @@ class Asking:
         self.message = message
         self.now = world.clock()
         self.ordered: list[Job] = []
+        self.smaller: dict[int, int] = {}  # jobs by key that give up nodes -> how many they keep
 
 
 class Refused(Exception):
@@ -82,6 +87,8 @@ async def ask(
             results.append({"target": target.to_dict(), "error": error, **({"why": why} if why else {})})
     for job in asking.ordered:
         order(job)
+    if asking.smaller:
+        await _have_given_up(asking, results)
     return {"results": results, "ordered": sorted({job.cluster for job in asking.ordered})}
 
 
@@ -200,12 +207,48 @@ def _update(asking: Asking, job: Job) -> None:
     after = updating.updated(job, fields, cluster, admin=asking.connection.admin, now=asking.now, own=own)
     if after.request.dependency != job.request.dependency:
         _check_dependency(asking, after)
+    if after.shares != job.shares:
+        after = _give_up_nodes(asking, job, after)
     if after.state == states.PENDING:
         after = files.named(after)
     elif after.time_limit != job.time_limit:
         asking.change.order(job, Order(number=0, kind="limit", seconds=running.limit_seconds(after, cluster)))
         asking.ordered.append(job)
     asking.change.put(after, asking.now)
+
+
+def _give_up_nodes(asking: Asking, job: Job, after: Job) -> Job:
+    """The run is told which nodes it keeps. Its record has the others until nothing of the job is left there."""
+    backend = asking.world.cluster_of(job).backend
+    if backend != "local" or job.het_job_id:
+        refused = Refused(NOT_SUPPORTED)
+        what = "a heterogeneous job" if job.het_job_id else f"a running job on {backend.capitalize()}"
+        refused.why = f"error: {what} keeps its nodes until its end here"
+        raise refused
+    kept = tuple(share.name for share in after.shares)
+    asking.change.order(job, Order(number=0, kind="resize", nodes=kept))
+    asking.ordered.append(job)
+    asking.smaller[job.key] = len(kept)
+    return after.replace(shares=job.shares, nodes=job.nodes, cpus=job.cpus, resize_time=job.resize_time)
+
+
+async def _have_given_up(asking: Asking, results: list[dict[str, Any]]) -> None:
+    """Waits until the jobs have no more nodes than they keep. Who asked goes on with what is left."""
+    jobs = asking.world.book.jobs
+    end = asyncio.get_running_loop().time() + GIVE_UP
+
+    def still() -> list[int]:
+        found = [jobs[key] for key in asking.smaller if key in jobs]
+        return [job.key for job in found if job.state in states.ALLOCATED and len(job.shares) > asking.smaller[job.key]]
+
+    with asking.connection.watched() as gone:
+        while keys := still():
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0:
+                for result in results:
+                    result["error"] = result["error"] or SLOW
+                return
+            await asking.world.changed(keys, gone, left)
 
 
 def _check_dependency(asking: Asking, job: Job) -> None:
