@@ -43,5 +43,5 @@ def test_a_circle_is_found() -> None:
 
 def test_no_module_needs_itself() -> None:
     known = modules()
-    assert len(known) > 300
+    assert "shim.main" in known
     assert circles({name: needed(name, path, known) for name, path in known.items()}) == {}

@@ -22,8 +22,6 @@ from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
 from shim.core.value import Value
 from shim.job import capped
 
-BACKENDS = ("local", "kubernetes", "slurm")
-
 
 class ConfigError(ShimError):
     """The configuration cannot be used; says which file and word."""

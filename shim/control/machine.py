@@ -32,15 +32,6 @@ def this_machine() -> Machine:
     )
 
 
-def boot_id() -> str:
-    """Names the running kernel's boot: another one means that every process is gone."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
 def _memory() -> int:
     total = 1
     with open("/proc/meminfo") as file:

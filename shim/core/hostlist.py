@@ -52,11 +52,6 @@ def _names(parts: Sequence[Part]) -> list[str]:
     return heads
 
 
-def count(text: str) -> int:
-    """How many names ``text`` stands for, without making them."""
-    return sum(_size(parts) for parts in _parsed(text))
-
-
 def fold(names: Iterable[str]) -> str:
     """The shortest text for ``names`` that keeps their order and duplicates: ``n3,n1,n2`` gives ``n[3,1-2]``.
 

@@ -1,4 +1,4 @@
-"""Signals: names, numbers, the C library's texts, and ``--signal=[R][B]:num[@lead]``.
+"""Signals: names, numbers, and ``--signal=[R][B]:num[@lead]``.
 
 The numbers are Linux's on the common machines. The ``signal`` module would do, but it imports ``enum``, which read
 commands cannot afford; a test compares the two.
@@ -63,41 +63,6 @@ _KNOWN = (
 )
 _NUMBERS = {name: number for number, name in enumerate(_NAMES, 1) if name in _KNOWN}
 
-_TEXTS = (
-    "Hangup",
-    "Interrupt",
-    "Quit",
-    "Illegal instruction",
-    "Trace/breakpoint trap",
-    "Aborted",
-    "Bus error",
-    "Floating point exception",
-    "Killed",
-    "User defined signal 1",
-    "Segmentation fault",
-    "User defined signal 2",
-    "Broken pipe",
-    "Alarm clock",
-    "Terminated",
-    "Stack fault",
-    "Child exited",
-    "Continued",
-    "Stopped (signal)",
-    "Stopped",
-    "Stopped (tty input)",
-    "Stopped (tty output)",
-    "Urgent I/O condition",
-    "CPU time limit exceeded",
-    "File size limit exceeded",
-    "Virtual timer expired",
-    "Profiling timer expired",
-    "Window changed",
-    "I/O possible",
-    "Power failure",
-    "Bad system call",
-)
-_FIRST_REALTIME, _LAST_REALTIME = 34, 64
-
 
 def parse_signal(text: str) -> int:
     """The number of ``TERM``, ``SIGTERM``, ``term`` or ``15``; numbers without a name are taken. Raises ValueError."""
@@ -115,15 +80,6 @@ def parse_signal(text: str) -> int:
 def name_of(number: int) -> str:
     """``TERM`` for 15; the number itself as text where there is no name."""
     return _NAMES[number - 1] if 1 <= number <= len(_NAMES) else str(number)
-
-
-def describe(number: int) -> str:
-    """The C library's text (strsignal): ``Terminated`` for 15."""
-    if 1 <= number <= len(_TEXTS):
-        return _TEXTS[number - 1]
-    if _FIRST_REALTIME <= number <= _LAST_REALTIME:
-        return f"Real-time signal {number - _FIRST_REALTIME}"
-    return f"Unknown signal {number}"
 
 
 def parse_signal_request(text: str) -> SignalRequest:

@@ -34,14 +34,6 @@ def parse_seconds_any(text: str) -> int:
     return INFINITE if seconds is None else seconds
 
 
-def parse_seconds(text: str) -> int:
-    """As ``parse_seconds_any``; raises ValueError below 0 too."""
-    seconds = parse_seconds_any(text)
-    if seconds < 0 and seconds != INFINITE:
-        raise ValueError(f"Invalid time: {text}")
-    return seconds
-
-
 def show_minutes(minutes: int | None) -> str:
     """A time limit as squeue's ``%l`` shows it: ``10:00``, ``1-02:03:00``, UNLIMITED (None too), INVALID above a year."""
     if minutes is None or minutes == INFINITE:

@@ -84,11 +84,6 @@ class Session:
             self._write(b"".join([sealer.seal(kind, payload) for payload in payloads]))
 
     @property
-    def unsent(self) -> int:
-        """Bytes that the peer has not taken yet."""
-        return len(self._out)
-
-    @property
     def closed(self) -> bool:
         return self._closed
 

@@ -51,18 +51,12 @@ def test_time_limits_as_squeue_shows_them(text: str, shown: str) -> None:
 def test_refused_time_limits(text: str) -> None:
     with pytest.raises(ValueError):
         times.parse_minutes(text)
-    with pytest.raises(ValueError):
-        times.parse_seconds(text)
 
 
 def test_values_of_limits() -> None:
     assert times.parse_minutes("1:00:01") == 61
     assert times.parse_minutes("0") == INFINITE
     assert times.show_clock(60 * times.parse_minutes("-5")) == "2982611-04:17:00"
-    assert times.parse_seconds("1:30") == 90
-    assert times.parse_seconds("UNLIMITED") == INFINITE
-    with pytest.raises(ValueError):
-        times.parse_seconds("-5")
 
 
 @given(st.integers(1, 365 * 1440))

@@ -103,14 +103,6 @@ def expand(pattern: str, names: Names) -> str:
     return text
 
 
-def varies(pattern: str) -> str:
-    """By what the file of a step differs: "task" (%t), "node" (%n, %N) or "" (one file for all)."""
-    here = Names(job_id=0, host="a")
-    if expand(pattern, here) != expand(pattern, here.replace(task=1)):
-        return "task"
-    return "node" if expand(pattern, here) != expand(pattern, here.replace(node=1, host="b")) else ""
-
-
 def _value(letter: str, names: Names) -> int | str | None:
     if letter == "j":
         return names.job_id

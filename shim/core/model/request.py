@@ -68,8 +68,6 @@ class JobRequest(Value):
     licenses: str | None = None
     reservation: str | None = None
     switches: str | None = None
-    core_spec: int | None = None
-    thread_spec: int | None = None
     # When
     time_limit: int | None = None  # minutes, INFINITE
     time_min: int | None = None
@@ -91,7 +89,6 @@ class JobRequest(Value):
     stderr: str | None = None
     open_mode: str | None = None  # "a", "t"
     export: str | None = None  # --export as given
-    export_file: str | None = None
     get_user_env: bool = False
     # The container that the job runs in (pyxis); texts as given
     container_image: str | None = None
@@ -155,7 +152,6 @@ class StepRequest(Value):
     immediate: int | None = None
     kill_on_bad_exit: bool = False
     wait: int | None = None  # -W seconds after the first task's end; 0 = for ever
-    no_kill: bool = False
     time_limit: int | None = None  # minutes
     stdin: str | None = None
     stdout: str | None = None

@@ -40,8 +40,6 @@ _TEXTS = (
     ("licenses", "licenses"),
     ("reservation", "reservation"),
     ("switches", "switches"),
-    ("core_spec", "core-spec"),
-    ("thread_spec", "thread-spec"),
     ("array", "array"),
     ("priority", "priority"),
     ("stdin", "input"),

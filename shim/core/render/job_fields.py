@@ -140,7 +140,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "U": ("UID", lambda job, view: str(job.uid)),
     "V": ("SUBMIT_TIME", lambda job, view: view.stamp(job.submit_time)),
     "W": ("LICENSES", _request("licenses")),
-    "X": ("CORE_SPEC", _request("core_spec", "N/A")),
+    "X": ("CORE_SPEC", constant("N/A")),
     "Y": ("SCHEDNODES", constant("(null)")),
     "Z": ("WORK_DIR", _request("work_dir")),
 }

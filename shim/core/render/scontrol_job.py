@@ -108,7 +108,7 @@ def _sizes(job: Job, view: View) -> list[str]:
         f" ReqB:S:C:T=0:0:{_starred(request.cores_per_socket)}:{_starred(request.threads_per_core)}",
         f"TRES={facts.tres(job, view)}",
         f"Socks/Node={_starred(request.sockets_per_node)} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:"
-        f"{_starred(request.ntasks_per_socket)}:{_starred(request.ntasks_per_core)} CoreSpec={_starred(request.core_spec)}",
+        f"{_starred(request.ntasks_per_socket)}:{_starred(request.ntasks_per_core)} CoreSpec=*",
     ]
 
 

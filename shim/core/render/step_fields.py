@@ -36,10 +36,6 @@ def step_order(item: Item) -> tuple[str, int, int, str]:
     return job.partition, job.job_id, number, step.step_id
 
 
-def _constant(text: str) -> Show:
-    return lambda item, view: text
-
-
 LETTERS: dict[str, tuple[str, Show]] = {
     "A": ("TASKS", lambda item, view: str(item[1].tasks)),
     "b": ("TRES_PER_NODE", lambda item, view: facts.tres_per_node(item[0]) or "N/A"),

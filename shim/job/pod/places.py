@@ -10,7 +10,6 @@ import os
 
 ROOT = "/opt/shim"
 PORT = 6818  # where every leader listens; slurmd's
-CONTAINER = "agent"  # the container's name
 
 INDEX = "JOB_COMPLETION_INDEX"  # by Kubernetes
 DIGEST = "SHIM_AGENT_DIGEST"  # SHA-256 of agent.zip, hex

@@ -77,7 +77,6 @@ class StepClient:
         self._failed: ShimError | None = None
         self._gathering = False
         self._killed_on_exit = False
-        self._waiting_others = False
         self._over = False
         self._plumbing = Plumbing(self.loop, [one.request for one in asked], self._send, self._send_data, self._broken)
         self._interrupts = Interrupts(self, disable_status, quit_on_interrupt, ignored)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.environ.patterns import Names, expand, job_files, varies
+from shim.core.environ.patterns import Names, expand, job_files
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 
@@ -42,22 +42,6 @@ def test_any_pattern_expands(pattern):
     text = expand(pattern, BATCH)
     if "%" not in pattern and "\\" not in pattern:
         assert text == pattern
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        ("out.%j", ""),
-        ("out.%t", "task"),
-        ("out.%4t-%n", "task"),
-        ("out.%n", "node"),
-        ("out.%N", "node"),
-        ("out.%%t", ""),
-        ("out\\%t", ""),
-    ],
-)
-def test_what_a_file_varies_by(pattern, expected):
-    assert varies(pattern) == expected
 
 
 def files(array: tuple[int, int | None] = (0, None), **options: str) -> tuple[str, str, str]:
