@@ -130,6 +130,12 @@ def test_a_callers_open_files_are_left_alone(road: Path) -> None:
     assert shown == "from the caller" * 2
 
 
+def test_children_get_no_file_of_the_launchers(road: Path) -> None:
+    given = {**os.environb, b"BASH_COMPAT": b"5.0"}  # bash before 5.1 makes here-documents of files
+    shown = said("bash", str(OURS / "salloc"), "ls", "-l", "/proc/self/fd", env=given)
+    assert "(deleted)" not in shown
+
+
 def test_nothing_stays_beside_a_command(road: Path) -> None:
     assert said("salloc", "sh", "-c", "ps -o comm= --ppid $PPID").split() == ["sh"]
 
