@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from time import monotonic
 
 from shim.commands.funnel import say
@@ -133,7 +134,7 @@ class Waiter:
             self._readable()
             while self._granted is None and self._error is None:
                 fd = self._allocation.fileno()
-                loop.reader(fd, self._readable)
+                loop.reader(fd, partial(self._came, fd))
                 loop.run_once()
                 loop.reader(fd, None)
         finally:
@@ -143,6 +144,10 @@ class Waiter:
             raise self._error
         assert self._granted is not None
         return self._granted
+
+    def _came(self, fd: int) -> None:
+        self.loop.reader(fd, None)  # it may be closed now: the controller's end is met by attaching to the next
+        self._readable()
 
     def _look(self) -> None:
         """Until the job is submitted: looks from time to time whether the controller can answer at all."""

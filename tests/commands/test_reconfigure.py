@@ -117,6 +117,23 @@ def test_a_running_srun_goes_on(site: Site) -> None:
         assert srun.returncode == 0
 
 
+@pytest.mark.parametrize("words", [("srun", "hostname"), ("salloc", "true")])
+def test_who_waits_for_an_allocation_waits_on(site: Site, words: tuple[str, ...]) -> None:
+    site.said("scontrol", "update", "partitionname=debug", "state=down")
+    with subprocess.Popen(
+        [OURS / words[0], *words[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as waits:
+        wait_until(lambda: "debug" in site.said("squeue", "-h", "-t", "PD")[0], "it waits")
+        site.configure(ONE + "[clusters.more]\n")
+        site.submitted("-H", "--wrap", "true")
+        assert processes.begun() == 2
+        assert processes.kill()
+        site.said("scontrol", "update", "partitionname=debug", "state=up")
+        _, err = waits.communicate(timeout=60)
+    assert waits.returncode == 0, err
+    assert "queued and waiting for resources" in err
+
+
 def test_a_changed_text_without_other_clusters_changes_nothing(site: Site) -> None:
     site.submitted("-H", "--wrap", "true")
     site.configure(ONE + "# a comment\n")
