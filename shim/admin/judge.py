@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Sequence
 
-from shim.admin import body, judge_slurm
+from shim.admin import body
 from shim.control import site
+from shim.control.backends.slurm import programs
 from shim.control.groups import names_of, user_name
 from shim.core import check, elastic, policy, script
 from shim.core.errors import ShimError, Unsupported, submission_failed
@@ -27,6 +29,8 @@ Options = Sequence[tuple[Option, str | None]]
 Found = Sequence[Options]  # of the command line, for each component
 
 
+_PATIENCE = 60.0  # seconds for a real Slurm's answer
+_NAME = "sbatch: "
 FAULTS = ("refused", "waiting", "failing", "unread", "approximated")
 
 
@@ -94,7 +98,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
     """
     verdict = Verdict()
     if cluster.backend == "slurm":
-        code, said = judge_slurm.ask(_written(found), words, cluster, text)
+        code, said = _ask_slurm(_written(found), words, cluster, text)
         if code:
             verdict.refused, verdict.code = tuple(said), code
         else:
@@ -204,3 +208,34 @@ def _unsupported_together(components: Sequence[Settings], cluster: Cluster) -> t
     except Unsupported as problem:
         return problem.lines
     return ()
+
+
+def _ask_slurm(
+    options: Sequence[str], words: Sequence[str], cluster: Cluster, text: str | None
+) -> tuple[int, list[str]]:
+    """Exit code and lines (as after ``sbatch: ``) of a trial submission of ``words``: script, arguments. ``text``: the script's, if known.
+
+    ShimError if the cluster could not be asked.
+    """
+    folder, conf = cluster.settings.get("bin", ""), cluster.settings.get("conf", "")
+    path, _kind = programs.find("sbatch", folder, os.environ.get("PATH", ""))
+    given = None if os.path.isfile(words[0]) else text  # a pipe was read by now
+    environ = {**os.environ, "SLURM_CONF": conf} if conf else dict(os.environ)
+    try:
+        done = subprocess.run(
+            [path, "--test-only", *options, words[0] if given is None else "/dev/stdin", *words[1:]],
+            env=environ,
+            input=given or "",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="surrogateescape",
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except OSError as error:
+        raise ShimError(f"error: {path}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise ShimError(f"error: cluster {cluster.name} did not answer within {_PATIENCE:.0f} s") from None
+    lines = [line.removeprefix(_NAME) if line.startswith(_NAME) else "\0" + line for line in done.stdout.splitlines()]
+    return done.returncode, lines

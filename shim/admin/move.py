@@ -1,12 +1,25 @@
-"""``shim move JOB CLUSTER``: a pending job goes to another cluster and runs there, once."""
+"""``shim move JOB CLUSTER``: a pending job goes to another cluster and runs there, once.
+
+To a real Slurm it goes in this order: held here, submitted there held, ended here, released there. Each step can be the last
+one of a process that is killed: asked again, ``shim move`` goes on from there. The submission is found by the mark in its
+comment, which it has until it is released.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from shim.control import client, paths, site
+from shim.control.backends.slurm.call import made
+from shim.control.backends.slurm.questions import Question, answered
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError
+from shim.core.model.request import JobRequest
+from shim.core.options.rebuilt import arguments
+from shim.core.routing import Place, Route
 
 
 def report(job: str, cluster: str, out: TextIO) -> None:
@@ -18,9 +31,7 @@ def report(job: str, cluster: str, out: TextIO) -> None:
         raise ShimError(f"error: no cluster {cluster} is configured; there are: {', '.join(places)}")
     _check_ours(int(job))
     if places[cluster].real:
-        from shim.admin import move_out
-
-        tell(job, move_out.move(int(job), places[cluster]), out)
+        tell(job, _move_out(int(job), places[cluster]), out)
         return
     client.call("stay", {"job_id": int(job)})  # one on its way to a real Slurm turns back
     tell(job, client.call("move", {"job_id": int(job), "cluster": cluster}), out)
@@ -44,3 +55,114 @@ def tell(job: str, reply: dict[str, Any], out: TextIO) -> None:
     out.write(f"job {job} is on cluster {reply['cluster']}{named}\n")
     for note in reply["notes"]:
         out.write(f"  {note}\n")
+
+
+def _move_out(job_id: int, place: Place) -> dict[str, Any]:
+    """Moves the job to a real Slurm; its id there, and what had to be given up. Raises ShimError, and says so if the job is held by then."""
+    ticket = client.call("move_out", {"job_id": job_id, "cluster": place.name})
+    if ticket["gone"]:
+        if ticket["cluster"] != place.name:
+            raise ShimError(f"error: job {job_id} has gone to {ticket['cluster']} as job {ticket['there']}")
+        if _waits_held(place, ticket["there"]):
+            _release(place, ticket["there"], str(ticket["comment"] or ""), held=ticket["held"])
+        return {"job_id": ticket["there"], "cluster": place.name, "notes": []}
+    request = JobRequest.from_dict(ticket["request"])
+    notes: list[str] = []
+    there = _found(job_id, place, ticket["mark"]) if ticket["again"] else None
+    if there is None:
+        there, notes = _submitted(job_id, place, request, ticket)
+    try:
+        client.call("moved_out", {"job_id": job_id, "there": there, "mark": ticket["mark"]})
+    except client.Unreachable:
+        raise
+    except ShimError:
+        _asked(place, "scancel", [str(there)])  # it was cancelled here, or somebody else has moved it
+        raise
+    _release(place, there, request.comment or "", held=request.hold)
+    return {"job_id": there, "cluster": place.name, "notes": notes}
+
+
+def _submitted(job_id: int, place: Place, request: JobRequest, ticket: dict[str, Any]) -> tuple[int, list[str]]:
+    """Submits the job there, held; its id. It stays here if it is refused."""
+    partitions = (request.partition or "").split(",")
+    notes = []
+    if request.partition and place.partitions and not set(partitions) <= set(place.partitions):
+        notes.append(f"--partition={request.partition}: not on {place.name}; its default partition is used")
+        request = request.replace(partition=None)
+    options, given_up = arguments(request.replace(hold=True, comment=ticket["mark"], name=request.name or "sbatch"))
+    notes += [f"{option}: given up, {place.name} may be too old for it" for option in given_up]
+    call = made("sbatch", Route(place, ["--parsable", *options, "/dev/stdin", *request.arguments]))
+    directory = request.extra.get("submit_dir") or request.work_dir
+    environment = {**ticket["environment"]}
+    for name in ("SLURM_CONF", "SHIM_PASSED"):
+        if name in call.environment:
+            environment[name] = call.environment[name]
+    try:
+        done = subprocess.run(
+            call.argv,
+            executable=call.path,
+            env=environment,
+            cwd=directory if os.path.isdir(directory) else "/",
+            input=ticket["script"],
+            capture_output=True,
+            timeout=place.timeout,
+            umask=request.umask,
+            check=False,
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+    except subprocess.TimeoutExpired:
+        raise ShimError(
+            f"error: {place.name}: no answer within {place.timeout:g} s; job {job_id} is held",
+            f"error: once it answers, shim move {job_id} {place.name} goes on; shim move with the job's own cluster takes it back",
+        ) from None
+    number = done.stdout.strip().partition(";")[0]
+    if done.returncode or not number.isdigit():
+        client.call("stay", {"job_id": job_id})
+        lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in done.stderr.splitlines() if line]
+        raise ShimError(*(f"error: {place.name}: {line}" for line in lines or [f"sbatch ended with {done.returncode}"]))
+    return int(number), notes
+
+
+def _found(job_id: int, place: Place, mark: str) -> int | None:
+    """The job there that a process which was killed has submitted; None if it did not come so far."""
+    said = _asked(place, "squeue", ["--noheader", "--format=%F|%k"])
+    if said.code != 0:
+        why = said.problem or said.err.decode(errors="replace").strip()
+        raise ShimError(
+            f"error: {place.name}: {why}", f"error: job {job_id} is held until it can be moved, or taken back"
+        )
+    for line in said.out.decode("utf-8", "replace").splitlines():
+        number, _, comment = line.partition("|")
+        if comment.strip() == mark and number.strip().isdigit():
+            return int(number)
+    return None
+
+
+def _waits_held(place: Place, there: int) -> bool:
+    """Whether the job there has not been released yet. ShimError if nobody answers."""
+    said = _asked(place, "squeue", ["--noheader", f"--jobs={there}", "--format=%r"])
+    if said.problem:
+        raise ShimError(f"error: {place.name}: {said.problem}")
+    return said.out.strip() == b"JobHeldUser"
+
+
+def _release(place: Place, there: int, comment: str, *, held: bool) -> None:
+    """The job there gets its own comment, and may start unless it was held."""
+    steps = [["update", f"JobId={there}", f"Comment={comment}"]]
+    if not held:
+        steps.append(["release", str(there)])
+    for words in steps:
+        said = _asked(place, "scontrol", words)
+        if said.code != 0:
+            why = said.problem or said.err.decode(errors="replace").strip()
+            raise ShimError(
+                f"error: {place.name}: {why}",
+                f"error: job {there} waits there, held: the same command again, or scontrol release {there}",
+            )
+
+
+def _asked(place: Place, program: str, argv: Sequence[str]) -> Question:
+    question = Question(place, program, argv)
+    answered([question])
+    return question

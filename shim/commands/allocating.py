@@ -48,13 +48,13 @@ def debug(program: str, settings: Settings, *lines: str) -> None:
 
 def laid_out(environment: Mapping[str, str], components: Sequence[Settings]) -> List[str]:
     """What salloc -vv says of the allocation that its command finds in ``environment``."""
-    from shim.core import counts, hostlist
+    from shim.core import hostlist, lists
 
     lines = []
     for group, settings in enumerate(components):
         suffix = f"_HET_GROUP_{group}" if len(components) > 1 else ""
         nodes = environment["SLURM_JOB_NODELIST" + suffix]
-        tasks = sum(counts.expand_counts(environment["SLURM_TASKS_PER_NODE" + suffix]))
+        tasks = sum(lists.expand_counts(environment["SLURM_TASKS_PER_NODE" + suffix]))
         number = _distribution_number(settings.get("distribution") or "")
         lines.append(f"laying out the {tasks} tasks on {len(hostlist.expand(nodes))} hosts {nodes} dist {number}")
     return lines

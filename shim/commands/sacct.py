@@ -15,14 +15,18 @@ from shim.core.render import sacct_rows, sacct_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Optional
+
     from shim.commands.sacct_ask import Ask
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job, Step
     from shim.core.options.query import Values
     from shim.core.render.sacct_rows import Row
+    from shim.core.routing import Place
 
 _PROGRAM = "sacct"
+_NAMED = 10  # ids in a line of errors
 
 
 def main(argv: list[str]) -> int:
@@ -80,9 +84,7 @@ def _remembered(ask: Ask, question: Question, *, header: bool) -> int | None:
     """
     if not elsewhere.keeps_no_accounting(question):
         return None
-    from shim.commands import sacct_passed
-
-    found = sacct_passed.Found(ask, question.place, reading.open_index(_PROGRAM))
+    found = PassedJobs(ask, question.place, reading.open_index(_PROGRAM))
     _show(ask, _listed(ask, found.jobs, []), header=header)
     return found.told(_PROGRAM)
 
@@ -166,3 +168,30 @@ def _scripts(ask: Ask) -> int:
             script = "NONE\n"
         sys.stdout.write(f"Batch Script for {job.job_id}\n{'-' * 80}\n{script}\n")
     return 0
+
+
+class PassedJobs:
+    """The jobs that were submitted from here to a real Slurm without accounting, by the index and by what it says of them now."""
+
+    def __init__(self, ask: Ask, place: Place, reader: Optional[Reader]) -> None:
+        from shim.control.backends.slurm import remembering
+
+        self._place = place
+        rows = reader.passed_of(place.name, [one.job_id for one in ask.ids], ask.ended_since) if reader else []
+        known, self._problem = remembering.brought_up([job for job in rows if ask.means(job)], place)
+        fitting = [job for job in map(ask.narrow, known) if job is not None and ask.fits(job)]
+        self.jobs = [job.replace(key=number) for number, job in enumerate(fitting)]  # by it steps are told apart
+
+    def told(self, program: str) -> int:
+        """Says on stderr what is missing; the exit code."""
+        sys.stdout.flush()
+        name = self._place.name
+        lines = [f"{name}: Slurm accounting storage is disabled: these are the jobs that were submitted from here"]
+        gone = [str(job.job_id) for job in self.jobs if job.system_comment]
+        if gone:
+            ids = ",".join(gone[:_NAMED] + ["…"] * (len(gone) > _NAMED))
+            lines.append(f"{name}: what became of {ids} is not known: shown as seen last")
+        if self._problem:
+            lines.append(f"error: {name}: {self._problem}: its jobs are shown as they were seen last")
+        funnel.say(program, *lines)
+        return 1 if self._problem else 0

@@ -15,10 +15,15 @@ from shim.core.options.query import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Dict, List, Tuple
+
+    from shim.core.routing import Place
+
+    Ids = List[Tuple[str, JobId]]
     from typing import Any
 
     from shim.core.options.query import Values
-    from shim.core.routing import Place
 
 _PROGRAM = "scancel"
 # What is left of Slurm's error numbers in an exit code, by how their texts begin.
@@ -60,17 +65,15 @@ def _everywhere(
     argv: list[str], values: Values, ids: list[tuple[str, JobId]], clusters: list[str], real: list[Place]
 ) -> int:
     """Some of the clusters are real Slurms: each ends its own jobs."""
-    from shim.commands import scancel_elsewhere
-
     filtered = any(values.get(option) for option, _ in FILTERS)
-    ours, theirs = scancel_elsewhere.divided(ids, real, named=bool(clusters), filtered=filtered)
+    ours, theirs = _divided(ids, real, named=bool(clusters), filtered=filtered)
     names = [name for name in clusters if name not in {place.name for place in real}]
     here = bool(names) or (not clusters and (bool(ours) or not ids) and len(real) < len(site.places()))
     code = _here(values, ours, names) if here else 0
     if not theirs:
         return code
     interactive = "interactive" in values
-    return scancel_elsewhere.cancel(argv, real, theirs, alone=not here, interactive=interactive) or code
+    return _cancel_there(argv, real, theirs, alone=not here, interactive=interactive) or code
 
 
 def _here(values: Values, ids: list[tuple[str, JobId]], clusters: list[str]) -> int:
@@ -185,3 +188,44 @@ def _uid(name: str | None) -> int | None:
     if uid is None:
         raise ShimError(f"error: Invalid user name: {name}")
     return uid
+
+
+def _divided(ids: Ids, places: Sequence[Place], *, named: bool, filtered: bool) -> Tuple[Ids, Dict[str, List[str]]]:
+    """The ids that are for us, and for each real Slurm those that are for it, by its name.
+
+    ``named``: -M says that all of them are for each. ``filtered``: filters look for jobs, everywhere unless ids say where.
+    """
+    from shim.commands import owners
+
+    words = [word for word, _ in ids]
+    if named or (filtered and not ids):
+        return ids, {place.name: words for place in places}
+    found = owners.owners((one.job_id for _, one in ids), places, _PROGRAM)
+    ours = [(word, one) for word, one in ids if found[one.job_id] is None]
+    theirs: Dict[str, List[str]] = {}
+    for word, one in ids:
+        place = found[one.job_id]
+        if place is not None:
+            theirs.setdefault(place.name, []).append(word)
+    return ours, theirs
+
+
+def _cancel_there(
+    argv: Sequence[str], places: Sequence[Place], theirs: Dict[str, List[str]], *, alone: bool, interactive: bool
+) -> int:
+    """Runs the real scancels; the exit code. ``alone``: nothing else is to be done, so one of them takes this process's place."""
+    from shim.commands import owners
+    from shim.core.options.again import again
+
+    options, _ = again(_PROGRAM, argv, ("clusters",))
+    meant = [place for place in places if place.name in theirs]
+    if alone and len(meant) == 1:
+        owners.become(_PROGRAM, meant[0], [*options, *theirs[meant[0].name]])
+    if interactive:
+        codes = [owners.run(_PROGRAM, place, [*options, *theirs[place.name]]) for place in meant]
+        return next((code for code in codes if code), 0)
+    from shim.control.backends.slurm.questions import Question
+
+    return elsewhere.put_answers(
+        _PROGRAM, [Question(place, _PROGRAM, [*options, *theirs[place.name]]) for place in meant]
+    )

@@ -6,7 +6,7 @@ Slurm 22.05 sets each under its old suffix too, _PACK_GROUP_n. What describes th
 
 from __future__ import annotations
 
-from shim.core import counts
+from shim.core import lists
 from shim.core.environ.job import (
     allocation_environment,
     asked_gpu_variables,
@@ -72,7 +72,7 @@ def group_variables(components: Sequence[Job], cluster: Cluster) -> dict[str, st
     for offset, job in enumerate(components):
         facts = common_variables(job, cluster)
         own = {name: facts[name] for name in _FACTS if name in facts}
-        own["SLURM_TASKS_PER_NODE"] = counts.fold_counts(share.tasks for share in job.shares)
+        own["SLURM_TASKS_PER_NODE"] = lists.fold_counts(share.tasks for share in job.shares)
         own.update(memory_variables(job, cluster))
         own.update(asked_variables(job))
         own.update(asked_gpu_variables(job))

@@ -6,9 +6,8 @@ them, so nothing is invented here. Node names are the names that resolve inside 
 
 from __future__ import annotations
 
-from shim.core import counts, hostlist
+from shim.core import hostlist, lists
 from shim.core.arrays import ArraySpec, written_step
-from shim.core.environ.gpu import gpu_variables
 from shim.core.environ.skypilot import skypilot_environment
 from shim.core.layout.demand import job_demand
 from shim.core.layout.memory import memory_rule
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from shim.core.model.job import Job, NodeShare
     from shim.core.model.request import JobRequest
 
+_GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _SAMPLING = (("profile", "PROFILE"), ("acctg-freq", "ACCTG_FREQ"))
 _ANY_INDEX = 1 << 32  # an array that was accepted is not checked again
 
@@ -74,7 +74,7 @@ def allocation_environment(job: Job, cluster: Cluster) -> dict[str, str]:
     """What salloc's command sees, on the submitting machine: the allocation, and what was asked; no GPUs, no ranks."""
     variables = common_variables(job, cluster)
     variables["SLURM_NODE_ALIASES"] = "(null)"
-    variables["SLURM_TASKS_PER_NODE"] = counts.fold_counts(share.tasks for share in job.shares)
+    variables["SLURM_TASKS_PER_NODE"] = lists.fold_counts(share.tasks for share in job.shares)
     variables["SLURM_NNODES"] = str(len(job.shares))
     variables.update(asked_variables(job))
     variables.update(asked_gpu_variables(job))
@@ -92,7 +92,7 @@ def common_variables(job: Job, cluster: Cluster) -> dict[str, str]:
         "SLURM_CONF": cluster.settings.get("slurm_conf") or "/etc/slurm/slurm.conf",
         "SLURM_JOBID": str(job.job_id),
         "SLURM_JOB_ID": str(job.job_id),
-        "SLURM_JOB_CPUS_PER_NODE": counts.fold_counts(share.cpus for share in job.shares),
+        "SLURM_JOB_CPUS_PER_NODE": lists.fold_counts(share.cpus for share in job.shares),
         "SLURM_JOB_NODELIST": nodelist,
         "SLURM_JOB_NUM_NODES": str(len(job.shares)),
         "SLURM_JOB_PARTITION": job.partition,
@@ -198,6 +198,12 @@ def _nameless(request: JobRequest) -> bool:
     return request.kind == "batch" and request.command is None and request.name == "sbatch"
 
 
+def gpu_variables(indexes: Iterable[int]) -> dict[str, str]:
+    """The devices for CUDA, ROCm and oneAPI programs: ``0,1``; empty values hide all."""
+    text = ",".join(map(str, indexes))
+    return dict.fromkeys(_GPU_VARIABLES, text)
+
+
 def resize_scripts(job: Job, environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """File endings and texts of the scripts that bring a shell's variables up to date when the job has given up nodes: those
     variables that ``environment`` has.
@@ -208,7 +214,7 @@ def resize_scripts(job: Job, environment: Mapping[str, str]) -> list[tuple[str, 
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_NNODES": count,
         "SLURM_JOB_NUM_NODES": count,
-        "SLURM_JOB_CPUS_PER_NODE": f'"{counts.fold_counts(share.cpus for share in job.shares)}"',
+        "SLURM_JOB_CPUS_PER_NODE": f'"{lists.fold_counts(share.cpus for share in job.shares)}"',
     }
     there = [(name, value) for name, value in values.items() if name in environment]
     gone = ("SLURM_NPROCS", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE")  # go where the last of them is set

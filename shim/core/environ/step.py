@@ -6,9 +6,8 @@ JOB_NUM_NODES, JOB_CPUS_PER_NODE and NTASKS_PER_NODE stay the job's.
 
 from __future__ import annotations
 
-from shim.core import counts, hostlist
-from shim.core.environ.gpu import gpu_variables
-from shim.core.environ.job import asked_variables, common_variables, identity_variables
+from shim.core import hostlist, lists
+from shim.core.environ.job import asked_variables, common_variables, gpu_variables, identity_variables
 from shim.core.environ.skypilot import skypilot_environment
 
 TYPE_CHECKING = False
@@ -87,7 +86,7 @@ def step_environment(
 
 def _shape(layout: StepLayout) -> dict[str, str]:
     nodes, ntasks = str(len(layout.nodes)), str(layout.ntasks)
-    per_node = counts.fold_counts(layout.tasks)
+    per_node = lists.fold_counts(layout.tasks)
     return {
         "SLURM_NNODES": nodes,
         "SLURM_NPROCS": ntasks,

@@ -6,14 +6,13 @@ left for each of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result
 
 from __future__ import annotations
 
-from shim.core.layout import features
+from shim.core.layout import features, gpus
 from shim.core.layout.demand import job_demand
-from shim.core.layout.gpu_share import share_gpus
 from shim.core.layout.gpus import gpu_types
 from shim.core.layout.memory import memory_rule
 from shim.core.layout.needs import Needs, needs
 from shim.core.layout.order import by_sets
-from shim.core.layout.room import NodeFree, room
+from shim.core.layout.room import NodeFree, gpu_limit, limited, room
 from shim.core.layout.tasks import spread, task_counts
 from shim.core.model.job import NodeShare
 
@@ -21,6 +20,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shim.core.layout.demand import JobDemand
+    from shim.core.layout.gpus import Demand
+    from shim.core.layout.memory import MemoryRule
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
 
@@ -164,7 +166,7 @@ class _Placing:
         tasks = self.tasks([here for _, here in pairs])
         if tasks is None:
             return None
-        own_gpus = share_gpus(self.wish, self.rule, nodes, tasks, self.one_set_of_gpus)
+        own_gpus = _share_gpus(self.wish, self.rule, nodes, tasks, self.one_set_of_gpus)
         if own_gpus is None:
             return None
         made = []
@@ -214,3 +216,44 @@ class _Placing:
         if wish.ntasks is not None:
             return tuple(shares)
         return tuple(share.replace(tasks=max(1, share.cpus // wish.cpus_per_task)) for share in shares)
+
+
+def _share_gpus(
+    wish: JobDemand, rule: MemoryRule, nodes: Sequence[NodeFree], tasks: Sequence[int], one_set_of_gpus: bool
+) -> list[tuple[int, ...]] | None:
+    """The GPU indexes on each node, or None when the nodes have too few.
+
+    ``one_set_of_gpus``: an index is the same device on every node, so that two nodes of the job share one only when there
+    are not enough of them.
+    """
+    chosen: list[tuple[int, ...]] = []
+    used: list[int] = []
+    left = wish.job_gpus
+    for position, (one, count) in enumerate(zip(nodes, tasks)):
+        if wish.task_gpus:
+            demand = gpus.times(wish.task_gpus, count)
+        elif wish.node_gpus:
+            demand = wish.node_gpus
+        else:
+            usable = limited(left, one.gpu_types, gpu_limit(wish, rule, one))
+            demand = gpus.part(left, usable, after=len(nodes) - position - 1)
+            left = gpus.less(left, demand)
+        own = _pick_gpus(demand, one, used if one_set_of_gpus else [])
+        if own is None:
+            return None
+        if wish.whole:
+            own = one.gpus
+        used.extend(own)
+        chosen.append(own)
+    if gpus.total(wish.job_gpus) > sum(len(own) for own in chosen):
+        return None
+    return chosen
+
+
+def _pick_gpus(demand: Demand, one: NodeFree, used: list[int]) -> tuple[int, ...] | None:
+    types = dict(enumerate(gpus.gpu_types(one.node)))
+    unused = [index for index in one.gpus if index not in used]
+    own = gpus.pick(demand, unused, types)
+    if own is None and used:
+        own = gpus.pick(demand, [*unused, *(index for index in one.gpus if index in used)], types)
+    return own

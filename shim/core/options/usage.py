@@ -7,7 +7,7 @@ from shim.core.options.option import FLAG, OPTIONAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, Optional, Sequence
+    from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
     from shim.core.options.grammar import Grammar
     from shim.core.options.option import Option
@@ -28,6 +28,30 @@ _WORDS = {
     "sacct": "",
     "scontrol": "command [arguments...]",
 }
+_HELP = ("help", "usage")
+# Which options stand under which title; all others under the first one.
+_SECTIONS = (
+    ("Parallel run options:", ""),
+    (
+        "Constraint options:",
+        "cluster-constraint constraint contiguous exclude mem mincpus no-allocate nodefile nodelist prefer reservation tmp",
+    ),
+    (
+        "Consumable resources related options:",
+        "exact exclusive mem-per-cpu oom-kill-step resources resv-ports tres-per-task",
+    ),
+    (
+        "Affinity/Multi-core options:",
+        "accel-bind cores-per-socket cpu-bind extra-node-info hint mem-bind ntasks-per-core ntasks-per-socket sockets-per-node"
+        " threads-per-core tres-bind",
+    ),
+    (
+        "GPU scheduling options:",
+        "cpus-per-gpu gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task mem-per-gpu ntasks-per-gpu"
+        " ntasks-per-tres",
+    ),
+)
+_PLUGINS = "Options provided by plugins:"
 _PLUGIN = "value|an option of this site"
 _COLUMN = 30
 _WIDTH = 78
@@ -63,9 +87,7 @@ def _options(command: str, grammar: Optional[Grammar]) -> Sequence[Option]:
 
 def _long(command: str, options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]:
     yield f"Usage: {command} {_FIRST.get(command) or '[OPTIONS...] ' + _WORDS[command]}".rstrip()
-    from shim.core.options.help_sections import sections
-
-    for title, names in sections(command, [option.field for option in options]):
+    for title, names in _sections(command, [option.field for option in options]):
         yield ""
         yield title
         for option in options:
@@ -110,3 +132,17 @@ def _spellings(options: Sequence[Option], said: Dict[str, str]) -> Iterator[str]
             yield f"[-{option.short}{f' {value}' if option.arity != FLAG else ''}]"
         else:
             yield f"[--{option.long}{_value(option, value)}]"
+
+
+def _sections(command: str, fields: Sequence[str]) -> List[Tuple[str, Set[str]]]:
+    """The titles of ``--help`` with the options under each: Slurm's for the commands that submit, two for the others."""
+    from shim.core.options.help_texts import of_slurm
+
+    rest = set(fields) - {*_HELP, "version"}
+    last = [("Help options:", set(_HELP)), ("Other options:", {"version"})]
+    if command not in ("sbatch", "srun", "salloc"):
+        return [("Options:", rest), ("Help options:", {*_HELP, "version"})]
+    titled = [(title, set(names.split()) & rest) for title, names in _SECTIONS]
+    plugins = rest - set(of_slurm())
+    titled[0] = (titled[0][0], rest - plugins - set().union(*(names for _, names in titled)))
+    return titled + last[:1] + ([(_PLUGINS, plugins)] if plugins else []) + last[1:]

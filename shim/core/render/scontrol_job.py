@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shim.core import hostlist
 from shim.core.limits import GOVERNORS
+from shim.core.lists import fold_ranks
 from shim.core.model import states
 from shim.core.model.request import INFINITE
-from shim.core.ranks import fold_ranks
 from shim.core.render import job_facts as facts
 from shim.core.render.job_fields import accrue_time, requeues, show_memory
 from shim.core.times import parse_seconds_any, show_clock

@@ -9,7 +9,7 @@ import os
 from itertools import groupby
 
 from shim.core import hostlist
-from shim.core.ranks import fold_ranks
+from shim.core.lists import fold_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

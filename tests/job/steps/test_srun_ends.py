@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from shim.core.lists import expand_ranks, fold_ranks
 from shim.core.options.grammar import Grammar
-from shim.core.ranks import expand_ranks, fold_ranks
 from tests.job.run_folder import ROOT, SRUN, LiveRun, spec_of
 from tests.support import wait_until
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.settings import Settings
-from shim.core.environ.gpu import gpu_variables
+from shim.core.environ.job import gpu_variables
 from shim.job.pod.places import PORT, ROOT, Places
 from shim.job.spec import SCRIPT, RunNode, RunSpec
 
