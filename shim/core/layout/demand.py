@@ -49,76 +49,47 @@ class JobDemand(Value):
         return bool(self.node_gpus or self.node_gres or self.job_gpus or self.task_gpus)
 
 
+class _Gpus(Value):
+    """GPUs and other such resources, by what each of them is asked for."""
+
+    per_node: Demand = ()
+    per_job: Demand = ()
+    per_task: Demand = ()
+    gres: Demand = ()  # other resources, per node
+
+
 def job_demand(request: JobRequest) -> JobDemand:
     """The numbers behind ``request``."""
     named = hostlist.expand(request.node_list) if request.node_list else []
+    arbitrary = bool(named) and (request.distribution or "").startswith("arbitrary")
     required = tuple(dict.fromkeys(named))
-    arbitrary = bool(required) and (request.distribution or "").startswith("arbitrary")
     if arbitrary:
         # Which task runs where is the step's business; the job gets these nodes, and CPUs on them as any other job.
         required = required[: request.ntasks]
-    node_gpus, node_gres = gpus.gres_demand(request.gres)
-    if request.gpus_per_node:
-        node_gpus = gpus.gpu_demand(request.gpus_per_node)
-    elif request.gpus_per_socket:
-        node_gpus = gpus.times(gpus.gpu_demand(request.gpus_per_socket), request.sockets_per_node or 1)
-    job_gpus = gpus.gpu_demand(request.gpus)
-    task_gpus = gpus.gpu_demand(request.gpus_per_task)
-
-    min_nodes, max_nodes = request.min_nodes, request.max_nodes
-    fixed = min_nodes is not None
-    derived_from_gpus = False
-    if min_nodes is None and job_gpus and node_gpus:
-        shared = [(count, dict(node_gpus)[kind]) for kind, count in job_gpus if kind in dict(node_gpus)]
-        if shared:
-            min_nodes = max_nodes = max(1, max(whole // (each or 1) for whole, each in shared))
-            fixed = derived_from_gpus = True
-    if fixed and max_nodes is None:
+    asked = _gpus(request)
+    by_gpus = _nodes_by_gpus(request, asked)
+    fixed = request.min_nodes is not None or by_gpus is not None
+    min_nodes, max_nodes = _node_range(request, asked, by_gpus, len(required))
+    ntasks = _ntasks(request, min_nodes, asked, len(named) if arbitrary else None)
+    min_nodes, max_nodes = _without_idle_nodes(request, min_nodes, max_nodes, ntasks, required)
+    each_node, one_node = _load_of_nodes(request, min_nodes, ntasks, asked)
+    if request.ntasks_per_gpu and ntasks and min_nodes > 1:
         max_nodes = min_nodes
-    elif fixed and min_nodes:
-        max_nodes = max_nodes or None  # ``-N 2-0`` is at least two
-    if min_nodes is None:
-        min_nodes = max(1, len(required))
-        max_nodes = len(required) if required and request.ntasks is None and not job_gpus else None
-        if request.spread_job and not job_gpus:
-            max_nodes = max(request.max_nodes or request.ntasks or 1, len(required))
-    ntasks = _ntasks(request, min_nodes, job_gpus, node_gpus, task_gpus)
-    if arbitrary and request.ntasks is None and request.kind == "run":
-        ntasks = len(named)
-    if ntasks is not None and fixed and not derived_from_gpus and not required and ntasks < min_nodes:
-        min_nodes = ntasks  # "can't run 2 processes on 4 nodes, setting nnodes to 2"
-        max_nodes = ntasks if max_nodes is not None else None
-    if request.ntasks_per_gpu and not job_gpus and not node_gpus and ntasks:
-        job_gpus = (("", -(-ntasks // request.ntasks_per_gpu)),)
-
-    cpus_per_task = request.task_cpus
-    per_node = 1 if request.ntasks == 1 else request.ntasks_per_node or 1
-    each_node = request.ntasks_per_node if request.ntasks is None else None
-    one_node = cpus_per_task * (request.ntasks_per_node or 1)
-    if request.ntasks_per_gpu and ntasks:
-        each = gpus.total(node_gpus) * request.ntasks_per_gpu or ntasks // min_nodes
-        if min_nodes > 1 or node_gpus:
-            each_node, max_nodes = each, min_nodes if min_nodes > 1 else max_nodes
-        else:
-            one_node = each * cpus_per_task
     return JobDemand(
         min_nodes=min_nodes,
         max_nodes=max_nodes,
         fixed_nodes=fixed,
         ntasks=ntasks,
-        cpus_per_task=cpus_per_task,
+        cpus_per_task=request.task_cpus,
         tasks_per_node=request.ntasks_per_node or None,
         each_node=each_node,
         one_node=one_node,
-        min_cpus=max(request.min_cpus or 1, cpus_per_task if request.overcommit else per_node * cpus_per_task),
-        cpus=max(
-            _shown_cpus(request, min_nodes, max_nodes, ntasks, request.cpus_per_task or 1, derived_from_gpus),
-            len(required) if ntasks is None and fixed else 0,
-        ),
-        node_gpus=node_gpus,
-        node_gres=node_gres,
-        job_gpus=job_gpus,
-        task_gpus=task_gpus,
+        min_cpus=_min_cpus(request),
+        cpus=_shown_cpus(request, min_nodes, max_nodes, ntasks, by_gpus, len(required)),
+        node_gpus=asked.per_node,
+        node_gres=asked.gres,
+        job_gpus=asked.per_job or _gpus_of_tasks(request, asked, ntasks),
+        task_gpus=asked.per_task,
         cpus_per_gpu=request.cpus_per_gpu or 0,
         tasks_per_socket=request.ntasks_per_socket or None,
         tasks_per_core=request.ntasks_per_core or None,
@@ -129,30 +100,103 @@ def job_demand(request: JobRequest) -> JobDemand:
     )
 
 
-def _ntasks(request: JobRequest, min_nodes: int, job_gpus: Demand, node_gpus: Demand, task_gpus: Demand) -> int | None:
-    wanted = gpus.total(job_gpus) or gpus.total(node_gpus) * min_nodes
+def _gpus(request: JobRequest) -> _Gpus:
+    """--gres, and the GPU options, which win over it."""
+    per_node, gres = gpus.gres_demand(request.gres)
+    if request.gpus_per_node:
+        per_node = gpus.gpu_demand(request.gpus_per_node)
+    elif request.gpus_per_socket:
+        per_node = gpus.times(gpus.gpu_demand(request.gpus_per_socket), request.sockets_per_node or 1)
+    per_job, per_task = gpus.gpu_demand(request.gpus), gpus.gpu_demand(request.gpus_per_task)
+    return _Gpus(per_node=per_node, per_job=per_job, per_task=per_task, gres=gres)
+
+
+def _nodes_by_gpus(request: JobRequest, asked: _Gpus) -> int | None:
+    """How many nodes --gpus with --gpus-per-node means, where the user does not say how many."""
+    if request.min_nodes is not None:
+        return None
+    each = dict(asked.per_node)
+    shared = [count // (each[kind] or 1) for kind, count in asked.per_job if kind in each]
+    return max(1, *shared) if shared else None
+
+
+def _node_range(request: JobRequest, asked: _Gpus, by_gpus: int | None, listed: int) -> tuple[int, int | None]:
+    """The least number of nodes and the most; None: as many as it takes. ``listed``: nodes that --nodelist requires."""
+    if by_gpus is not None:
+        return by_gpus, by_gpus
+    least, most = request.min_nodes, request.max_nodes
+    if least is not None:
+        if most is None:
+            return least, least
+        return least, (most or None) if least else most  # ``-N 2-0`` is at least two
+    least = max(1, listed)
+    if request.spread_job and not asked.per_job:
+        return least, max(most or request.ntasks or 1, listed)
+    return least, listed if listed and request.ntasks is None and not asked.per_job else None
+
+
+def _ntasks(request: JobRequest, min_nodes: int, asked: _Gpus, named: int | None) -> int | None:
+    """The number of tasks; None: one per node. ``named``: how many nodes -m arbitrary names, one for each task."""
+    if named is not None and request.ntasks is None and request.kind == "run":
+        return named
+    wanted = gpus.total(asked.per_job) or gpus.total(asked.per_node) * min_nodes
     if request.ntasks_per_gpu and wanted:
         return request.ntasks_per_gpu * wanted  # -n says nothing then
     if request.ntasks is not None:
         return request.ntasks
     if request.ntasks_per_node:
         return request.ntasks_per_node * min_nodes
-    if task_gpus and job_gpus:
-        return max(1, gpus.total(job_gpus) // gpus.total(task_gpus))
+    if asked.per_task and asked.per_job:
+        return max(1, gpus.total(asked.per_job) // gpus.total(asked.per_task))
     if request.ntasks_per_gpu and request.min_nodes and request.max_nodes in (None, min_nodes):
         return request.ntasks_per_gpu * min_nodes
     return None
 
 
+def _without_idle_nodes(
+    request: JobRequest, least: int, most: int | None, ntasks: int | None, required: tuple[str, ...]
+) -> tuple[int, int | None]:
+    """The numbers of nodes, where -N says more than there are tasks: "can't run 2 processes on 4 nodes, setting nnodes to 2"."""
+    if request.min_nodes is None or required or ntasks is None or ntasks >= least:
+        return least, most
+    return ntasks, None if most is None else ntasks
+
+
+def _load_of_nodes(request: JobRequest, min_nodes: int, ntasks: int | None, asked: _Gpus) -> tuple[int | None, int]:
+    """``each_node`` and ``one_node`` of the demand: tasks that every node runs, and CPUs that a node must have."""
+    each_node = request.ntasks_per_node if request.ntasks is None else None
+    one_node = request.task_cpus * (request.ntasks_per_node or 1)
+    if request.ntasks_per_gpu and ntasks:
+        by_gpus = gpus.total(asked.per_node) * request.ntasks_per_gpu or ntasks // min_nodes
+        if min_nodes > 1 or asked.per_node:
+            return by_gpus, one_node
+        return each_node, by_gpus * request.task_cpus
+    return each_node, one_node
+
+
+def _gpus_of_tasks(request: JobRequest, asked: _Gpus, ntasks: int | None) -> Demand:
+    """The GPUs that --ntasks-per-gpu means, where no other option counts them."""
+    if not request.ntasks_per_gpu or asked.per_node or not ntasks:
+        return ()
+    return (("", -(-ntasks // request.ntasks_per_gpu)),)
+
+
+def _min_cpus(request: JobRequest) -> int:
+    """CPUs that each node must have: --mincpus, or what the tasks need that --ntasks-per-node puts on it."""
+    together = 1 if request.overcommit or request.ntasks == 1 else request.ntasks_per_node or 1
+    return max(request.min_cpus or 1, together * request.task_cpus)
+
+
 def _shown_cpus(
-    request: JobRequest, min_nodes: int, max_nodes: int | None, ntasks: int | None, per_task: int, from_gpus: bool
+    request: JobRequest, min_nodes: int, max_nodes: int | None, ntasks: int | None, by_gpus: int | None, listed: int
 ) -> int:
     """``%C`` of a pending job. A range (``-N 2-4``) without tasks shows 1, measured; so do nodes derived from GPUs."""
-    if request.overcommit:
-        return min_nodes
+    per_task = request.cpus_per_task or 1
     if ntasks is not None:
-        return (request.ntasks or ntasks) * per_task
-    if not min_nodes:
-        return 0
+        return min_nodes if request.overcommit else (request.ntasks or ntasks) * per_task
+    fixed = request.min_nodes is not None or by_gpus is not None
+    least = listed if fixed else 0
+    if request.overcommit or not min_nodes:
+        return max(min_nodes, least)
     ranged = request.min_nodes is not None and max_nodes not in (None, min_nodes)
-    return per_task if ranged or from_gpus else min_nodes * per_task
+    return max(per_task if ranged or by_gpus is not None else min_nodes * per_task, least)
