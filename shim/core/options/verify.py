@@ -35,23 +35,58 @@ def verify(settings: Settings) -> List[str]:
 
 
 def _verify(settings: Settings, notes: List[str]) -> None:
+    """The checks in Slurm's order: of several mistakes it tells the first one."""
+    _verbose_or_quiet(settings)
+    _tasks_of_gpus(settings)
+    _one_memory(settings)
+    _tres_per_task(settings)
+    _node_lists_of_files(settings)
+    _exact_or_whole(settings)
+    _core_spec(settings, notes)
+    _slurmd_debug(settings, notes)
+    _nodefile(settings)
+    _cpu_binding(settings, notes)
+    _hint(settings, notes)
+    _mincpus(settings)
+    submission = settings.command != "srun"
+    if submission:
+        _hostfile(settings)
+    _nodes(settings, notes)
+    _tasks(settings, notes)
+    _plane(settings)
+    _begin_before_deadline(settings)
+    if submission:
+        _names_as_tasks(settings)
+    else:
+        _hostfile(settings)
+
+
+def _verbose_or_quiet(settings: Settings) -> None:
     if settings.get("quiet") and settings.get("verbose"):
         raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
     if settings.command == "salloc" and settings.get("container"):
         raise ShimError("error: --container requires LaunchParameters=use_interactive_step")
-    _tasks_of_gpus(settings)
-    _one_memory(settings)
-    if "tres-per-task" in settings:
-        _tres_per_task(settings)
+
+
+def _node_lists_of_files(settings: Settings) -> None:
+    """A node list with a slash in it names a file of nodes."""
     for name in ("nodelist", "exclude"):
         if "/" in settings.get(name, ""):
             from shim.core.options.nodefile import of_file
 
             settings.values[name] = of_file(settings.values[name], settings)
+
+
+def _exact_or_whole(settings: Settings) -> None:
+    """What a step cannot be told together."""
     if settings.get("exact") and settings.get("whole"):
         raise ShimError("error: --exact and --whole are mutually exclusive.")
     if settings.get("pty") and any(name in settings for name in ("error", "input", "output")):
         raise ShimError("error: --error/--input/--output are incompatible with --pty")
+
+
+def _core_spec(settings: Settings, notes: List[str]) -> None:
+    """No cores and no threads are set aside."""
     if "core-spec" in settings and "thread-spec" in settings:
         raise ShimError("fatal: -S/--core-spec and --thred-spec options are mutually exclusive")  # Slurm's spelling
     for name in ("core-spec", "thread-spec"):
@@ -61,42 +96,52 @@ def _verify(settings: Settings, notes: List[str]) -> None:
             notes.append(
                 f"error: Ignoring {option} since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
             )
-    level = settings.get("slurmd-debug", "0").lower()
-    if level not in _LEVELS:
+
+
+def _slurmd_debug(settings: Settings, notes: List[str]) -> None:
+    if settings.get("slurmd-debug", "0").lower() not in _LEVELS:
         notes.append("Using srun's max debug increment of 4")
+
+
+def _nodefile(settings: Settings) -> None:
     if "nodefile" in settings:
         from shim.core.options.nodefile import from_nodefile
 
         from_nodefile(settings)
+
+
+def _cpu_binding(settings: Settings, notes: List[str]) -> None:
     threads = "threads-per-core" in settings.sources  # not by way of -B
     if settings.get("verbose") and threads:
         notes.append("Setting --cpu-bind=threads as a default of --threads-per-core use")
     if settings.command == "srun" and ("cpu-bind" in settings or threads):
         notes.append("cluster configuration lacks support for cpu binding")
+
+
+def _hint(settings: Settings, notes: List[str]) -> None:
+    """--hint gives way to the options that say the same directly."""
+    if "hint" not in settings:
+        return
     bound = settings.get("cpu-bind", "verbose").lower() not in ("verbose", "v")
-    if "hint" in settings and (bound or any(name in settings for name in _NOT_WITH_HINT)):
+    if bound or any(name in settings for name in _NOT_WITH_HINT):
         settings.drop("hint")
         if settings.get("verbose"):
             notes.append(_HINT_DROPPED)
-    if "hint" in settings:
-        from shim.core.options.words import checked_hint
+        return
+    from shim.core.options.words import checked_hint
 
-        settings.values["hint"] = checked_hint(settings.get("hint"))
+    settings.values["hint"] = checked_hint(settings.get("hint"))
+
+
+def _mincpus(settings: Settings) -> None:
     if "mincpus" in settings:
         settings.values["mincpus"] = max(settings.get("mincpus"), settings.get("cpus-per-task", 1))
-    submission = settings.command != "srun"
-    if submission:
-        _hostfile(settings)
-    _nodes(settings, notes)
-    _tasks(settings, notes)
-    _plane(settings)
+
+
+def _begin_before_deadline(settings: Settings) -> None:
     begin, deadline = settings.get("begin"), settings.get("deadline")
     if begin and deadline and deadline < begin:
         raise ShimError("error: Incompatible begin and deadline time specification")
-    if submission:
-        _names_as_tasks(settings)
-    else:
-        _hostfile(settings)
 
 
 def _tasks_of_gpus(settings: Settings) -> None:
@@ -142,7 +187,7 @@ def _one_memory(settings: Settings) -> None:
 
 def _tres_per_task(settings: Settings) -> None:
     """``--tres-per-task`` says what the options of single resources say, and not beside them."""
-    for name, text in settings.get("tres-per-task").items():
+    for name, text in settings.get("tres-per-task", {}).items():
         if settings.given(name):
             raise ShimError(f"fatal: --tres-per-task and --{name} are mutually exclusive.")
         settings.values[name] = int(text) if name == "cpus-per-task" else text
