@@ -12,6 +12,7 @@ from shim.control.index.reader import open_reader
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, Unsupported
 from shim.core.lists import comma_list
+from shim.core.model import states
 from shim.core.render.view import View
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
-    from shim.core.model.job import Job
+    from shim.core.model.job import Job, Step
     from shim.core.options.query import Values
 
 
@@ -270,3 +271,16 @@ def boot_time() -> float:
     except OSError:
         pass
     return 0
+
+
+def running_steps(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Step]]:
+    """The steps that run, each with its job: the batch script is one."""
+    if reader is None:
+        return []
+    from shim.core.render.sacct_rows import batch_step
+
+    found = reader.steps_of(jobs, running=True)
+    known = {job.key for job, step in found if step.step_id == "batch"}
+    running = (states.RUNNING, states.SUSPENDED, states.STOPPED)
+    scripts = [(job, batch_step(job)) for job in jobs if job.state in running and job.key not in known]
+    return [*found, *((job, step) for job, step in scripts if step is not None)]

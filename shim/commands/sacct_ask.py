@@ -33,6 +33,7 @@ class Ask:
         self.named = "jobs" in values  # -j: whenever they ran, whoever they belong to
         self.ids = _ids(values.get("jobs", ""))
         self.states = _states(values.get("state"))
+        _check_reasons(values.get("reason"))
         self.since, self.until = self._window(now)
         self.users = self._users()
         self.groups = _groups(values.get("gid"))
@@ -112,11 +113,13 @@ class Ask:
             ("accounts", request.account),
             ("qos", request.qos or "normal"),
             ("wckeys", request.wckey),
-            ("reason", "None" if job.shares else job.reason),
         ):
             wanted = comma_list(values.get(option))
             if wanted and value not in wanted:
                 return False
+        reasons = comma_list((values.get("reason") or "").lower())
+        if reasons and ("none" if job.shares else job.reason.lower()) not in reasons:
+            return False
         if any(word not in (request.constraint or "") for word in comma_list(values.get("constraints"))):
             return False
         flags = comma_list(values.get("flags", "").lower())
@@ -169,6 +172,14 @@ def _states(text: str | None) -> tuple[str, ...]:
             raise ShimError(f"fatal: unrecognized job state value '{word}'")
         found.append(state)
     return tuple(found)
+
+
+def _check_reasons(text: str | None) -> None:
+    for word in comma_list(text):
+        from shim.core.model.reasons import is_reason
+
+        if not is_reason(word):
+            raise ShimError(f"fatal: unrecognized job reason value '{word}'")
 
 
 def _instant(text: str | None, now: float) -> float | None:

@@ -8,7 +8,7 @@ from shim.commands import elsewhere, reading
 from shim.commands.job_ids import JobId, parse_job_id
 from shim.commands.scancel_select import FILTERS, HARMLESS, Wish, not_federated, selected, wishes_of
 from shim.control import site
-from shim.core.errors import ShimError, plain
+from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.lists import split_outside_brackets
 from shim.core.model import states
 from shim.core.options.query import read
@@ -32,6 +32,7 @@ _CODES = {
     "Operation not permitted on individual component": 60,
     "Not a valid federated job": 191,
 }
+_NO_STEP = 225
 _KILL = 9
 
 
@@ -126,14 +127,18 @@ def _cancel(wishes: list[Wish], values: Values, number: int | None) -> int:
     code = 0
     for wish, result, gone in zip(wishes, reply["results"], missed):
         error = HARMLESS[0] if gone else result["error"]
-        if not error:
-            continue
-        harmless = error in HARMLESS and not gone
+        harmless = not error or (error in HARMLESS and not gone)
         if not harmless:
             code = next((known for words, known in _CODES.items() if error.startswith(words)), 1)
-        if "quiet" not in values and ("verbose" in values or not harmless):
+        if error and "quiet" not in values and ("verbose" in values or not harmless):
             what = "job id" if wish["step"] is None else "job step id"
             reading.complain(_PROGRAM, [f"error: Kill job error on {what} {_name(wish)}: {error}"])
+        if result.get("gone"):
+            # So Slurm says it, whatever -Q says, and without the step.
+            code = _NO_STEP
+            reading.complain(
+                _PROGRAM, [f"error: Kill job error on job step id {_name(wish, step=False)}: {INVALID_JOB_ID}"]
+            )
     reading.say_untold(_PROGRAM, reply.get("ordered") or ())
     return code
 
@@ -152,10 +157,10 @@ def _scope(values: Values, number: int | None) -> str:
     return "full" if "full" in values else "default"
 
 
-def _name(wish: Wish) -> str:
+def _name(wish: Wish, step: bool = True) -> str:
     name = f"{wish['job_id']}" if wish["task"] is None else f"{wish['job_id']}_{wish['task']}"
     name += f"+{wish['het']}" if "het" in wish else ""
-    return name if wish["step"] is None else f"{name}.{wish['step']}"
+    return name if wish["step"] is None or not step else f"{name}.{wish['step']}"
 
 
 def _signal(text: str | None) -> int | None:

@@ -73,6 +73,9 @@ _VERBS = (
 _FLAGS = {"all": "all", "hide": "hide", "details": "details", "oneliner": "oneliner", "quiet": "quiet"}
 
 
+_ALONE = ("details", "help", "oneliner", "ping", "quiet", "verbose", "version")  # take no words
+
+
 def main(argv: list[str]) -> int:
     """Runs scontrol; its exit code."""
     values, _ = read(PROGRAM, argv, os.environ)
@@ -168,6 +171,12 @@ def _perform(session: Session, words: list[str]) -> int:
         code = scontrol_elsewhere.done(session, verb, words, entity)
         if code is not None:
             return code
+    if len(words) > 1 and verb in _ALONE:
+        what = f"{verb} keyword" if verb in ("verbose", "version") else f"keyword:{verb}"
+        reading.complain("", [f"too many arguments for {what}"])
+        if verb in ("help", "version"):
+            _SIMPLE[verb]([])
+        return 1
     if verb == "show":
         from shim.commands import scontrol_show
 

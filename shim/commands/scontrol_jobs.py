@@ -7,13 +7,12 @@ from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.digits import leading_int
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
-from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.commands.scontrol_session import Session
     from shim.control.index.reader import Reader
-    from shim.core.model.job import Job, Step
+    from shim.core.model.job import Job
 
 
 def jobs(session: Session, wanted: str | None) -> int:
@@ -80,19 +79,6 @@ def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list
     )
 
 
-def _running(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Step]]:
-    """The steps that run, each with its job: the batch script is one."""
-    if reader is None:
-        return []
-    from shim.core.render.sacct_rows import batch_step
-
-    found = reader.steps_of(jobs, running=True)
-    known = {job.key for job, step in found if step.step_id == "batch"}
-    running = (states.RUNNING, states.SUSPENDED, states.STOPPED)
-    scripts = [(job, batch_step(job)) for job in jobs if job.state in running and job.key not in known]
-    return [*found, *((job, step) for job, step in scripts if step is not None)]
-
-
 def steps(session: Session, wanted: str | None) -> int:
     """The steps that run: all, those of a job, or one."""
     from shim.core.render.scontrol_job import step_record
@@ -112,13 +98,13 @@ def steps(session: Session, wanted: str | None) -> int:
             return reading.not_found(f"Job step {(wanted or '').partition('.')[0]}. not found")
         if not jobs:
             raise ShimError(plain(f"slurm_get_job_steps error: {INVALID_JOB_ID}"))
-    items = [item for item in _running(reader, jobs) if one is None or one.step in (None, item[1].step_id)]
+    items = [item for item in reading.running_steps(reader, jobs) if one is None or one.step in (None, item[1].step_id)]
+    session.tell_records(len(items))
     if not items and wanted is None:
         reading.put([] if session.beside else ["No job steps in the system"])
     elif not items:
         return reading.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
     views = reading.Views()
-    session.tell_records(len(items))
     # A job's batch step, which is its oldest, comes before the others.
     ordered = sorted(items, key=lambda item: (item[0].job_id, item[1].step_id != "batch", step_order(item)))
     reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])

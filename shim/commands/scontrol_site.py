@@ -100,10 +100,10 @@ def partitions(session: Session, wanted: str | None) -> int:
         for one in cluster.partitions
         if wanted in (None, one.name) and (session.all or one.name not in reading.unseen(cluster.name))
     ]
+    session.tell_records(sum(len(cluster.partitions) for cluster in _clusters(session)))
     if wanted is not None and not found:
         return reading.not_found(f"Partition {wanted} not found")
     outlook = session.outlook()
-    session.tell_records(sum(len(cluster.partitions) for cluster in _clusters(session)))
     reading.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
     reading.say_troubles("scontrol", reading.open_index("scontrol"), outlook)
     return 0

@@ -151,8 +151,13 @@ def _columns(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column],
 def _parsed(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column], list[str]]:
     """The columns, and what is none."""
     if "Format" in values:
-        return columns.parse_names(values["Format"], sinfo_fields.names())
-    return columns.parse_letters(values.get("format") or _default(values, clusters), sinfo_fields.LETTERS)
+        found, unknown = columns.parse_names(values["Format"], sinfo_fields.names())
+    else:
+        found, unknown = columns.parse_letters(values.get("format") or _default(values, clusters), sinfo_fields.LETTERS)
+    for column in found:
+        if column.width and column.key in ("P", "partition"):
+            column.show = sinfo_fields.partition_in(column.width)
+    return found, unknown
 
 
 def _default(values: Values, clusters: Sequence[Cluster]) -> str:

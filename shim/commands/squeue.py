@@ -124,8 +124,8 @@ class Table:
 
         reader, named = self.reader, self.ask.ids or self.ask.step_ids
         jobs = [job for job in self._found(cluster) if not named or exactly(job, named)]
-        items = reader.steps_of(jobs, running=True) if reader is not None else []
-        wanted = {one.step for one in self.ask.step_ids}
+        items = reading.running_steps(reader, jobs)
+        wanted = {one.step for one in self.ask.step_ids if one.step != "batch"}  # which only a whole job's have
         if self.ask.step_ids and None not in wanted:
             items = [item for item in items if item[1].step_id in wanted]
         self._records = len(items)

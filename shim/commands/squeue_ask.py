@@ -54,7 +54,7 @@ class Ask:
         self.no_job = self.no_job or (name == "jobs" and said is not None and not split_outside_brackets(text))
         for word in split_outside_brackets(text):
             one = parse_job_id(word)
-            if one is None:
+            if one is None or (name == "steps" and one.step is None):
                 what = f"job_step id: {word}.??" if name == "steps" else f"job id: {word}"
                 raise ShimError(f"error: Invalid {what}")
             found.append(one)
@@ -81,7 +81,7 @@ class Ask:
         if self.states == ("all",):
             pass
         elif self.states:
-            if job.state not in self.states:
+            if job.shown_state not in self.states:
                 return False
         elif job.state in states.TERMINAL:
             return False

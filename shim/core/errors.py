@@ -8,6 +8,7 @@ from __future__ import annotations
 # Slurm's texts (slurm_strerror) that more than one place says.
 ACCESS_DENIED = "Access/permission denied"
 ALREADY_DONE = "Job/step already completing or completed"
+ALREADY_FINISHED = "Job has already finished"
 BATCH_ONLY = "Only batch jobs are accepted or processed"
 DEPENDENCY_PROBLEM = "Job dependency problem"
 DISABLED = "Requested operation is presently disabled"

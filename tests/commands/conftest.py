@@ -36,6 +36,7 @@ class World:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.gone = False  # whether the steps of the next call's targets are not there
         self.errors: list[str | None] = []  # of the next call's targets, in their order; missing ones succeed
         self.script: str | None = None
 
@@ -54,7 +55,12 @@ class World:
                 raise ShimError("error: Invalid job id specified")
             return {"script": self.script}
         errors = [*self.errors, *[None] * len(fields.get("targets", ()))]
-        return {"results": [{"target": one, "error": error} for one, error in zip(fields.get("targets", ()), errors)]}
+        more = {"gone": True} if self.gone else {}
+        return {
+            "results": [
+                {"target": one, "error": error, **more} for one, error in zip(fields.get("targets", ()), errors)
+            ]
+        }
 
     def run(self, program: str, *argv: str) -> Result:
         """Runs the program in this process."""

@@ -155,7 +155,7 @@ def test_the_default_listing_is_today_s_jobs_with_their_steps(past: World) -> No
         ("-X -A research -q normal -g 1001 -s F -S today", "23 24"),
         ("-X -A nosuch", ""),
         ("-X -q high", ""),
-        ("-X --reason=JobHeldUser -j 0", "27"),
+        ("-X --reason=jobhelduser -j 0", "27"),
         ("-X -C fast", ""),
         ("-X -x 4", ""),
         ("-X -F SchedMain -s R", "26"),
@@ -255,6 +255,7 @@ def test_who_and_what(past: World) -> None:
     [
         ("-j abc", "sacct: fatal: Bad job/step specified: abc"),
         ("-s BAD", "sacct: fatal: unrecognized job state value 'BAD'"),
+        ("--reason=Resources,z", "sacct: fatal: unrecognized job reason value 'z'"),
         ("-o nosuch", 'sacct: error: Invalid field requested: "nosuch"'),
         ("-S bad", "Invalid time specification (pos=0): bad"),
         (

@@ -214,3 +214,10 @@ def test_options_are_told(busy: World) -> None:
         "job_step_id[2] : 6.1",
         "Terminating batch job 4_[1-2]",
     ]
+
+
+def test_a_step_that_is_not_there_is_an_error_whatever_q_says(busy: World) -> None:
+    busy.gone = True
+    result = busy.run("scancel", "-Q", "6.99")
+    error = f"scancel: error: Kill job error on job step id 6: {UNKNOWN}\n"
+    assert (result.code, result.out, result.err) == (225, "", error)

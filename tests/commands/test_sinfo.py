@@ -143,3 +143,8 @@ def test_refusals(world: World, argv: list[str], code: int, error: str) -> None:
     result = world.run("sinfo", *argv)
     assert result.code == code
     assert result.err.startswith(error)
+
+
+def test_a_default_partition_keeps_its_mark_where_its_name_is_cut(world: World) -> None:
+    assert world.run("sinfo", "-h", "-O", "partition:5", "-p", "debug").lines == ["debu*"]
+    assert world.run("sinfo", "-h", "-o", "%3P|%.5P|%8P|%3R", "-p", "debug").lines == ["de*|debu*|debug*  |deb"]

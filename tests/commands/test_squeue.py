@@ -7,6 +7,7 @@ import os
 import pytest
 
 from shim.control import paths
+from shim.core.model.job import SPECIAL_EXIT
 from tests import reference
 from tests.commands.conftest import World
 
@@ -55,7 +56,10 @@ def test_steps(busy: World) -> None:
         "            1.0    sleep     debug    alice      0:07 n[1-2]",
         "        1.batch    batch     debug    alice      0:08 n1",
         "        2.batch    batch     debug      bob      0:08 n1",
+        "        6.batch    batch     debug    alice      0:08 n1",
     ]
+    assert busy.run("squeue", "-hs", "1.batch").lines == []
+    assert busy.run("squeue", "-s", "1").err == "squeue: error: Invalid job_step id: 1.??\n"
     shown = busy.run("squeue", "-s", "1.0", "-o", "%i %N %A %j %u %M").lines
     assert shown == ["STEPID NODELIST TASKS NAME USER TIME", "1.0 n[1-2] 4 sleep alice 0:07"]
 
@@ -236,3 +240,17 @@ def test_a_damaged_index_is_named(world: World) -> None:
 def test_version_and_help(world: World) -> None:
     assert world.run("squeue", "-V").out == "slurm 22.05.8\n"
     assert world.run("squeue", "--help").out.startswith("Usage: squeue ")
+
+
+def test_a_special_exit_is_no_pending_job(world: World) -> None:
+    held = reference.job(7, held="user", reason="job requeued in held state")
+    world.index([held.replace(request=held.request.replace(extra={SPECIAL_EXIT: "1"})), reference.running(8, "n1", 1)])
+    assert world.run("squeue", "-ht", "SE", "-o", "%i %t").lines == ["7 SE"]
+    assert world.run("squeue", "-ht", "special_exit,R", "-o", "%i").lines == ["7", "8"]
+    assert world.run("squeue", "-ht", "PD").lines == []
+
+
+def test_the_batch_script_of_a_job_is_a_step_though_nobody_recorded_one(world: World) -> None:
+    script = reference.running(8, "n1", 1)
+    world.index([script, reference.running(9, "n2", 1, request=script.request.replace(kind="alloc"))])
+    assert world.run("squeue", "-hs", "-o", "%i %j %N %A").lines == ["8.batch batch n1 1"]

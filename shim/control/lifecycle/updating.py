@@ -8,7 +8,7 @@ from shim.control.lifecycle import running, submission, tasks, waiting
 from shim.control.lifecycle import update_request as asks
 from shim.control.lifecycle.update_field import NO_PRIORITY, NOT_PENDING, Asked, Handler, UpdateRefused, number
 from shim.core import times, when
-from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_TIME_LIMIT, JOB_HELD
+from shim.core.errors import ACCESS_DENIED, ALREADY_FINISHED, INVALID_TIME_LIMIT, JOB_HELD
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -23,7 +23,7 @@ def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: boo
     Names are scontrol's, in any case. A pending job's size, limit and reason follow from what it asks for then.
     """
     if job.state in states.TERMINAL or job.state == states.COMPLETING:
-        raise UpdateRefused(ALREADY_DONE)
+        raise UpdateRefused(ALREADY_FINISHED)
     for name, text in fields.items():
         word = name.lower()
         handler = _HANDLERS.get(word)

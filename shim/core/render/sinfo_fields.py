@@ -179,6 +179,12 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "Z": ("THREADS", _threads),
 }
 
+
+def partition_in(width: int) -> Show:
+    """A partition's name in a column: the default one keeps its mark where the name is cut."""
+    return lambda row, view: row.partition.name[: width - 1] + "*" if row.partition.default else row.partition.name
+
+
 _LETTER_NAMES = (
     "allocnodes=S available=a cluster=V cores=Y cpus=c cpusload=O cpusstate=C defaulttime=L disk=d features=f"
     " features_act=b freemem=e gres=G groups=g maxcpuspernode=B memory=m nodeaddr=o nodeai=A nodeaiot=F nodehost=n"

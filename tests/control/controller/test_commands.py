@@ -392,3 +392,26 @@ async def test_on_a_cluster_that_cannot_a_job_keeps_its_nodes(box: Bench) -> Non
     assert reply["results"][0]["error"] == "Requested operation not supported on this system"
     assert reply["results"][0]["why"] == "error: a running job on Kubernetes keeps its nodes until its end here"
     assert box.backend.orders_of(job_id) == []
+
+
+@bench
+async def test_a_step_that_is_not_there_is_told_to_end_and_told_of(box: Bench) -> None:
+    job_id = await running(box)
+    box.backend.tell(job_id, "step", step="0", name="a", nodes=["n1"], tasks=1, cpus=1)
+    await box.settle()
+
+    async def gone(step: str, **how: object) -> list[bool]:
+        reply = await box.ask("cancel", targets=[{"job_id": job_id, "step": step}], **how)
+        return [bool(result.get("gone")) for result in reply["results"]]
+
+    assert [await gone("0"), await gone("7"), await gone("7", signal=9)] == [[False], [True], [False]]
+    assert [order.step for order in box.backend.orders_of(job_id)] == ["0", "7", "7"]
+
+
+@bench
+async def test_a_finished_job_can_neither_be_held_nor_released(box: Bench) -> None:
+    job_id = await running(box)
+    box.backend.tell(job_id, "ended", state="COMPLETED", status=0)
+    await box.settle()
+    for op in ("hold", "release_job"):
+        assert await box.results(op, {"job_id": job_id}) == ["Job has already finished"]

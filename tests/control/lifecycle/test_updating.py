@@ -150,5 +150,5 @@ def test_only_a_scripts_node_must_stay() -> None:
 
 def test_an_ended_job_cannot_be_changed() -> None:
     ended = running.ended(a_running_job(), {"at": NOW, "state": "COMPLETED"}, CLUSTER)
-    with pytest.raises(UpdateRefused, match="Job/step already completing or completed"):
+    with pytest.raises(UpdateRefused, match="Job has already finished"):
         change(ended, Comment="late")

@@ -43,11 +43,21 @@ async def cancel(
                 error = ACCESS_DENIED
             else:
                 error = _one(change, target, current, number, scope, connection.uid, world.clock(), ordered)
-            results.append({"target": target.to_dict(), "error": error})
+            gone = not error and number is None and _no_such_step(world, target, current)
+            results.append({"target": target.to_dict(), "error": error, **({"gone": True} if gone else {})})
     crash.point("cancelled")
     for job in ordered:
         order(job)
     return {"results": results, "ordered": sorted({job.cluster for job in ordered})}
+
+
+def _no_such_step(world: World, target: Target, found: list[Job]) -> bool:
+    """Whether jobs that run have no such step. They are told all the same: theirs is the last word on a step that has just begun."""
+    jobs = [job for job in found if job.state in states.ALLOCATED]
+    if target.step is None or not jobs:
+        return False
+    leaders = [world.book.leader(job) if job.het_offset else job for job in jobs]
+    return all(step.step_id != target.step for step in world.book.store.steps([*jobs, *leaders], running=True))
 
 
 def _one(

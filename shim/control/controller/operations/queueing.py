@@ -20,6 +20,7 @@ from shim.core.dependency import Dependency
 from shim.core.errors import (
     ACCESS_DENIED,
     ALREADY_DONE,
+    ALREADY_FINISHED,
     BATCH_ONLY,
     DEPENDENCY_PROBLEM,
     DISABLED,
@@ -112,6 +113,7 @@ def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None
 
 
 def _hold(asking: Asking, job: Job) -> None:
+    _not_over(job)
     if job.held == "admin" and not asking.connection.admin:
         return  # it stays an operator's
     own = job.uid == asking.connection.uid or bool(asking.message.get("user_hold"))
@@ -119,9 +121,15 @@ def _hold(asking: Asking, job: Job) -> None:
 
 
 def _release(asking: Asking, job: Job) -> None:
+    _not_over(job)
     if job.held == "admin" and not asking.connection.admin:
         raise Refused(ACCESS_DENIED)
     asking.change.put(waiting.release(job, asking.now), asking.now)
+
+
+def _not_over(job: Job) -> None:
+    if job.state in states.TERMINAL or job.state == states.COMPLETING:
+        raise Refused(ALREADY_FINISHED)
 
 
 def _requeue(asking: Asking, job: Job) -> None:
