@@ -91,7 +91,7 @@ def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", _CLIENT, kind, str(tmp_path)], cwd=ROOT)
         for kind in ("plain", "nodes", "nested", "dependent")
     ]
-    killed = kill_now_and_then(chance, time.monotonic() + SECONDS)
+    killed, hit = kill_now_and_then(chance, time.monotonic() + SECONDS)
     (tmp_path / "over").touch()
     assert [one.wait(180) for one in clients] == [0] * len(clients), processes.log()
     assert killed["controller"] and killed["forked"], killed
@@ -103,8 +103,8 @@ def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
     jobs = reader.jobs(JobQuery(active=False))
     reader.close()
     assert len(jobs) == len({job.job_id for job in jobs})
-    wrong = [problem for job in jobs if (problem := told_wrongly(job, tmp_path / "ran" / str(job.job_id)))]
-    assert not wrong, f"{killed}: {wrong}"
+    wrong = [problem for job in jobs if (problem := told_wrongly(job, tmp_path / "ran" / str(job.job_id), hit))]
+    assert not wrong, f"{killed}, scripts of {hit}: {wrong}"
     told = (tmp_path / "told").read_text().split()
     assert len(told) == len(set(told))
     assert set(told) <= {str(job.job_id) for job in jobs}, "who was told of a job finds it, and in a job sbatch works"
@@ -113,32 +113,63 @@ def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
     assert [name for name in os.listdir(paths.run_dir()) if name[0] != "."] == []
 
 
-def told_wrongly(job: Job, ran: Path) -> str:
-    """What the index says of a job that is not so; "" for the truth. A job that was killed with its agent may have run or not."""
+def test_a_script_is_told_from_the_agents(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    job_id = processes.submit(
+        f"echo $$ $PPID > {tmp_path}/pids.new\nmv {tmp_path}/pids.new {tmp_path}/pids\nread _ < {tmp_path}/fifo\n"
+    )
+    wait_until(lambda: (tmp_path / "pids").exists(), "the script runs")
+    script, leader = map(int, (tmp_path / "pids").read_text().split())
+    assert (script_of(script), script_of(leader)) == (job_id, 0)
+    (tmp_path / "fifo").write_text("\n")
+    assert client.call("wait", {"job_id": job_id})["state"] == "COMPLETED"
+
+
+def told_wrongly(job: Job, ran: Path, hit: set[int]) -> str:
+    """What the index says of a job that is not so; "" for the truth. A job that was killed with its agent may have run or not.
+
+    ``hit``: jobs whose script itself was killed.
+    """
     lines = ran.read_text().split() if ran.exists() else []
     if len(lines) > 1:
         return f"{job.job_id} ran {len(lines)} times: {lines}"
     if job.state == states.COMPLETED and not lines:
         return f"{job.job_id} is {job.state} and never ran"
-    if job.state == states.FAILED and job.exit_status == signal.SIGKILL and not lines:
-        return ""  # the script itself was hit: until its execve it looks like an agent
+    if job.job_id in hit and job.state == states.FAILED and job.exit_status == signal.SIGKILL:
+        return ""
     if job.state not in (states.COMPLETED, states.NODE_FAIL):
         return f"{job.job_id} is {job.state}: {job.reason}, {job.exit_status}, {job.system_comment}, ran {lines}"
     return ""
 
 
-def kill_now_and_then(chance: random.Random, end: float) -> dict[str, int]:
-    """Kills one process of ours after another at random; how many of each kind."""
+def kill_now_and_then(chance: random.Random, end: float) -> tuple[dict[str, int], set[int]]:
+    """Kills one process of ours after another at random; how many of each kind, and the jobs whose script was one of them."""
     killed = {"controller": 0, "forked": 0}
+    hit = set()
     while time.monotonic() < end:
         time.sleep(chance.uniform(0.1, 0.8))
         there = ours()
         kind = chance.choice(["controller", "forked"])
         found = sorted(pid for pid, what in there.items() if what == kind)
         if found:
+            victim = chance.choice(found)
+            job_id = script_of(victim)
             try:
-                os.kill(chance.choice(found), signal.SIGKILL)
-                killed[kind] += 1
+                os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-    return killed
+            killed[kind] += 1
+            hit |= {job_id} - {0}
+    return killed, hit
+
+
+def script_of(pid: int) -> int:
+    """The job whose script this process will be: a child of a leader, which looks like an agent until its execve. 0: it is none."""
+    try:
+        parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        files = [os.readlink(f"/proc/{parent}/fd/{name}") for name in os.listdir(f"/proc/{parent}/fd")]
+    except OSError:
+        return 0
+    runs = f"{paths.run_dir()}/"
+    journals = [path for path in files if path.startswith(runs) and path.endswith("/journal")]  # a leader's lock
+    return int(journals[0][len(runs) :].partition(".")[0]) if journals else 0
