@@ -10,7 +10,8 @@ from unittest import mock
 from shim.control.backends.kubernetes.run import evidence, register
 from shim.control.backends.kubernetes.run.evidence import Node, Seen
 from shim.control.backends.kubernetes.run.register import GRANTED, Ask, Member, Record
-from tests.control.backends.kubernetes.run.schedule import Controller, Schedule
+from tests.control.backends.kubernetes.run.controller import Controller
+from tests.control.backends.kubernetes.run.schedule import Schedule
 
 Plant = Callable[[], "contextlib.AbstractContextManager[Any]"]
 
@@ -85,6 +86,9 @@ def stale_nodes() -> Iterator[None]:
     with mock.patch.object(Controller, "node", node):
         yield
 
+
+# Found once in some thousand schedules, if at all: test_evidence.py and test_directed.py show what is wrong with them.
+RARE = frozenset(["one renewal is enough", "boot ids unverified", "Nodes from the watch", "one nonce for two gangs"])
 
 PLANTS: dict[str, Plant] = {
     "register on the Job": built_in("register on the Job"),
