@@ -96,7 +96,7 @@ class Job(Value):
     comment: str = ""
     system_comment: str = ""  # what the backend says of a job that does not start, or did not
     usage: Usage | None = None  # the batch script's
-    script_status: int | None = None  # its raw wait status, where the job's is another: it was ended from outside
+    script_status: int | None = None  # its raw wait status, where the job's is another: requeued, or a node was lost
     journal: int = 0  # the last line of the current run's journal that this record has taken in
     _nested = {"request": JobRequest, "shares": NodeShare, "usage": Usage}
 

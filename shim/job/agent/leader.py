@@ -325,12 +325,15 @@ class Leader:
         more: dict[str, Any] = {"detail": self.outcome.detail} if self.outcome.detail else {}
         if self.batch.used:
             more["usage"] = usage(self.batch.used, 0, self.spec.nodes[0].name).to_dict()
-        if self.batch.status not in (None, self.outcome.status):
+        status = self.outcome.status
+        if self.batch.status is not None and self.outcome.state in (CANCELLED, TIMEOUT):
+            status = self.batch.status  # what the script made of it
+        if self.batch.status not in (None, status):
             more["script"] = self.batch.status
         self.record.write(
             "ended",
             state=self.outcome.state,
-            status=self.outcome.status,
+            status=status,
             derived=self.steps.derived,
             reason=self.outcome.reason,
             uid=self.ended_by_uid,

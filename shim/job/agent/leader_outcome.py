@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 OUT_OF_MEMORY_STATUS = 125  # 0:125
-_CANCELLED_STATUS = 15  # 0:15, whatever the script itself made of the signal
+_CANCELLED_STATUS = 15  # 0:15, unless a script made something else of the signal
 
 # What ended a job: the words after "CANCELLED AT <time>" in the job's and its steps' texts.
 WHY = {

@@ -170,15 +170,15 @@ def test_the_time_limit(scene: Maker) -> None:
     assert run.line("ending") == {"state": "TIMEOUT"}
     run.batch_ends(15)
     run.all_stopped()
-    told = {"state": "TIMEOUT", "status": 0, "derived": 0, "reason": "TimeLimit", "uid": None, "script": 15}
+    told = {"state": "TIMEOUT", "status": 15, "derived": 0, "reason": "TimeLimit", "uid": None}
     assert run.line("ended") == told
     line = Path(run.spec.job.stdout).read_text().splitlines()[1]
     assert line.startswith("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 20")
     assert line.endswith(" DUE TO TIME LIMIT ***")
 
 
-@pytest.mark.parametrize(("status", "told"), [(15, {"script": 15}), (9 << 8, {"script": 9 << 8}), (0, {})])
-def test_a_script_s_own_end_at_the_limit_is_told(scene: Maker, status: int, told: dict[str, int]) -> None:
+@pytest.mark.parametrize("status", [15, 9 << 8, 0])
+def test_a_script_s_own_end_at_the_limit_is_the_job_s(scene: Maker, status: int) -> None:
     run = scene(limit=60)
     run.check_in()
     run.advance(60)
@@ -186,8 +186,7 @@ def test_a_script_s_own_end_at_the_limit_is_told(scene: Maker, status: int, told
     run.nodes[0].say("stopped")
     run.turn()
     ended = run.line("ended")
-    assert (ended["state"], ended["status"]) == ("TIMEOUT", 0)
-    assert {name: ended[name] for name in ("script",) if name in ended} == told
+    assert (ended["state"], ended["status"], ended.get("script")) == ("TIMEOUT", status, None)
 
 
 def test_a_notice_reaches_the_scripts_error_output(scene: Maker) -> None:
@@ -233,6 +232,27 @@ def test_a_cancelled_job(scene: Maker) -> None:
     run.all_stopped()
     assert run.line("ended") == {"state": "CANCELLED", "status": 15, "derived": 0, "reason": "None", "uid": 1001}
     assert Path(run.spec.job.stdout).read_text().count("*** JOB 7 ON n1 CANCELLED AT ") == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "script", "told"),
+    [
+        ("CANCELLED", 7 << 8, (7 << 8, None)),
+        ("CANCELLED", 0, (0, None)),
+        ("CANCELLED", 9, (9, None)),
+        ("REQUEUED", 7 << 8, (0, 7 << 8)),
+    ],
+)
+def test_what_the_script_of_an_ended_job_makes_of_it(
+    scene: Maker, state: str, script: int, told: tuple[int, int | None]
+) -> None:
+    run = scene()
+    run.check_in()
+    run.order(run.watch(), 4, "end", state=state, uid=1001)
+    run.batch_ends(script)
+    run.all_stopped()
+    ended = run.line("ended")
+    assert (ended["status"], ended.get("script")) == told
 
 
 def test_an_order_is_obeyed_once(scene: Maker) -> None:
