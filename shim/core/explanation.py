@@ -26,6 +26,7 @@ _NEVER = 300 * 86400  # seconds: a start that is expected later than that hangs 
 _HELD_UP = {
     "Priority": "Jobs before it in the queue wait for resources of the same partition.",
     "JobHeldUser": "Its user holds it: scontrol release {id} lets it go.",
+    "job requeued in held state": "It was requeued and is held: scontrol release {id} lets it go.",
     "JobHeldAdmin": "An operator holds it; only an operator may release it (scontrol release {id}).",
     "PartitionDown": "Its partition {partition} is down: jobs wait until an operator sets it up again.",
     "PartitionInactive": "Its partition {partition} is inactive: jobs wait until an operator sets it up again.",
@@ -73,7 +74,9 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
         ]
     if job.system_comment:
         lines.append(f"The cluster says: {job.system_comment}")
-    if job.start_time > now + _NEVER:
+    if job.held:
+        pass  # the scheduler does not look at it
+    elif job.start_time > now + _NEVER:
         lines.append("When it will start is not known: jobs before it have no time limit.")
     elif job.start_time > now:
         lines.append(

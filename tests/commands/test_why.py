@@ -47,6 +47,11 @@ def test_what_keeps_a_job_waiting(world: World, reason: str, text: str) -> None:
     assert text in lines[0]
 
 
+def test_a_job_that_was_requeued_and_is_held(world: World) -> None:
+    held = job(7, reason="job requeued in held state", held="user", start_time=NOW + 60)
+    assert why(world, held) == ["It was requeued and is held: scontrol release 7 lets it go."]
+
+
 def test_who_has_the_resources(world: World) -> None:
     others = [running(number, f"n{number}", 8 if number < 4 else 6) for number in range(1, 5)]
     lines = why(world, job(7, reason="Resources", start_time=NOW + 60, cpus=16, nodes=2), *others)
