@@ -63,22 +63,26 @@ def _outdated(reader: Reader) -> bool:
 
 def refresh(reader: Reader, program: str = "") -> None:
     """Starts a controller and waits, two seconds at most, until it has caught up; says on stderr if it has not."""
-    before = reader.generation()
-    why = "it did not catch up in time"
-    try:
-        from shim.control import starter
+    from shim.control import starter
 
-        starter.start()
+    before = reader.generation()
+    try:
+        report = starter.begin()
     except OSError as error:
-        why = f"it cannot be started: {error.strerror}"
+        why = starter.problem(error)
     except paths.NotOurs as error:
         why = error.lines[0].replace("error:", "it cannot be started:", 1)
     else:
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
+        why = ""
+        while not why and time.monotonic() < end:
             if reader.generation() > before:
+                os.close(report)
                 return
             time.sleep(0.01)
+            why = starter.told(report)
+        os.close(report)
+    why = why or "it did not catch up in time"
     _warn(program, f"the controller was not running and {why}")
 
 

@@ -121,13 +121,12 @@ def reach() -> channel.Channel:
                 if report >= 0:
                     os.close(report)
                 report = starter.begin()
-                os.set_blocking(report, False)
                 again = now + 1.0
             time.sleep(0.004)
             connected = channel.connect(path)
             if connected is not None:
                 return connected
-            why = _told(report)
+            why = starter.told(report)
             if why:
                 raise Unreachable(why)
     except OSError as error:
@@ -135,16 +134,6 @@ def reach() -> channel.Channel:
     finally:
         if report >= 0:
             os.close(report)
-
-
-def _told(report: int) -> str:
-    """The last line of what a controller that is being started has said: why it cannot be."""
-    try:
-        text = os.read(report, 65536)
-    except BlockingIOError:
-        return ""
-    lines = text.decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "").replace("error: ", "", 1)
 
 
 def open_allocation(fields: dict[str, Any], *, op: str = "allocate") -> Allocation:

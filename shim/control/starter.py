@@ -57,9 +57,10 @@ def start() -> None:
 
 
 def begin() -> int:
-    """As ``start``; a descriptor that tells why there will be no controller. It ends empty once there is one, this or another."""
+    """As ``start``; a descriptor for ``told``. It ends empty once there is a controller, this or another."""
     paths.ensure(paths.state_dir())
     report, told = os.pipe()
+    os.set_blocking(report, False)
     if _asked_outside(told):
         os.close(told)
         return report
@@ -76,6 +77,16 @@ def begin() -> int:
     os.close(told)
     os.waitpid(child, 0)
     return report
+
+
+def told(report: int) -> str:
+    """Why there will be no controller, as far as the one that ``begin`` started has said it by now (its last line); else ""."""
+    try:
+        text = os.read(report, 65536)
+    except BlockingIOError:
+        return ""
+    lines = text.decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "").replace("error: ", "", 1)
 
 
 def _asked_outside(told: int) -> bool:

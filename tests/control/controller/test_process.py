@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from shim.admin import controller as controller_commands
 from shim.commands.allocating import Waiter
-from shim.control import client, paths, starter
+from shim.control import alive, client, paths, starter
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError
+from tests import reference
 from tests.control.controller import processes
 from tests.support import wait_until
 
@@ -203,12 +204,21 @@ def log() -> str:
 
 
 @pytest.mark.parametrize("name", ["controller.log", "controller.lock", "controller.sock"])
-def test_what_hinders_a_controller_from_starting_is_told_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hinders_a_controller_from_starting_is_told_at_once(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference.write_index(paths.index_path(), [reference.running(1)])
     planted = os.path.join(paths.ensure(paths.state_dir()), name)
     os.mkdir(planted)
     monkeypatch.setattr(client, "PATIENCE", 3600.0)  # whoever waits for the end of it fails
     with pytest.raises(client.Unreachable, match=f"it cannot be started: Is a directory: .*/{name}; log: "):
         client.call("ping")
+    reader = open_reader(paths.index_path())
+    assert reader is not None
+    monkeypatch.setattr(alive, "PATIENCE", 3600.0)
+    alive.freshen(reader, "squeue")
+    said = capsys.readouterr().err
+    assert "squeue: warning: the controller was not running and it cannot be started: Is a directory: " in said
     os.rmdir(planted)
 
 
