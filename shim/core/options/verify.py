@@ -7,7 +7,7 @@ from shim.core.options.merge import GEOMETRY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional, Sequence
+    from typing import List, Optional
 
     from shim.core.options.merge import Settings
 
@@ -244,27 +244,19 @@ def _listed(text: Optional[str]) -> int:
 
 
 def _tasks(settings: Settings, notes: List[str]) -> None:
+    """The number of tasks, where -B says it, and the nodes that so many tasks can have."""
     nodes, tasks = settings.get("nodes"), settings.get("ntasks")
-    geometry: Optional[Sequence[Optional[int]]] = None
     listed = _listed(settings.get("nodelist"))
-    sized = nodes or listed or "extra-node-info" in settings
-    if any(name in settings for name in GEOMETRY) and sized and "ntasks-per-node" not in settings:
-        geometry = [settings.get(name) for name in GEOMETRY]
-    if settings.command == "srun" and geometry and None in geometry:
-        geometry = None
-    if tasks is None and geometry and (not nodes or nodes[1] in (0, nodes[0])):
-        tasks = max(nodes[0] if nodes else listed, 1)
-        for number in geometry:
-            tasks *= 1 if number is None else number
-        if not tasks and nodes:
-            return  # -B 0
+    if tasks is None:
+        tasks = _tasks_of_geometry(settings, listed)
+        if tasks is None or (not tasks and nodes):  # -B 0
+            return
         settings.values["ntasks"] = tasks
         if settings.get("verbose"):
             end = "." if settings.command == "sbatch" else ""
             notes.append(f"Number of tasks implicitly set to {tasks}{end}")
-    if tasks is not None and not nodes:
+    if not nodes:
         _fewer_names(settings, tasks, notes)
-    if not nodes or tasks is None:
         return
     if nodes[0] <= tasks < nodes[1]:
         nodes = settings.values["nodes"] = (nodes[0], tasks)
@@ -273,13 +265,33 @@ def _tasks(settings: Settings, notes: List[str]) -> None:
         nodes = settings.values["nodes"] = (tasks, tasks)
         if tasks < listed and not _names_tasks(settings):
             settings.values["nodelist"] = _first_names(settings.get("nodelist"), tasks)
+    if settings.command == "srun":
+        _ntasks_per_node(settings, tasks, nodes[0], notes)
+
+
+def _tasks_of_geometry(settings: Settings, listed: int) -> Optional[int]:
+    """How many tasks the sockets, cores and threads of -B and its like have room for; None where they say nothing of it."""
+    nodes = settings.get("nodes")
+    if "ntasks-per-node" in settings or not (nodes or listed or "extra-node-info" in settings):
+        return None
+    if nodes and nodes[1] not in (0, nodes[0]):
+        return None
+    geometry = [settings.get(name) for name in GEOMETRY if name in settings]
+    if not geometry or (settings.command == "srun" and (None in geometry or len(geometry) < len(GEOMETRY))):
+        return None
+    tasks: int = max(nodes[0] if nodes else listed, 1)
+    for number in geometry:
+        tasks *= 1 if number is None else number
+    return tasks
+
+
+def _ntasks_per_node(settings: Settings, tasks: int, nodes: int, notes: List[str]) -> None:
+    """srun forgets an --ntasks-per-node (SLURM_NTASKS_PER_NODE too, measured) that would come to another number of tasks."""
     per_node = settings.get("ntasks-per-node")
-    if settings.command != "srun" or not per_node or not nodes[0]:
-        return
-    if tasks > per_node and tasks // nodes[0] != per_node:  # also when SLURM_NTASKS_PER_NODE says it, measured
+    if per_node and nodes and tasks > per_node and tasks // nodes != per_node:
         notes.append(
             f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
-            f"{tasks} with the number of requested nodes {nodes[0]}. Ignoring --ntasks-per-node."
+            f"{tasks} with the number of requested nodes {nodes}. Ignoring --ntasks-per-node."
         )
         settings.drop("ntasks-per-node")
 
