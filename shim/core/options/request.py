@@ -149,17 +149,8 @@ def job_request(
     keeps as Command. Raises RequestError for what the controller would refuse without looking at its cluster.
     """
     kind = KINDS[settings.command]
-    if (settings.get("distribution") or "").startswith("arbitrary") and not settings.get("nodelist"):
-        if kind == "run" and settings.get("ntasks") is None:
-            raise RequestError("error: invalid number of tasks (-n 0)")
-        raise RequestError(
-            "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
-        )
-    if settings.get("bbf") is not None:
-        try:
-            settings.context.read(settings.get("bbf"))
-        except (OSError, ValueError):
-            raise ShimError("error: Invalid --bbf specification") from None
+    _check_arbitrary(settings, kind)
+    _check_burst_buffer_file(settings)
     fields = _picked(settings, _SAME, _RENAMED)
     fields.update(
         kind=kind,
@@ -175,16 +166,41 @@ def job_request(
         gres=_gres(settings, kind),
         extra=_recorded(settings, directory),
     )
+    if kind == "batch":
+        # srun writes its tasks' files itself: they are its step's.
+        fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
+    _reworded(settings, fields)
+    _node_numbers(settings, fields)
+    _geometry(settings, fields)
+    _cut(fields)
+    return _with_numbers_of_gpus(settings, JobRequest(**fields))
+
+
+def _check_arbitrary(settings: Settings, kind: str) -> None:
+    """-m arbitrary needs the names of its nodes."""
+    if not (settings.get("distribution") or "").startswith("arbitrary") or settings.get("nodelist"):
+        return
+    if kind == "run" and settings.get("ntasks") is None:
+        raise RequestError("error: invalid number of tasks (-n 0)")
+    raise RequestError(
+        "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
+    )
+
+
+def _check_burst_buffer_file(settings: Settings) -> None:
+    if settings.get("bbf") is not None:
+        try:
+            settings.context.read(settings.get("bbf"))
+        except (OSError, ValueError):
+            raise ShimError("error: Invalid --bbf specification") from None
+
+
+def _reworded(settings: Settings, fields: Dict[str, Any]) -> None:
+    """The fields that do not hold their option's value as it was read."""
     if "ntasks-per-tres" in settings:
         fields.setdefault("ntasks_per_gpu", settings.get("ntasks-per-tres"))
     if "account" in settings:
         fields["account"] = settings.get("account").lower()
-    if "nodes" in settings:
-        fields["min_nodes"], most = settings.get("nodes")
-        fields["max_nodes"] = most
-    if kind == "batch":
-        # srun writes its tasks' files itself: they are its step's.
-        fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
     if fields.get("dependency") == "0":
         del fields["dependency"]  # none at all
     if "switches" in settings:
@@ -194,6 +210,12 @@ def job_request(
         from shim.core.options.amounts import priority
 
         fields["priority"] = priority(settings.get("priority"))
+
+
+def _node_numbers(settings: Settings, fields: Dict[str, Any]) -> None:
+    """``min_nodes`` and ``max_nodes``: of --nodes, and of options that say something of them."""
+    if "nodes" in settings:
+        fields["min_nodes"], fields["max_nodes"] = settings.get("nodes")
     if fields.get("ntasks") == 0:
         del fields["ntasks"]  # -B 0: no node is asked for
         fields["min_nodes"] = 0
@@ -201,16 +223,17 @@ def job_request(
         fields.setdefault("min_nodes", 0)
     if settings.get("spread-job") and "nodes" not in settings:
         fields["max_nodes"] = settings.get("ntasks", settings.get("ntasks-per-node"))
-    _geometry(settings, fields)
-    _cut(fields)
-    request = JobRequest(**fields)
-    if "gres" in settings or any("gpu" in option or "tres" in option for option in settings.sources):
-        from shim.core.options.gres_rules import check_gpus, nodes_of_gpus, tasks_per_node
 
-        check_gpus(request)
-        least, most = nodes_of_gpus(request)
-        request = request.replace(ntasks_per_node=tasks_per_node(request), min_nodes=least, max_nodes=most)
-    return request
+
+def _with_numbers_of_gpus(settings: Settings, request: JobRequest) -> JobRequest:
+    """The request with the numbers of tasks and nodes that its GPUs mean. RequestError for GPUs that contradict each other."""
+    if "gres" not in settings and not any("gpu" in option or "tres" in option for option in settings.sources):
+        return request
+    from shim.core.options.gres_rules import check_gpus, nodes_of_gpus, tasks_per_node
+
+    check_gpus(request)
+    least, most = nodes_of_gpus(request)
+    return request.replace(ntasks_per_node=tasks_per_node(request), min_nodes=least, max_nodes=most)
 
 
 _FILES = (("input", "stdin"), ("output", "stdout"), ("error", "stderr"))
