@@ -167,7 +167,7 @@ def _load_of_nodes(request: JobRequest, min_nodes: int, ntasks: int | None, aske
     each_node = request.ntasks_per_node if request.ntasks is None else None
     one_node = request.task_cpus * (request.ntasks_per_node or 1)
     if request.ntasks_per_gpu and ntasks:
-        by_gpus = gpus.total(asked.per_node) * request.ntasks_per_gpu or ntasks // min_nodes
+        by_gpus = gpus.total(asked.per_node) * request.ntasks_per_gpu or ntasks // max(1, min_nodes)
         if min_nodes > 1 or asked.per_node:
             return by_gpus, one_node
         return each_node, by_gpus * request.task_cpus

@@ -50,6 +50,7 @@ N2 = {"min_nodes": 2, "max_nodes": 2}
         ({"gres": "gpu:1", "gpus": "2"}, "2-2", 2, 1, 2),
         ({"gpus": "2", "cpus_per_gpu": 2}, "1", 1, 1, 1),
         ({"gpus": "2", "ntasks_per_gpu": 2}, "1", 1, 4, 4),
+        ({"min_nodes": 0, "ntasks": 4, "ntasks_per_gpu": 2}, "1", 1, 4, 4),
     ],
 )
 def test_measured_needs(options, num_nodes, nodes, cpus, tasks):
