@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shim.admin import support_page
+from shim.admin import docs
 from shim.core.options import fates, fates_kubernetes, help_texts, support, table_query, table_submit, usage, values
 from shim.core.options.grammar import VERSIONS, Grammar
 
@@ -197,7 +197,7 @@ def test_an_option_without_a_fate_is_a_mistake() -> None:
 
 
 def test_the_reference_page() -> None:
-    text = support_page.text()
+    text = docs.pages()["support.md"]
     for start in (
         "| `-t, --time=…` | sbatch srun salloc | `SBATCH_TIMELIMIT` `SLURM_TIMELIMIT` `SALLOC_TIMELIMIT` | honoured | honoured |  |",
         "| `--container=…` | sbatch srun salloc | `SBATCH_CONTAINER` `SRUN_CONTAINER` `SALLOC_CONTAINER` | refused: ",
