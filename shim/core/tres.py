@@ -120,6 +120,8 @@ def _entry(word: str) -> tuple[str, str, int]:
             raise ValueError(INVALID_GRES)
         return name, rest[0], count
     if leading_int(rest[0])[0] is None:
+        if not _is_name(name):  # ``:K``, none of a kilo to sbatch, is a type to its controller
+            raise ValueError(INVALID_TRES)
         return name, rest[0], 1
     count = _count(rest[0])
     if count is None:

@@ -74,6 +74,11 @@ def test_trackable_resources() -> None:
     assert tres.tres_text(1, 0, 1, {"gpu": 0}) == "cpu=1,node=1,billing=1"
 
 
+def test_a_unit_alone_is_no_type_of_nothing() -> None:
+    with pytest.raises(ValueError, match=r"^Invalid Trackable RESource"):
+        tres.parse_gres(":K")
+
+
 @given(st.text(alphabet="gpures:,=0123K a", max_size=14))
 def test_any_text_is_gres_or_a_value_error(text: str) -> None:
     try:
