@@ -71,50 +71,51 @@ Effect = Union[Write, CreateJob, Delete, Answer, TellEnd]
 
 
 class Decision(Value):
-    """``effects`` in this order; ``next``: what the job will be if they succeed; decided anew after ``look_again`` seconds, or
-    with the next news. ``free``: no process of the last run lives; its files may be believed."""
+    """``next``: what the job will be if the effects, in this order, succeed. It is decided anew with the next news, and after
+    ``look_again`` seconds (None: no need). ``free``: no process of the last run lives; its files may be believed."""
 
     next: str
-    effects: tuple[Effect, ...] = ()
-    look_again: float | None = None
-    free: bool = False
+    effects: tuple[Effect, ...]
+    look_again: float | None
+    free: bool
 
 
 def decide(record: Record, seen: Seen, now: float) -> Decision:
     """The life of a job's runs, on one screen. ``record`` may be stale: what is written then meets a 409, what is deleted was closed."""
     register, wanted, limits = record.register, record.wanted, record.limits
     doubts = unproven(record, seen, now)
-    answers = tuple(Answer(ask=ask) for ask in seen.asks)
-    do: tuple[Effect, ...] = (*answers, *_sweep(record, seen, now, bool(doubts)))
+    always: tuple[Effect, ...] = (*(Answer(ask=ask) for ask in seen.asks), *_sweep(record, seen, now, bool(doubts)))
+
+    def then(state: str, *first: Effect, wait: float | None = None) -> Decision:
+        effects = (*first, *always)  # any of them may be lost: whether they were not is looked at soon
+        return Decision(next=state, effects=effects, look_again=LOOK if effects else wait, free=not doubts)
 
     # No run, or one that launches nothing any more: behind the fence the next may be made.
     if register is None or register.closed:
         if record.ended:
-            gone = (_forget(record),) if seen.archived and not doubts else ()
-            return Decision(next=FORGOTTEN if gone else ENDED, effects=(*do, *gone), look_again=LOOK, free=not doubts)
+            return then(FORGOTTEN, _forget(record)) if seen.archived and not doubts else then(ENDED, wait=LOOK)
         if verdict(record, register):
-            return Decision(next=ENDED, effects=(_write(record, register), *do), free=not doubts)
-        if doubts or wanted.hold or not seen.turn:
-            return Decision(next=WAITS, effects=do, look_again=LOOK if doubts else None, free=not doubts)
-        return Decision(next=MADE, effects=(_write(record, made(register)), *do))
+            return then(ENDED, _write(record, register))
+        if doubts:
+            return then(WAITS, wait=LOOK)
+        return then(WAITS) if wanted.hold or not seen.turn else then(MADE, _write(record, made(register)))
 
     # Its Job is there or comes, its agents meet. Nothing has begun: one write grants it, or takes it back.
     if register.state == MADE:
-        waited = now - seen.since
-        if wanted.cancel or wanted.hold or waited >= limits.boot or _broken(register, seen):
-            return Decision(next=WITHDRAWN, effects=(_write(record, withdrawn(register)), *do))
+        patience = seen.since + limits.boot - now
+        if wanted.cancel or wanted.hold or patience <= 0 or _broken(register, seen):
+            return then(WITHDRAWN, _write(record, withdrawn(register)))
         for ask in seen.asks:
             if (agreed := grant(record, ask, seen)) is not None:
-                return Decision(next=GRANTED, effects=(_write(record, agreed), *do))
-        there = any(job.run == register.run for job in seen.jobs)
-        create = () if there else (CreateJob(name=job_name(record, register), record=record.uid, run=register.run),)
-        return Decision(next=MADE, effects=(*create, *do), look_again=limits.boot - waited)
+                return then(GRANTED, _write(record, agreed))
+        if not any(job.run == register.run for job in seen.jobs):
+            return then(MADE, CreateJob(name=job_name(record, register), record=record.uid, run=register.run))
+        return then(MADE, wait=patience)
 
     # Granted: it runs, or is about to. A Job that is missing or suspended means nothing: only its leader counts.
     if outcome := _outcome(record, seen, now):
-        return Decision(next=OVER, effects=(_write(record, over(register, outcome)), *do), free=not doubts)
-    end = (TellEnd(run=register.run),) if wanted.cancel else ()
-    return Decision(next=GRANTED, effects=(*end, *do), look_again=LOOK)
+        return then(OVER, _write(record, over(register, outcome)))
+    return then(GRANTED, TellEnd(run=register.run)) if wanted.cancel else then(GRANTED, wait=LOOK)
 
 
 def job_name(record: Record, register: Register) -> str:

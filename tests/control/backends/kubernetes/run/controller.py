@@ -23,6 +23,7 @@ class World(Protocol):
     cluster: Cluster
     chaos: bool
     nodes_readable: bool
+    names: list[str]  # of its jobs
 
     def lucky(self) -> bool: ...
 
@@ -53,6 +54,8 @@ class Controller:
         self.since: dict[str, tuple[Any, float]] = {}
         self.absent: dict[str, float] = {}
         self.leases: dict[str, Renewals] = {}
+        self.news = set(self.world.names)  # jobs that are to be looked at, because something has come
+        self.look_at: dict[str, float] = {}
 
     @property
     def now(self) -> float:
@@ -63,6 +66,8 @@ class Controller:
     def follow(self, count: int) -> None:
         """Takes up to ``count`` events from its watch."""
         log = self.cluster.api.log
+        if self.position < len(log):
+            self.news.update(self.world.names)
         for kind, name, value in log[self.position : self.position + count]:
             if value is None:
                 self.cache[kind].pop(name, None)
@@ -146,15 +151,24 @@ class Controller:
             self.follow(ALL)
         elif self.cluster.now >= self.stuck:
             self.follow(ALL if rng.random() < self.prompt else rng.randrange(3))
+        self.news.discard(name)
         store = self.cluster.api.records if rng.random() < 0.3 else self.cache["record"]
         record: Record | None = store.get(name)
         if record is None:
             self._answer_for_none(name)
             return None
-        decision = deciding.decide(record, self.see(record), self.now)
+        seen = self.see(record)
+        decision = deciding.decide(record, seen, self.now)
+        self.look_at[name] = self.now + (ALL if decision.look_again is None else decision.look_again)
         for effect in decision.effects:
             self.carry_out(record, effect)
         return decision
+
+    def must_look(self) -> list[str]:
+        """Jobs of which there is news, or that are to be looked at by now."""
+        if self.position < len(self.cluster.api.log):
+            return self.world.names
+        return [name for name in self.world.names if name in self.news or self.now >= self.look_at.get(name, 0.0)]
 
     def carry_out(self, record: Record, effect: deciding.Effect) -> None:
         cluster, request = self.cluster, self.world.request

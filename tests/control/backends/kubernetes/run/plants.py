@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from shim.control.backends.kubernetes.run import evidence, register
+from shim.control.backends.kubernetes.run import decide, evidence, register
 from shim.control.backends.kubernetes.run.evidence import Node, Seen
 from shim.control.backends.kubernetes.run.register import GRANTED, Ask, Member, Record
 from tests.control.backends.kubernetes.run.controller import Controller
@@ -53,6 +53,16 @@ def by_renewal() -> Any:
     return mock.patch.object(evidence, "renewals", renewals)
 
 
+def never_again() -> Any:
+    """What was sent is believed to have arrived."""
+    return mock.patch.object(decide, "LOOK", 10.0**6)
+
+
+def nothing_swept() -> Any:
+    """What is left of a run is left there."""
+    return mock.patch.object(decide, "_sweep", lambda *_: ())
+
+
 def any_boot() -> Any:
     """The boot id that the agents name is believed, whatever the Node object says at the grant."""
     return _granting(lambda member, ask: member.replace(boot=ask.boot))
@@ -66,8 +76,6 @@ def _granting(change: Callable[[Member, Member], Member]) -> Any:
         if found is None:
             return None
         return found.replace(members=tuple(change(one, asked) for one, asked in zip(found.members, ask.members)))
-
-    from shim.control.backends.kubernetes.run import decide
 
     return mock.patch.object(decide, "grant", grant)
 
@@ -98,6 +106,8 @@ PLANTS: dict[str, Plant] = {
     "deletes without uids": built_in("no uids"),
     "writes without resourceVersions": built_in("unversioned"),
     "no limit of 30 seconds": built_in("no 30 s"),
+    "not looked at again": never_again,
+    "nothing is swept": nothing_swept,
     "one renewal is enough": by_renewal,
     "boot ids unverified": any_boot,
     "Nodes from the watch": stale_nodes,

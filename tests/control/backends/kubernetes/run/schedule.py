@@ -29,9 +29,9 @@ class Schedule:
         self.worst = rng.choice((0.0, 0.2, 0.5))  # how often a fault comes just when a leader asks
         self.late: list[Callable[[], None]] = []
         self.replies: list[tuple[Ask, bool]] = []
+        self.names = ["slurm-1"] if rng.random() < 0.6 else ["slurm-1", "slurm-2"]
         self.controllers = [Controller(self, "a"), Controller(self, "b")]
         self.faults = Faults(rng, self.cluster, self.controllers)
-        self.names = ["slurm-1"] if rng.random() < 0.6 else ["slurm-1", "slurm-2"]
 
     def run(self) -> None:
         """Raises Violation."""
@@ -80,6 +80,7 @@ class Schedule:
             for controller in self.controllers:
                 if self.rng.random() < 0.7:
                     controller.asks[ask.nonce] = ask
+                    controller.news.update(self.names)
 
     def reply(self, ask: Ask, answered: bool) -> None:
         if self.lucky():
@@ -118,6 +119,7 @@ class Schedule:
             for controller in self.controllers:
                 if leader.report is not None and leader.machine.in_touch and self.lucky():
                     controller.reports[leader.record] = leader.report
+                    controller.news.update(self.names)
 
     def all_together(self) -> None:
         """What usually happens within a second."""
@@ -181,6 +183,10 @@ class Schedule:
         for name, record in list(cluster.api.records.items()):
             if record.wanted.hold:
                 cluster.want(name, hold=False)
+        for name, record in cluster.api.records.items():
+            if record.register is None or record.register.closed:
+                for controller in self.controllers:
+                    controller.news.add(name)  # from the scheduler, or from where ends are kept
         self.calm_since = cluster.now
         while cluster.api.records or cluster.api.jobs or cluster.processes:
             if cluster.now - self.calm_since > CALM:
@@ -197,7 +203,7 @@ class Schedule:
                 cluster.kubelet(machine)
         self.agents()
         for controller in self.controllers:
-            for name in self.names:
+            for name in controller.must_look():
                 self.vouch(controller.look(name), name)
         for _ in range(len(self.replies)):
             self.deliver()

@@ -92,6 +92,20 @@ def test_another_boot_id_than_the_agents_proves_nothing_if_the_node_never_said_t
     assert unproven(closed, Seen(nodes={"n1": Node(gone=True)}), NOW) == ()
 
 
+def test_every_other_pod_of_the_run_keeps_the_fence_closed_too_and_is_taken_away() -> None:
+    other = Pod(name="b", uid="pod-b", run=0, index=0, node="n2")
+    seen = Seen(pods=(other,), over=frozenset(["pod-a"]), turn=True)
+    decision = decide(record(), seen.replace(since=NOW - 10.0), NOW)
+    assert (decision.next, decision.free) == (WAITS, False)
+    assert decision.effects == (Delete(kind="pod", name="b", uid="pod-b"),)
+    assert decide(record(), seen.replace(pods=(other.replace(ended=True),)), NOW).free
+
+
+def test_a_person_may_vouch() -> None:
+    assert unproven(record(wanted=Wanted(vouched=0)), Seen(), NOW) == ()
+    assert unproven(record(RUN.replace(run=1), wanted=Wanted(vouched=0)), Seen(), NOW) == ("pod-a",)
+
+
 def test_the_lease_counts_only_without_a_gap() -> None:
     known = None
     for now in range(0, 60, 10):
