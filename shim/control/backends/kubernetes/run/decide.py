@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Union
 
-from shim.control.backends.kubernetes.run.evidence import Seen, grant, unproven
+from shim.control.backends.kubernetes.run.evidence import Seen, fence, grant
 from shim.control.backends.kubernetes.run.register import (
     CANCELLED,
     GRANTED,
@@ -83,7 +83,7 @@ class Decision(Value):
 def decide(record: Record, seen: Seen, now: float) -> Decision:
     """The life of a job's runs, on one screen. ``record`` may be stale: what is written then meets a 409, what is deleted was closed."""
     register, wanted, limits = record.register, record.wanted, record.limits
-    doubts = unproven(record, seen, now)
+    doubts = fence(record, seen, now)
     always: tuple[Effect, ...] = (*(Answer(ask=ask) for ask in seen.asks), *_sweep(record, seen, now, bool(doubts)))
 
     def then(state: str, *first: Effect, wait: float | None = None) -> Decision:

@@ -119,8 +119,8 @@ def grant(record: Record, ask: Ask, seen: Seen) -> Register | None:
     return granted(register, ask.nonce, tuple(members))
 
 
-def unproven(record: Record, seen: Seen, now: float) -> tuple[str, ...]:
-    """Uids of the pods that keep the fence closed: processes of the last run may live in them. Empty: another may be made."""
+def fence(record: Record, seen: Seen, now: float) -> tuple[str, ...]:
+    """The pods (uids) that keep the fence closed: processes of the last run may live in them. None: another run may be made."""
     register = record.register
     if register is None or register.run <= record.wanted.vouched:
         return ()

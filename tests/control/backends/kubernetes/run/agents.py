@@ -84,7 +84,6 @@ class Agents:
     def _meet(self, leader: Process) -> tuple[Process, ...]:
         """All the others, if they can be reached and follow no other leader."""
         found: dict[int, Process] = {0: leader}
-        width = 1
         for other in self.processes:
             if (other.record, other.run) == (leader.record, leader.run) and other.index:
                 free = other.leader is None or other.leader is leader

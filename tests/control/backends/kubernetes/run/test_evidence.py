@@ -15,9 +15,9 @@ from shim.control.backends.kubernetes.run.evidence import (
     Renewals,
     Report,
     Seen,
+    fence,
     grant,
     renewals,
-    unproven,
 )
 from shim.control.backends.kubernetes.run.register import (
     Ask,
@@ -68,19 +68,19 @@ NO_PROOF = {
 @pytest.mark.parametrize("seen", PROOF.values(), ids=PROOF)
 def test_what_opens_the_fence(seen: Seen) -> None:
     others = seen.replace(pods=tuple(pod for pod in seen.pods if pod.uid != MEMBER.pod))
-    assert unproven(record(), others, NOW) == ()
+    assert fence(record(), others, NOW) == ()
 
 
 @pytest.mark.parametrize("seen", NO_PROOF.values(), ids=NO_PROOF)
 def test_what_does_not(seen: Seen) -> None:
-    assert unproven(record(), seen, NOW) == ("pod-a",)
+    assert fence(record(), seen, NOW) == ("pod-a",)
     assert decide(record(), seen.replace(turn=True), NOW).next == WAITS
 
 
 @pytest.mark.parametrize("node", [Node(boot="boot-2"), Node(gone=True), Node(boot=BOOT, out_of_service=True)])
 def test_a_node_that_was_not_looked_at_when_the_run_was_granted_proves_nothing(node: Node) -> None:
     unchecked = RUN.replace(members=(MEMBER.replace(checked=False, boot=""),))
-    assert unproven(record(unchecked), Seen(nodes={"n1": node}), NOW) == ("pod-a",)
+    assert fence(record(unchecked), Seen(nodes={"n1": node}), NOW) == ("pod-a",)
 
 
 def test_another_boot_id_than_the_agents_proves_nothing_if_the_node_never_said_the_same() -> None:
@@ -88,8 +88,8 @@ def test_another_boot_id_than_the_agents_proves_nothing_if_the_node_never_said_t
     found = grant(record(made), ASK, Seen(pods=(POD,), nodes={"n1": Node(boot="of the host")}))
     assert found is not None and found.members[0].boot == ""
     closed = record(register.over(found, register.NODE_FAIL))
-    assert unproven(closed, Seen(nodes={"n1": Node(boot="of the host")}), NOW) == ("pod-a",)
-    assert unproven(closed, Seen(nodes={"n1": Node(gone=True)}), NOW) == ()
+    assert fence(closed, Seen(nodes={"n1": Node(boot="of the host")}), NOW) == ("pod-a",)
+    assert fence(closed, Seen(nodes={"n1": Node(gone=True)}), NOW) == ()
 
 
 def test_every_other_pod_of_the_run_keeps_the_fence_closed_too_and_is_taken_away() -> None:
@@ -102,8 +102,8 @@ def test_every_other_pod_of_the_run_keeps_the_fence_closed_too_and_is_taken_away
 
 
 def test_a_person_may_vouch() -> None:
-    assert unproven(record(wanted=Wanted(vouched=0)), Seen(), NOW) == ()
-    assert unproven(record(RUN.replace(run=1), wanted=Wanted(vouched=0)), Seen(), NOW) == ("pod-a",)
+    assert fence(record(wanted=Wanted(vouched=0)), Seen(), NOW) == ()
+    assert fence(record(RUN.replace(run=1), wanted=Wanted(vouched=0)), Seen(), NOW) == ("pod-a",)
 
 
 def test_the_lease_counts_only_without_a_gap() -> None:
