@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import socket
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +19,7 @@ from shim.control.backends.local.backend import LocalBackend
 from shim.control.threads import aside
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.job.agent.journal import NAME as JOURNAL
 from shim.job.spec import RunNode, RunSpec
 
 RUN = Run(cluster="local", job_id=5)
@@ -94,6 +97,34 @@ def test_a_run_that_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(BackendError):
         start(monkeypatch)
     assert Path(runs.folder(RUN)).is_dir()
+
+
+def test_a_controller_that_died_half_way_has_a_successor_that_asks_for_all_agents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    class All:
+        async def spawn(self, run_dir: str, index: int, place: str, line: socket.socket | None = None) -> int:
+            asked.append(index)
+            return 4711
+
+        async def close(self) -> None: ...
+
+    async def recover_and_start() -> None:
+        backend = LocalBackend(SPEC.cluster)
+        monkeypatch.setattr(backend, "_spawner", All())
+        await backend.open(Mock())
+        await backend.recover([(RUN, 0)])
+        await backend.start(SPEC, {}, None)
+        await backend.close()
+
+    runs.create(RUN, SPEC, {}, None)
+    first = os.open(f"{runs.folder(RUN)}/{JOURNAL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(first, fcntl.LOCK_EX)  # the first agent waits for the others
+    asyncio.run(recover_and_start())
+    os.close(first)
+    assert asked == [0, 1]
 
 
 class Watch:

@@ -60,12 +60,13 @@ class LocalBackend:
             if run.cluster == self._cluster.name and run not in wanted and run not in self._watches:
                 self._end_orphan(run)
         for run, seen in wanted.items():
-            if runs.alive(run) or runs.journal(run):
+            if runs.journal(run) or (seen and runs.alive(run)):
                 self._watch(run, seen)
                 self._watches[run].catch_up()
             elif seen:
                 # Its folder is gone though it had begun: somebody removed it, agents and all.
                 self._observer.lost(run, "the run's folder is gone")
+            # Else not all of its agents may have been asked for, though the first waits for the others: ``start`` asks for all of them.
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
