@@ -1,8 +1,8 @@
 """A header of a batch script and what sbatch makes of it: one JSON object a line in ``headers.jsonl``.
 
 What is given: ``script`` (the text of job.sh; absent: no file), ``argv`` (words before the name of the script), ``args``
-(words after it), ``env`` (further variables), ``stdin`` (true: the script comes on standard input). ``differs``: why the
-local backend does otherwise by design.
+(words after it), ``env`` (further variables), ``stdin`` (true: the script comes on standard input), ``enforce`` (the
+cluster's EnforcePartLimits, if not NO). ``differs``: why the local backend does otherwise by design.
 
 What was measured with ``sbatch --hold``, for a user who is no administrator: ``rc``; ``stderr`` (lines; absent: none);
 ``stdout`` (absent: the usual line; the number of the job is JOBID); ``options``, the block that -vv prints; ``job``, the
@@ -20,7 +20,7 @@ from typing import Any
 from compat.normalise import OURS_ALONE
 
 HEADERS = Path(__file__).resolve().parent / "headers.jsonl"
-GIVEN = ("script", "argv", "args", "env", "stdin", "differs")
+GIVEN = ("script", "argv", "args", "env", "stdin", "enforce", "differs")
 MEASURED = ("rc", "stderr", "stdout", "options", "job")
 USUAL_ANSWER = "Submitted batch job JOBID"
 PLAIN = {

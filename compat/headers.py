@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,30 +99,46 @@ def _person(account: pwd.struct_passwd) -> dict[str, str]:
 
 
 @contextmanager
-def real() -> Iterator[Caller]:
-    """A real controller."""
+def real(enforce: str) -> Iterator[Caller]:
+    """A real controller with that EnforcePartLimits."""
     account = pwd.getpwnam(slurm.USER)
-    with controller() as conf:
+    with controller(enforce) as conf:
         yield Caller({**_person(account), "PATH": "/usr/bin:/bin", "SLURM_CONF": str(conf)}, account)
 
 
 @contextmanager
-def ours() -> Iterator[Caller]:
+def ours(enforce: str) -> Iterator[Caller]:
     """The commands of this checkout, with the same slurm.conf."""
     account = acting()
     with tempfile.TemporaryDirectory(prefix="shim-compat-") as name:
         folder = Path(name)
         if account is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
-        conf = write_conf(folder)
+        conf = write_conf(folder, enforce=enforce)
         with local_session(folder, CONFIG.format(conf=conf), account) as environ:
             yield Caller(environ, account)
 
 
-def compare(cases: list[tuple[int, Case]], see: Callable[[Case], Case], known: bool) -> int:
+Side = Callable[[str], "AbstractContextManager[Caller]"]
+
+
+def see_all(cases: list[tuple[int, Case]], side: Side) -> list[Case]:
+    """What the commands of one side make of the cases, one cluster after the other."""
+    seen: dict[int, Case] = {}
+    for enforce in sorted({_enforced(case) for _, case in cases}):
+        these = [(number, case) for number, case in cases if _enforced(case) == enforce]
+        with side(enforce) as caller, ThreadPoolExecutor(2) as pool:
+            found = pool.map(lambda one, see=caller.see: see(one[1]), these)
+            seen.update(zip((number for number, _ in these), found))
+    return [seen[number] for number, _ in cases]
+
+
+def _enforced(case: Case) -> str:
+    return str(case.get("enforce", "NO"))
+
+
+def compare(cases: list[tuple[int, Case]], seen: list[Case], known: bool) -> int:
     """Print what is not as measured; how many cases are not and should be. ``known``: some differ by design."""
-    with ThreadPoolExecutor(2) as pool:
-        seen = list(pool.map(lambda one: see(one[1]), cases))
     same = wrong = 0
     for (number, case), found in zip(cases, seen, strict=True):
         lines = differences(case, found)
@@ -131,7 +147,9 @@ def compare(cases: list[tuple[int, Case]], see: Callable[[Case], Case], known: b
             print(f"{number}: differs by design: {case['differs']}")
         elif lines:
             wrong += 1
-            print(f"{number}: sbatch {' '.join(words(case))} {case.get('env', '')}\n{case.get('script', '')!r}")
+            print(
+                f"{number}: sbatch {' '.join(words(case))} {case.get('env', '')} {_enforced(case)}\n{case.get('script', '')!r}"
+            )
             print("".join(f"    {line}\n" for line in lines))
     print(f"{same} of {len(cases)} as measured")
     return wrong
@@ -149,11 +167,11 @@ def main(argv: list[str]) -> int:
     cases = [(number, case) for number, case in enumerate(everything, 1) if number in (options.number or (number,))]
     try:
         slurm.up()
-        with ours() if options.verb == "check" else real() as caller:
-            if options.verb != "record":
-                return 1 if compare(cases, caller.see, options.verb == "check") else 0
-            for number, case in cases:
-                everything[number - 1] = {**_given(case), **caller.see(case)}
+        seen = see_all(cases, ours if options.verb == "check" else real)
+        if options.verb != "record":
+            return 1 if compare(cases, seen, options.verb == "check") else 0
+        for (number, case), found in zip(cases, seen, strict=True):
+            everything[number - 1] = {**_given(case), **found}
     except (slurm.ClusterError, packages.PackageError) as problem:
         print(f"headers.py: {problem}", file=sys.stderr)
         return 2

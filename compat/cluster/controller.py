@@ -23,6 +23,26 @@ NODES = ("a[0001-0512]", "h[001-016]")
 MEMORY = 4_000_000
 TYPES = ("a100", "v100")
 PARTITIONS = ("main", "short", "long", "Short")
+# Partitions with limits, for what is refused because of them.
+LIMITED = """\
+PartitionName=tiny Nodes=a[0001-0008] MaxTime=60 MaxNodes=2 MaxMemPerNode=1000
+PartitionName=wide Nodes=a[0001-0100] MaxTime=120 MaxNodes=50 MinNodes=4
+PartitionName=high Nodes=a[0001-0008] PriorityTier=10 MaxTime=30 MaxNodes=4
+PartitionName=few Nodes=a[0001-0004]
+PartitionName=some Nodes=a[0005-0008] MaxTime=60
+PartitionName=cpus Nodes=a[0001-0008] MaxCPUsPerNode=4 MaxTime=60
+PartitionName=percpu Nodes=ALL MaxMemPerCPU=1000 MaxTime=60
+PartitionName=group Nodes=ALL AllowGroups=nosuchgroup MaxTime=60 MaxNodes=2
+PartitionName=account Nodes=ALL AllowAccounts=phys MaxMemPerNode=1000 MaxTime=60 MaxNodes=2
+PartitionName=denied Nodes=ALL DenyAccounts=phys MaxTime=60 MaxNodes=2
+PartitionName=qos Nodes=ALL AllowQos=high MaxTime=60 MaxNodes=2
+PartitionName=root Nodes=ALL RootOnly=YES MaxTime=60 MaxNodes=2
+PartitionName=reserved Nodes=ALL ReqResv=YES MaxTime=60 MaxNodes=2
+PartitionName=down Nodes=ALL MaxTime=60 MaxNodes=2 State=DOWN
+PartitionName=drain Nodes=ALL MaxTime=60 MaxNodes=2 State=DRAIN
+PartitionName=inactive Nodes=ALL MaxTime=60 MaxNodes=2 State=INACTIVE
+PartitionName=empty MaxTime=60 MaxNodes=2
+"""
 
 _SETTINGS = """\
 ClusterName=headers
@@ -49,8 +69,8 @@ Licenses=matlab:1000,ansys:1000
 """
 
 
-def slurm_conf(folder: Path, host: str, port: int) -> str:
-    """slurm.conf of the controller; also the shape that our commands are given."""
+def slurm_conf(folder: Path, host: str, port: int, enforce: str) -> str:
+    """slurm.conf of the controller; also the shape that our commands are given. ``enforce``: EnforcePartLimits."""
     gres = ",".join([*(f"gpu:{kind}:8" for kind in TYPES), "nvme:4000"])
     node = (
         f"NodeAddr=127.0.0.1 Sockets=2 RealMemory={MEMORY} TmpDisk={MEMORY} Gres={gres} Feature=fast,big State=UNKNOWN"
@@ -64,6 +84,7 @@ def slurm_conf(folder: Path, host: str, port: int) -> str:
         f"SlurmctldLogFile={folder}/slurmctld.log",
         f"StateSaveLocation={folder}/state",
         f"FirstJobId={FIRST_JOB_ID}",
+        f"EnforcePartLimits={enforce}",
         f"NodeName={NODES[0]} CoresPerSocket=128 ThreadsPerCore=1 {node}",
         f"NodeName={NODES[1]} CoresPerSocket=64 ThreadsPerCore=2 {node}",
         *(
@@ -71,7 +92,7 @@ def slurm_conf(folder: Path, host: str, port: int) -> str:
             for name in PARTITIONS
         ),
     ]
-    return _SETTINGS + "\n".join(lines) + "\n"
+    return _SETTINGS + "\n".join(lines) + "\n" + LIMITED
 
 
 def gres_conf() -> str:
@@ -81,22 +102,22 @@ def gres_conf() -> str:
     return "\n".join(["AutoDetect=off", *lines, f"NodeName={names} Name=nvme Count=4000 Flags=CountOnly"]) + "\n"
 
 
-def write_conf(folder: Path, host: str = "localhost", port: int = 1) -> Path:
+def write_conf(folder: Path, host: str = "localhost", port: int = 1, enforce: str = "NO") -> Path:
     """Write both files into ``folder``; the path of slurm.conf."""
     conf = folder / "slurm.conf"
-    conf.write_text(slurm_conf(folder, host, port))
+    conf.write_text(slurm_conf(folder, host, port, enforce))
     (folder / "gres.conf").write_text(gres_conf())
     return conf
 
 
 @contextmanager
-def controller() -> Iterator[Path]:
-    """A running controller: the path of its slurm.conf. Needs the cluster of slurm.py; raises slurm.ClusterError."""
+def controller(enforce: str = "NO") -> Iterator[Path]:
+    """A running controller with that EnforcePartLimits: the path of its slurm.conf. Needs the cluster of slurm.py; raises slurm.ClusterError."""
     with tempfile.TemporaryDirectory(prefix="shim-compat-controller-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "state").mkdir()
-        conf = write_conf(folder, socket.gethostname().partition(".")[0], _free_port())
+        conf = write_conf(folder, socket.gethostname().partition(".")[0], _free_port(), enforce)
         daemon = program("slurmctld")
         if daemon is None:
             raise slurm.ClusterError("slurmctld is not installed")

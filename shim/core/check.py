@@ -23,21 +23,25 @@ from shim.core.errors import (
     INVALID_TRES,
     MEMORY_NOT_AVAILABLE,
     NODE_CONFIG_UNAVAILABLE,
+    PARTITION_CONFIG_UNAVAILABLE,
     TOO_MANY_CPUS,
     RequestError,
     submission_failed,
 )
 from shim.core.kinds import kinds
 from shim.core.layout import features
+from shim.core.layout.demand import job_demand
 from shim.core.lists import comma_list
 from shim.core.model.request import INFINITE
 from shim.core.shape_check import Shape, unsuitable
 from shim.core.standing import (
+    all_cpus,
     exceeds,
     has_place,
     limit_reason,
     pending_reason,
     standing_reason,
+    too_much_memory,
     unavailable_nodes,
 )
 
@@ -55,6 +59,7 @@ BAD_BATCH = "Job --batch option is invalid or not a subset of --constraints"
 BAD_NICE = "Invalid --nice value"
 BAD_PREFERENCE = "Invalid preferred feature specification"
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
+NOT_IN_PARTITION = "Requested nodes not in this partition"
 NO_PARTITION = "No partition specified or system default partition"
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 
@@ -77,13 +82,14 @@ def refusals(
     check.nice_and_array(operator=operator)
     check.node_names()
     partitions = check.partitions()
-    check.counts_and_times(now)
+    check.counts_and_times(partitions, now)
+    check.memory()
     check.licenses()
     check.dependency()
-    check.names(partitions)
+    check.names()
+    check.at_once(partitions)
     if not request.hold:  # slurmctld looks for nodes when a job may start
         check.shapes(partitions)
-    check.limits(partitions)
 
 
 def het_refusals(requests: Sequence[JobRequest]) -> None:
@@ -111,7 +117,7 @@ def partitions_of(request: JobRequest, cluster: Cluster) -> list[Partition]:
     """The partitions that the request names, highest tier first, else the default one. Unknown names are left out."""
     if not request.partition:
         return [cluster.default_partition] if cluster.default_partition is not None else []
-    found = [cluster.partition(name) for name in request.partition.split(",")]
+    found = [cluster.partition(name) for name in dict.fromkeys(request.partition.split(","))]
     return sorted((partition for partition in found if partition is not None), key=lambda one: -one.priority_tier)
 
 
@@ -138,25 +144,86 @@ class _Check:
         found = partitions_of(self.request, self.cluster)
         if not found:
             raise self.error(NO_PARTITION)
-        problems = [policy.access_problem(self.request, partition, self.uid, self.groups) for partition in found]
-        refused = [problem for problem in problems if problem]
-        if refused and (len(refused) == len(found) or self.cluster.enforce_part_limits):
-            raise self.error(refused[0])
-        allowed = [partition for partition, problem in zip(found, problems) if not problem]
-        usable = [partition for partition in allowed if partition.state.upper() not in ("INACTIVE", "DRAIN")]
+        if self.cluster.enforce_part_limits:
+            found = self.within_limits(found)
+        else:
+            problems = [policy.access_problem(self.request, one, self.uid, self.groups) for one in found]
+            if all(problems):
+                raise self.error(problems[0])
+            found = [partition for partition, problem in zip(found, problems) if not problem]
+        usable = [partition for partition in found if _takes_jobs(partition)]
         if not usable:
             raise self.error(NOT_AVAILABLE)
         return usable
 
-    def counts_and_times(self, now: float) -> None:
-        """Node counts, the deadline, the shortest time."""
+    def within_limits(self, found: Sequence[Partition]) -> list[Partition]:
+        """EnforcePartLimits: those of the partitions that allow the job; above a limit it is refused at once, not kept waiting.
+
+        The partitions are looked at in the order in which they were named. With ALL the first refusal counts, with ANY the
+        last one, and one only if no partition allows the job; but who has no access to one of them is refused in any case
+        (in other words when a partition before it allowed the job).
+        """
+        every = self.cluster.enforce_in_all
+        named = (self.request.partition or "").split(",")
+        in_order = sorted(found, key=lambda one: named.index(one.name)) if self.request.partition else found
+        limiting = _limiting(found)
+        allowed: list[Partition] = []
+        problem = ""
+        for partition in in_order:
+            denied = policy.access_problem(self.request, partition, self.uid, self.groups)
+            if denied:
+                raise self.error(NOT_AVAILABLE if allowed and not every else denied)
+            if partition not in limiting:
+                continue
+            above = self.above(partition)
+            if above and every:
+                raise self.error(above)
+            if not above:
+                allowed.append(partition)
+            problem = above or problem
+        if not allowed:
+            raise self.error(problem or NOT_AVAILABLE)
+        return [partition for partition in found if partition in allowed or partition not in limiting]
+
+    def memory(self) -> None:
+        """EnforcePartLimits: more memory of a node than the partitions allow; with ANY one of those that were named is enough."""
+        if self.cluster.enforce_part_limits:
+            limiting = _limiting(partitions_of(self.request, self.cluster))
+            above = [too_much_memory(self.request, self.cluster, partition) for partition in limiting]
+            if (any if self.cluster.enforce_in_all else all)(above):
+                raise self.error(MEMORY_NOT_AVAILABLE)
+
+    def above(self, partition: Partition) -> str:
+        """The first limit of the partition that the request is above, as a refusal; "" for none."""
+        request, wish = self.request, job_demand(self.request)
+        if wish.cpus > all_cpus(self.cluster, partition):
+            return TOO_MANY_CPUS
+        if wish.min_nodes > len(partition.nodes):
+            return INVALID_NODE_COUNT
+        if not set(wish.required).issubset(partition.nodes):
+            return NOT_IN_PARTITION
+        most = max(wish.min_nodes, (request.max_nodes or 0) if request.min_nodes is not None else 0)
+        if partition.max_nodes is not None and most > partition.max_nodes:
+            return INVALID_NODE_COUNT
+        if request.min_nodes is not None and wish.min_nodes < partition.min_nodes > 1:
+            return INVALID_NODE_COUNT
+        if exceeds(request.time_limit, partition.max_time):
+            return INVALID_TIME_LIMIT
+        account = policy.account_problem(request, self.cluster, partition)[1]
+        return "" if account == PARTITION_CONFIG_UNAVAILABLE else account
+
+    def counts_and_times(self, partitions: Sequence[Partition], now: float) -> None:
+        """An array's node count, the deadline, the shortest time."""
         request = self.request
-        if request.min_nodes == 0 and (request.array or not request.hold):
+        if request.min_nodes == 0 and request.array:
             raise self.error(INVALID_NODE_COUNT)
         if request.deadline and request.deadline < now:
             raise self.error(INVALID_TIME_LIMIT)
-        limit = request.time_limit
-        if request.time_min == INFINITE or (limit != INFINITE and exceeds(request.time_min, limit)):
+        bounds = [request.time_limit]
+        longest = [partition.max_time for partition in partitions]
+        if None not in longest:
+            bounds.append(max(filter(None, longest), default=None))
+        if request.time_min == INFINITE or any(exceeds(request.time_min, one) for one in bounds if one != INFINITE):
             raise self.error(BAD_TIME_MIN)
         if request.deadline and request.time_min and now + 60 * request.time_min > request.deadline:
             raise self.error(BAD_TIME_MIN)
@@ -185,8 +252,8 @@ class _Check:
         """Wanted nodes that do not exist."""
         self.nodes(self.request.node_list)
 
-    def names(self, partitions: Sequence[Partition]) -> None:
-        """Nodes of other partitions and such as are not wanted; features and reservations that do not exist."""
+    def names(self) -> None:
+        """Nodes that are not wanted; features and reservations that do not exist."""
         wanted = self.nodes(self.request.node_list)
         if not wanted.isdisjoint(self.nodes(self.request.exclude)):
             raise self.error(INVALID_NODE_NAME)
@@ -195,9 +262,6 @@ class _Check:
             places = [place for place, node in enumerate(self.cluster.nodes) if node.name in wanted]
             if places[-1] - places[0] >= most:
                 raise self.error(INVALID_NODE_COUNT)
-        elsewhere = wanted and not any(wanted.issubset(partition.nodes) for partition in partitions)
-        if elsewhere and not self.request.hold:  # slurmctld looks for nodes when a job may start
-            raise self.error(NODE_CONFIG_UNAVAILABLE)
         try:
             named = features.parse(self.request.constraint).names
         except features.FeatureError:
@@ -269,49 +333,57 @@ class _Check:
         if any(count > has.get(name, -1) for name, count in wanted):
             raise self.error(INVALID_LICENSES)
 
+    def at_once(self, partitions: Sequence[Partition]) -> None:
+        """EnforcePartLimits: for what is left of limits a job does not wait either, held or not. A partition that is down is none."""
+        if not self.cluster.enforce_part_limits:
+            return
+        waits = [
+            policy.account_problem(self.request, self.cluster, one)[1] == PARTITION_CONFIG_UNAVAILABLE
+            or limit_reason(self.request, self.cluster, one) not in (None, *_NO_LIMITS)
+            for one in partitions
+        ]
+        if (any if self.cluster.enforce_in_all else all)(waits):
+            raise self.error(PARTITION_CONFIG_UNAVAILABLE)
+
     def shapes(self, partitions: Sequence[Partition]) -> None:
         """What no node of any of the partitions can give, nor all of them together.
 
-        Above a limit of its only partition a job waits, whatever it wants; with several partitions that is no way out.
+        Above a limit of its only partition a job waits, whatever it wants. Of several partitions in which it cannot start the
+        last one decides; there more than the nodes have is refused, also above a limit of other things.
         """
-        before: Sequence[str] = ()
+        refused, before = False, [""]
         for partition in partitions:
             limit = limit_reason(self.request, self.cluster, partition)
-            if limit is not None:
-                if len(partitions) == 1 or limit not in _LIMITS or self.cluster.enforce_part_limits:
-                    return
-                continue
-            lines = unsuitable(Shape(self.request, self.cluster, partition))
-            if not lines and has_place(self.request, self.cluster, partition):
+            if limit is not None and len(partitions) == 1:
                 return
-            before = before or lines
-        raise self.error(NODE_CONFIG_UNAVAILABLE, *before)
+            if limit is None and self.request.min_nodes == 0:
+                raise self.error(INVALID_NODE_COUNT)
+            refused = (limit is None or limit in _OF_SIZE) and not self.above_its_nodes(partition)
+            if not refused:
+                continue
+            request = policy.in_partition(self.request, self.cluster, partition)
+            lines = unsuitable(Shape(request, self.cluster, partition))
+            refused = bool(lines) or not has_place(request, self.cluster, partition)
+            if not refused and limit is None:
+                return
+            before = lines if any(lines) and not any(before) else before
+        if refused:
+            raise self.error(NODE_CONFIG_UNAVAILABLE, *filter(None, before))
 
-    def limits(self, partitions: Sequence[Partition]) -> None:
-        """EnforcePartLimits: what would wait for ever because of a limit is refused at once."""
-        if not self.cluster.enforce_part_limits:
-            return
-        problems = [self.enforced(partition) for partition in partitions]
-        refused = [problem for problem in problems if problem]
-        if refused and (self.cluster.enforce_in_all or len(refused) == len(problems)):
-            raise self.error(refused[0])
-
-    def enforced(self, partition: Partition) -> str:
-        """The refusal of a partition whose limits the request is above; "" for none. One that is down is no limit."""
-        account = policy.account_problem(self.request, self.cluster, partition)[1]
-        if account:
-            return account
-        reason = standing_reason(self.request, self.cluster, partition)
-        if reason in (None, "PartitionDown", "PartitionInactive"):
-            return ""
-        if not partition.nodes:
-            return TOO_MANY_CPUS
-        return _ENFORCED.get(reason or "", NODE_CONFIG_UNAVAILABLE)
+    def above_its_nodes(self, partition: Partition) -> bool:
+        """Whether the job wants more nodes than its partition gives to one job; one without nodes gives none."""
+        most = partition.max_nodes if partition.nodes else 0
+        return most is not None and job_demand(self.request).min_nodes > most
 
 
-_LIMITS = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "MaxMemPerLimit")  # of its size
-_ENFORCED = {
-    "PartitionTimeLimit": INVALID_TIME_LIMIT,
-    "PartitionNodeLimit": INVALID_NODE_COUNT,
-    "MaxMemPerLimit": MEMORY_NOT_AVAILABLE,
-}
+def _limiting(found: Sequence[Partition]) -> list[Partition]:
+    """Those whose limits are enforced: partitions that are up; where none is, those that take jobs nevertheless."""
+    return [one for one in found if one.state.upper() == "UP"] or [one for one in found if _takes_jobs(one)]
+
+
+def _takes_jobs(partition: Partition) -> bool:
+    return partition.state.upper() not in ("INACTIVE", "DRAIN")
+
+
+_NO_LIMITS = ("PartitionDown", "PartitionInactive", "PartitionTimeLimit")  # of --time-min only: -t was looked at before
+_OF_SIZE = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "MaxMemPerLimit")

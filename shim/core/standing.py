@@ -49,20 +49,20 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     if state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if state == "DOWN" else "PartitionInactive"
     wish = job_demand(request)
-    if partition.nodes and wish.cpus > _all_cpus(cluster, partition):
+    if partition.nodes and wish.cpus > all_cpus(cluster, partition):
         return "PartitionConfig"
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
-    if wish.min_nodes > most or (wish.max_nodes is not None and wish.max_nodes < partition.min_nodes):
+    if wish.min_nodes > most or (wish.max_nodes and wish.max_nodes < partition.min_nodes):
         return "PartitionNodeLimit"
     limit = request.time_min if request.time_min is not None else request.time_limit
     if exceeds(limit, partition.max_time):
         return "PartitionTimeLimit"
-    if _too_much_memory(request, cluster, partition):
+    if too_much_memory(request, cluster, partition):
         return "MaxMemPerLimit"
     return account_problem(request, cluster, partition)[0] or None
 
 
-def _all_cpus(cluster: Cluster, partition: Partition) -> int:
+def all_cpus(cluster: Cluster, partition: Partition) -> int:
     """How many CPUs the partition has."""
     most = partition.max_cpus_per_node
     return sum(
@@ -146,8 +146,11 @@ def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) ->
     return [nodes[name] for name in partition.nodes if name in fitting]
 
 
-def _too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
+def too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
+    """Whether the job wants more memory of a node than its partition's MaxMemPerNode."""
     per_node = partition.max_mem_per_node if partition.max_mem_per_node is not None else cluster.max_mem_per_node
+    if per_node is not None and request.mem_per_node == 0:  # all of a node
+        return any(kind.memory > per_node for kind, _ in kinds(cluster).of(partition))
     cpus = (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
     # More than one CPU may bring means more CPUs (policy.in_partition), not too much.
     return per_node is not None and max(request.mem_per_node or 0, (request.mem_per_cpu or 0) * cpus) > per_node

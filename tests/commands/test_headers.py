@@ -47,26 +47,30 @@ class Controller:
 
     def call(self, op: str, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
         request = JobRequest.from_dict(fields["request"])
-        check.refusals(request, self.cluster, USER, NOW)
+        check.refusals(request, self.cluster, USER, NOW, lambda: ["alice"])
         self.job = submitted(request, self.cluster, Submitter(uid=USER, user="alice"), JOB, NOW)
         return {"job_id": JOB, "cluster": self.cluster.name, "notes": []}
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """The cluster of the measurement, from its slurm.conf."""
-    return read(str(write_conf(tmp_path_factory.mktemp("conf"))), "local")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cluster]:
+    """The clusters of the measurement, from their slurm.conf, by EnforcePartLimits."""
+    return {
+        enforce: read(str(write_conf(tmp_path_factory.mktemp("conf"), enforce=enforce)), "local")
+        for enforce in ("NO", "ANY", "ALL")
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_header(
     case: dict[str, Any],
-    cluster: Cluster,
+    clusters: dict[str, Cluster],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     script = case.get("script", "").encode(errors="surrogateescape")
+    cluster = clusters[case.get("enforce", "NO")]
     monkeypatch.setattr(os, "getuid", lambda: USER)
     monkeypatch.setattr(time, "time", lambda: NOW)
     monkeypatch.setenv("USER", "alice")

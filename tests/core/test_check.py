@@ -244,7 +244,7 @@ def test_no_default_partition() -> None:
     [
         ({"min_nodes": 5}, "Node count specification invalid"),
         ({"partition": "gpu", "time_limit": 180}, "Requested time limit is invalid (missing or exceeds some limit)"),
-        ({"ntasks": 33}, "Requested node configuration is not available"),
+        ({"ntasks": 33}, "More processors requested than permitted"),
     ],
 )
 def test_enforced_limits_refuse_at_once(fields: dict[str, Any], reason: str) -> None:

@@ -66,6 +66,9 @@ class _Placing:
     def __init__(self, request: JobRequest, cluster: Cluster, partition: Partition | None) -> None:
         self.request = request
         self.wish = job_demand(request)
+        largest = partition.max_nodes if partition is not None else None
+        if largest is not None and self.wish.min_nodes <= largest < (self.wish.max_nodes or 0):
+            self.wish = self.wish.replace(max_nodes=largest)  # -N1-8 takes as many as the partition gives to one job
         self.rule = memory_rule(request, cluster, partition)
         self.one_set_of_gpus = cluster.one_set_of_gpus
         self.least_loaded = partition is not None and partition.lln
