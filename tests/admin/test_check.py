@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from shim.control import site
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.options.grammar import Grammar
 from tests.control.backends.slurm.fake import Site
+from tests.control.controller import processes
 
 CLUSTER = Cluster(
     name="site",
@@ -30,7 +31,7 @@ Script = Callable[..., str]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     """Writes a script with these directives in the working directory; its name. The site has one cluster."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(site, "clusters", lambda: (CLUSTER,))
@@ -40,7 +41,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
         (tmp_path / name).write_text(text)
         return name
 
-    return script
+    with processes.ended_afterwards():  # one is started to look at a cluster of pods
+        yield script
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]:
