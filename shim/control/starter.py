@@ -24,7 +24,7 @@ _KEPT = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "TZ", "LANG", "LC_ALL", "LC
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _KEPT_PREFIXES = ("XDG_", "SSL_CERT_", "KUBERNETES_SERVICE_", "AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_")
 _LEADERS_PATIENCE = 2.0  # seconds that a leader has to answer
-_OF_A_JOB = ("SHIM_RUN_DIR",)
+_NOT_HANDED_ON = ("SHIM_RUN_DIR", "SHIM_SUCCESSION")  # a job's; one controller's
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.control.controller.main import main; sys.exit(main())"
 
 
@@ -42,7 +42,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         if name in _KEPT
         or name.upper() in _PROXIES
         or name.startswith(_KEPT_PREFIXES)
-        or (name.startswith("SHIM_") and name not in _OF_A_JOB)
+        or (name.startswith("SHIM_") and name not in _NOT_HANDED_ON)
     }
     kept.update(sources.stated(environ))
     kept[SERVICE_VARIABLE] = "controller"

@@ -39,7 +39,7 @@ def told(job_id):
         file.write(f"{job_id}\\n")
 
 inner = f"echo $SLURM_JOB_ID.nested >> {folder}/ran/$SLURM_JOB_ID"
-again = f"sbatch --parsable --no-requeue -o /dev/null --wrap '{inner}' >> {folder}/told || echo refused >> {folder}/told\\n"
+again = f"sbatch --parsable --no-requeue -o /dev/null --wrap '{inner}' >> {folder}/told 2>> {folder}/said || echo refused.$SLURM_JOB_ID >> {folder}/told\\n"
 ran = f"echo $SLURM_JOB_ID.$SLURM_RESTART_COUNT >> {folder}/ran/$SLURM_JOB_ID\\n"
 while not os.path.exists(f"{folder}/over"):
     nap = f"sleep {chance.uniform(0, 1):.2f}\\n"
@@ -106,8 +106,13 @@ def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
     wrong = [problem for job in jobs if (problem := told_wrongly(job, tmp_path / "ran" / str(job.job_id), hit))]
     assert not wrong, f"{killed}, scripts of {hit}: {wrong}"
     told = (tmp_path / "told").read_text().split()
+    # A script whose leader was killed may see its sbatch killed just before itself.
+    lost = {f"refused.{job.job_id}" for job in jobs if job.state == states.NODE_FAIL}
+    refused = {line for line in told if line.startswith("refused")} - lost
+    assert not refused, f"in a job sbatch works: {(tmp_path / 'said').read_text()}"
+    told = [line for line in told if line not in lost]
     assert len(told) == len(set(told))
-    assert set(told) <= {str(job.job_id) for job in jobs}, "who was told of a job finds it, and in a job sbatch works"
+    assert set(told) <= {str(job.job_id) for job in jobs}, "who was told of a job finds it"
     client.call("shutdown", {"now": True})
     wait_until(lambda: not ours(), f"nothing is left: {killed}", limit=60.0, pause=0.2)
     assert [name for name in os.listdir(paths.run_dir()) if name[0] != "."] == []

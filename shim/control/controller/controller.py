@@ -90,10 +90,12 @@ class Controller:
         self._ends = 0
         self.world.book.followers.append(self._changed)
 
-    async def run(self, sock: socket.socket) -> bool:
-        """Serves until told to stop, or idle for long enough; whether it is to begin anew."""
+    async def run(self, sock: socket.socket, unasked: bool = False) -> bool:
+        """Serves until told to stop, or idle for long enough; whether it is to begin anew. ``unasked``: at once, if nothing is to be done."""
         await self.open()
         await self.server.open(sock)
+        if unasked and self.world.book.idle:
+            self.stop()
         self._look_idle()
         await self._stop.wait()
         await self.close()

@@ -174,6 +174,7 @@ async def _serve(sock: socket.socket, lock: int) -> int:
 
     from shim.control.controller.server import refuse_all
     from shim.control.controller.world import log
+    from shim.job.agent.leader_herald import SUCCESSION
 
     try:
         controller = _made()
@@ -182,7 +183,7 @@ async def _serve(sock: socket.socket, lock: int) -> int:
             loop.add_signal_handler(number, controller.stop)
         log.info("controller %s begins", os.getpid())
         controller.world.task(_watch_place(lock, controller))
-        if await controller.run(sock):
+        if await controller.run(sock, unasked=SUCCESSION in os.environ):
             log.info("controller %s begins anew: the configuration has changed", os.getpid())
             return _AGAIN
     except ShimError as error:

@@ -42,8 +42,8 @@ _PASSED = 4  # bytes of a descriptor that is passed
 _OBJECTS = 20_000  # new ones until an agent looks for garbage among them: those of several short runs
 
 
-def serve(socket: int) -> None:
-    """Answer requests on descriptor ``socket`` until it is closed."""
+def serve(socket: int, life: leader_herald.Life | None = None) -> None:
+    """Answer requests on descriptor ``socket`` until it is closed. ``life``: of the controller that asks, for the herald."""
     # Agents are not waited for: the kernel takes them away when they end.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     for number in (_signal.SIGINT, _signal.SIGHUP):
@@ -56,7 +56,9 @@ def serve(socket: int) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS)
-    bell = leader_herald.begin()
+    bell = leader_herald.begin(life)
+    if life is not None:
+        os.close(life.fd)
     connection = _socket.socket(fileno=socket)
     poll = select.poll()
     poll.register(socket, select.POLLIN)

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -141,6 +142,57 @@ def test_each_controller_that_is_killed_has_a_successor(tmp_path: Path) -> None:
     status = Path(f"/proc/{processes.pid()}/status").read_text()
     ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
     assert not ignored & 1 << (signal.SIGCHLD - 1)
+
+
+def test_a_job_that_only_waits_has_a_controller_though_it_was_killed() -> None:
+    job_id = processes.submit("true\n", begin=int(time.time()) + 3600)
+    for count in (1, 2, 3):
+        wait_until(lambda count=count: processes.begun() == count and forked(), "a controller and its fork server")  # type: ignore[misc]
+        assert processes.kill()
+        wait_until(lambda count=count: processes.begun() > count, "a controller that nobody asked for, and no leader")  # type: ignore[misc]
+    client.call("cancel", {"job_ids": [job_id]})
+
+
+def test_a_controller_and_the_last_leader_are_killed_and_the_dependent_runs(tmp_path: Path) -> None:
+    pids, out = tmp_path / "pids", tmp_path / "out"
+    job_id = processes.submit(f"echo $PPID > {pids}.new; mv {pids}.new {pids}\nsleep 600\n", requeue=False)
+    processes.submit(f"echo dependent > {out}\n", dependency=f"afterany:{job_id}")
+    wait_until(pids.exists, "the script runs")
+    assert processes.kill()
+    os.kill(int(pids.read_text()), signal.SIGKILL)
+    wait_until(lambda: out.exists() and out.read_text(), "the dependent ran, though nobody asked")
+
+
+def test_a_killed_controller_that_had_nothing_to_do_stays_away() -> None:
+    client.call("ping")
+    wait_until(lambda: forked(), "it has a fork server")
+    assert processes.kill()
+    wait_until(
+        lambda: processes.begun() == 2 and processes.pid() is None and not forked(), "its successor has left at once"
+    )
+
+
+def test_a_controller_that_was_told_to_end_has_no_successor() -> None:
+    job_id = processes.submit("true\n", begin=int(time.time()) + 3600)
+    client.call("shutdown", {"now": True})
+    wait_until(lambda: not forked(), "it ended, and nobody is left who could start another")
+    assert processes.begun() == 1
+    client.call("cancel", {"job_ids": [job_id]})
+
+
+def forked() -> list[int]:
+    """The fork server of this state folder and its herald, by pid."""
+    mark = f"{paths.HOST_VARIABLE}={paths.state_dir()}".encode()
+    state = os.path.dirname(paths.state_dir()).encode()
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
+            if b"SHIM_STATE_DIR=" + state in environment or mark in environment:
+                found += [int(name)] * (b"forkserver" in Path(f"/proc/{name}/cmdline").read_bytes())
+        except OSError:
+            continue
+    return found
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.job.agent.leader_herald import Herald, begin
+from shim.job.agent import leader_herald
+from shim.job.agent.leader_herald import Herald, Life, begin
 from tests.support import wait_until
 
 
@@ -71,6 +72,43 @@ def test_it_serves_again_whatever_its_maker_ignores(tmp_path: Path, careless_mak
     masks = [int(line.split()[1], 16) for line in said.read_text().splitlines() if line]
     python_ignores = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
     assert [mask & ~python_ignores for mask in masks] == [0] * 6
+
+
+@pytest.mark.parametrize("goodbye", [b"", b"\0"])
+def test_it_has_a_killed_controller_replaced_and_no_other(tmp_path: Path, goodbye: bytes) -> None:
+    said = tmp_path / "said"
+    seen, life = os.pipe()
+    bell = begin(Life(seen, ["/bin/sh", "-c", f"echo $SHIM_SUCCESSION >> {said}"]))
+    os.close(seen)
+    wait_until(lambda: len(processes_of(bell)) == 2, "a herald is two processes")
+    mine = processes_of(bell)
+    os.close(bell)
+    os.write(life, goodbye)
+    os.kill(min(mine), signal.SIGKILL)  # what it goes by is in none of its halves
+    os.close(life)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in mine), "nobody can ring it, it is gone")
+    if goodbye:
+        assert not said.exists()
+    else:
+        wait_until(lambda: said.exists() and said.read_text() == "1\n", "the first successor")
+
+
+def test_controllers_that_do_not_live_long_are_replaced_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(leader_herald, "monotonic", lambda: now[0])
+
+    def pause(number: str, lived: float) -> float | None:
+        monkeypatch.setenv("SHIM_SUCCESSION", number)
+        seen, life = os.pipe()
+        os.close(life)
+        one = Life(seen, [])
+        now[0] += lived
+        due = one.ended()
+        os.close(seen)
+        return None if due is None else due - now[0]
+
+    assert [pause(number, 1.0) for number in ("", "1", "2", "9", "10")] == [0.25, 0.5, 1.0, 128.0, None]
+    assert pause("10", 61.0) == 0.25
 
 
 def processes_of(bell: int) -> set[int]:

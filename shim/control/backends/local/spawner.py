@@ -7,13 +7,16 @@ A leader is given its end of a connection right away: nobody need wait until it 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 import sys
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from shim.control import starter
 from shim.control.backends.base import BackendError
 from shim.core import jsonlite
 
@@ -26,7 +29,9 @@ ROOT = str(Path(__file__).resolve().parents[4])
 # As text everything is UTF-8, whatever the locale: bytes stay bytes on their way from a command to a task.
 _FLAGS = ("-I", "-S", "-X", "utf8")
 # Not by way of runpy: what that imports would be in every agent's memory, a fifth of all.
-_BOOT = f"import sys; sys.path.insert(0, {ROOT!r}); from shim.job.agent.forkserver import serve; serve(0)"
+_BOOT = f"""import sys; sys.path.insert(0, {ROOT!r})
+from shim.job.agent import forkserver, leader_herald
+forkserver.serve(0, leader_herald.Life(int(sys.argv[1]), sys.argv[2:]))"""
 
 
 class _Gone(Exception):
@@ -34,10 +39,14 @@ class _Gone(Exception):
 
 
 class _ForkServer:
-    """One that runs. Requests are answered in their order; nobody need wait for an answer with the next request."""
+    """One that runs. Requests are answered in their order; nobody need wait for an answer with the next request.
 
-    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
+    ``life``: our end of what tells its herald, when this process is killed, to start another controller.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket, life: int) -> None:
         self._process = process
+        self._life = life
         self._socket = sock
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
@@ -50,16 +59,22 @@ class _ForkServer:
     async def start(cls) -> _ForkServer:
         """A new one. OSError."""
         ours, theirs = socket.socketpair()
+        seen, life = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *_FLAGS, "-c", _BOOT, stdin=theirs.fileno(), start_new_session=True, close_fds=True
+                *(sys.executable, *_FLAGS, "-c", _BOOT, str(seen), *starter.argv()),
+                stdin=theirs.fileno(),
+                start_new_session=True,
+                pass_fds=(seen,),
             )
         except BaseException:
             ours.close()
+            os.close(life)
             raise
         finally:
             theirs.close()
-        return cls(process, ours)
+            os.close(seen)
+        return cls(process, ours, life)
 
     async def ask(self, request: dict[str, Any], line: socket.socket | None) -> dict[str, Any]:
         """The answer. _Gone: there will be none."""
@@ -129,7 +144,14 @@ class _ForkServer:
         if self._socket.fileno() >= 0:
             self._lost("it is being ended")
             self._socket.close()
+            self._say_goodbye()
         await self._process.wait()  # it ends when its socket closes
+
+    def _say_goodbye(self) -> None:
+        """Nobody need take this controller's place."""
+        with suppress(BrokenPipeError):  # both halves of the herald are gone
+            os.write(self._life, b"\0")
+        os.close(self._life)
 
 
 def _wake(there: asyncio.Future[None]) -> None:
