@@ -127,7 +127,9 @@ def unseen(cluster: str) -> frozenset[str]:
 
     found = site.restricted().get(cluster)
     if shapes.opened_or_closed(cluster):
-        found = site.restricted_in(site_cluster(cluster))
+        from shim.core.policy import restricted
+
+        found = restricted(site_cluster(cluster))
     if not found:
         return frozenset()
     own = _own_groups() if any(found.values()) else frozenset()

@@ -10,6 +10,7 @@ import marshal
 import os
 
 from shim.control import paths, sources
+from shim.core import policy
 from shim.core.errors import ShimError
 from shim.core.routing import Place, own_job
 
@@ -74,20 +75,11 @@ _IMPLIED = Place("slurm", "slurm", real_name="slurm")  # so that no -M is taken 
 
 
 def restricted() -> dict[str, dict[str, str]]:
-    """By cluster the partitions that listings do not show to everybody: see ``restricted_in``. Cheap like ``grammar``."""
+    """By cluster the partitions that listings do not show to everybody: see ``policy.restricted``. Cheap like ``grammar``."""
     if not sources.configured():
         return {}
     found: dict[str, dict[str, str]] = _settled(False)[0]["restricted"]
     return found
-
-
-def restricted_in(cluster: Cluster) -> dict[str, str]:
-    """Its hidden partitions, and those that are for some groups, which are named."""
-    return {
-        one.name: "" if one.hidden else one.allow_groups
-        for one in cluster.partitions
-        if one.hidden or one.allow_groups.upper() != "ALL"
-    }
 
 
 def _place(cluster: Cluster) -> tuple[Any, ...]:
@@ -176,7 +168,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     short = {
         "places": [_place(one) for one in made],
         "grammar": site_options.grammar(settings).to_dict(),
-        "restricted": {one.name: restricted_in(one) for one in made},
+        "restricted": {one.name: policy.restricted(one) for one in made},
         "backends": {one.name: one.backend for one in made},
         "files": more,
     }

@@ -7,7 +7,7 @@ from shim.core.errors import ACCESS_DENIED, PARTITION_CONFIG_UNAVAILABLE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import Any, Callable, Optional
+    from typing import Any, Callable, Dict, Optional
 
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
@@ -91,3 +91,12 @@ def in_partition(request: JobRequest, cluster: Cluster, partition: Partition) ->
     elif most and (request.mem_per_node or 0) > most:
         changes["min_cpus"] = max(request.min_cpus or 1, -(-(request.mem_per_node or 0) // most))
     return request.replace(**changes) if changes else request
+
+
+def restricted(cluster: Cluster) -> Dict[str, str]:
+    """Its hidden partitions, and those that are for some groups, which are named."""
+    return {
+        one.name: "" if one.hidden else one.allow_groups
+        for one in cluster.partitions
+        if one.hidden or one.allow_groups.upper() != "ALL"
+    }

@@ -54,8 +54,8 @@ def test_fields_of_squeue(het: World) -> None:
 
 
 def test_steps_are_each_components_own(het: World) -> None:
-    assert [line.split()[0] for line in het.run("squeue", "-h", "-s").lines] == ["7.0", "8.0"]
-    assert [line.split()[0] for line in het.run("squeue", "-h", "-s", "-j", "7").lines] == ["7.0"]
+    assert [line.split()[0] for line in het.run("squeue", "-h", "-s").lines] == ["7.0", "7.batch", "8.0"]
+    assert [line.split()[0] for line in het.run("squeue", "-h", "-s", "-j", "7").lines] == ["7.0", "7.batch"]
     assert [line.split()[0] for line in het.run("squeue", "-h", "-s", "-j", "8").lines] == ["8.0"]
     assert het.run("scontrol", "show", "step", "7").out.count("StepId=") == 2
     assert "StepId=8.0 " in het.run("scontrol", "show", "step", "8").out

@@ -83,7 +83,7 @@ def test_squeue_and_scontrol_show_steps(running: Pods) -> None:
         env={**running.environment, "SHIM_RUN_DIR": str(running.run_dir())},
     )
     running.line("step")
-    assert running.command("squeue", "-h", "-s", "-o", "%i %j", index=1) == "7.0 sleep\n"
+    assert running.command("squeue", "-h", "-s", "-o", "%i %j", index=1) == "7.0 sleep\n7.batch batch\n"
     assert "StepId=7.0" in running.command("scontrol", "show", "step", "7.0", index=1)
     running.command("scancel", "7.0", index=1)
     assert step.wait(60) == 137

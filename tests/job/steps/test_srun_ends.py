@@ -301,7 +301,7 @@ def test_a_limit_ends_a_batch_script_and_its_step(tmp_path: Path) -> None:
         wait_until((run.work_dir / "there").exists, "the step")
         run.order(1, "limit", seconds=0)
         ended = run.wait_for("ended")
-        assert (ended["state"], ended["status"], ended["reason"]) == ("TIMEOUT", 0, "TimeLimit")
+        assert (ended["state"], ended["status"], ended["reason"]) == ("TIMEOUT", 9 << 8, "TimeLimit")
         lines = run.output().splitlines()
         assert sum("*** JOB 7 ON n1 CANCELLED AT " in line and "DUE TO TIME LIMIT" in line for line in lines) == 1
         assert "trapped" in lines

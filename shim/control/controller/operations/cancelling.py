@@ -57,7 +57,8 @@ def _no_such_step(world: World, target: Target, found: list[Job]) -> bool:
     if target.step is None or not jobs:
         return False
     leaders = [world.book.leader(job) if job.het_offset else job for job in jobs]
-    return all(step.step_id != target.step for step in world.book.store.steps([*jobs, *leaders], running=True))
+    running = world.book.store.steps([*jobs, *leaders], running=True)
+    return all(step.step_id.partition("+")[0] != target.step for step in running)  # of several components: 7+0, 7+1
 
 
 def _one(
