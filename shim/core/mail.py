@@ -20,19 +20,43 @@ def mails(old: Job | None, job: Job, array: Sequence[Job] = ()) -> list[tuple[st
 
     An array is told of as a whole, when its first task begins and when its last one has ended, unless ARRAY_TASKS is among the types.
     """
-    types = (job.request.mail_type or "").split(",")
+    types = _types(job)
     found = [kind for kind in _events(old, job, types) if kind in types]
-    if not job.array_job_id:
-        head = f"Slurm Job_id={job.job_id} Name={job.name} "
-    elif "ARRAY_TASKS" in types:
-        head = f"Slurm Array Task Job_id={job.array_job_id}_{job.array_task_id} ({job.job_id}) Name={job.name} "
-    else:
-        head = f"Slurm Array Summary Job_id={job.array_job_id}_* ({job.job_id}) Name={job.name} "
+    head = _head(job)
+    if job.array_job_id and "ARRAY_TASKS" not in types:
         others = [one for one in array if one.key != job.key]
         return [(kind, head + _WORDS[kind] + _summary(kind, [job, *others])) for kind in found if _whole(kind, others)]
     return [(kind, head + _WORDS[kind] + _time(kind, old, job) + _end(kind, job)) for kind in found]
 
 
+def marks(job: Job) -> list[tuple[str, float]]:
+    """The types of the mails that tell how much of its limit the job has run, and when they are due; [] while it does not run."""
+    if job.state != states.RUNNING or not job.time_limit or job.time_limit < 0:
+        return []
+    types = _types(job)
+    return [
+        (kind, job.end_time - job.time_limit * 0.6 * (100 - part)) for kind, part in _PARTS.items() if kind in types
+    ]
+
+
+def reminder(job: Job, kind: str, now: float) -> str:
+    """The subject of a mail of ``marks``."""
+    return f"{_head(job)}Reached {_PARTS[kind]}% of time limit, Run time {show_clock(max(now - job.start_time, 0))}"
+
+
+def _types(job: Job) -> list[str]:
+    return (job.request.mail_type or "").split(",")
+
+
+def _head(job: Job) -> str:
+    if not job.array_job_id:
+        return f"Slurm Job_id={job.job_id} Name={job.name} "
+    if "ARRAY_TASKS" in _types(job):
+        return f"Slurm Array Task Job_id={job.array_job_id}_{job.array_task_id} ({job.job_id}) Name={job.name} "
+    return f"Slurm Array Summary Job_id={job.array_job_id}_* ({job.job_id}) Name={job.name} "
+
+
+_PARTS = {"TIME_LIMIT_50": 50, "TIME_LIMIT_80": 80, "TIME_LIMIT_90": 90}  # percent of the limit
 _WORDS = {
     "BEGIN": "Began",
     "END": "Ended",

@@ -80,7 +80,7 @@ class Controller:
         self.allocations = Allocations(self.world, self.dispatcher)
         self.adopting = Adopting(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
-        Mailer(self.world)
+        self.mailer = Mailer(self.world)
         self.server = Server(self._operations(), self._look_idle, self.world.operates)
         self.keeping = Keeping(
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew
@@ -117,6 +117,7 @@ class Controller:
                 self.world.task(backend.warm())
         if self._configured is not None:
             self.keeping.read(self._configured.files)
+        self.mailer.remind()
         self.world.seen = self.dispatcher.kick
         self.world.reshape = self._cluster_changed
         launcher = self.dispatcher.launcher
@@ -185,6 +186,7 @@ class Controller:
         """Ends everything but the runs."""
         self._store.forget_troubles()
         self.dispatcher.alarm.close()
+        self.mailer.alarm.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._again:

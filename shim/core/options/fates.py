@@ -55,7 +55,7 @@ LOCAL: Dict[str, Dict[str, str]] = {
         "gpu-bind": "tasks see the GPUs that it says (single, per_task, map_gpu, mask_gpu); closest binds nothing",
         "hint": "sets --cores-per-socket and --threads-per-core as on Slurm; cores are not bound",
         "kill-command": "the command is signalled when the allocation ends",
-        "mail-type": "sent by the program that mail_prog (MailProg) names, without it none; TIME_LIMIT_50, _80 and _90 are not sent",
+        "mail-type": "sent by the program that mail_prog (MailProg) names, without it none",
         "mem-update": "the job keeps the memory of --mem to its end",
         "mail-user": "mail is sent where the configuration names a mail_prog (MailProg)",
         "no-kill": "recorded; a job that loses a node ends all the same",

@@ -168,6 +168,9 @@ class Bench:
         """Time goes by, and what was due happens."""
         self.clock.now += seconds
         self.controller.dispatcher.kick()
+        due = self.controller.mailer.alarm.due
+        if due is not None and due <= self.clock.now:
+            self.controller.mailer.remind()
         await self.settle()
 
     async def ask(self, op: str, client: Client | None = None, **fields: Any) -> dict[str, Any]:
