@@ -8,6 +8,7 @@ from shim.control.lifecycle import running, submission, tasks, waiting
 from shim.control.lifecycle import update_request as asks
 from shim.control.lifecycle.update_field import NO_PRIORITY, NOT_PENDING, Asked, Handler, UpdateRefused, number
 from shim.core import times, when
+from shim.core.digits import leading_int
 from shim.core.errors import ACCESS_DENIED, ALREADY_FINISHED, INVALID_TIME_LIMIT, JOB_HELD
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -112,13 +113,21 @@ def _end_time(job: Job, asked: Asked) -> Job:
 
 
 def _switches(job: Job, asked: Asked) -> Job:
-    """Changed, the wait counts in whole minutes."""
-    count, at, wait = asked.text.partition("@")
+    """Changed, the wait counts in whole minutes; without one it stays, and a job that had none does not wait.
+
+    The count is read as C does: what is no number asks for no switch, and no time is looked for behind it.
+    """
+    number, rest = leading_int(asked.text)
+    count = (number or 0) % (1 << 32)
+    at, wait = rest[:1], rest[1:]
+    if at != "@":
+        _, at, wait = (job.request.switches or "0@0").partition("@")
+        return job.replace(request=job.request.replace(switches=f"{count}{at}{wait}"))
     try:
-        minutes = times.parse_minutes(wait) if at else INFINITE
+        minutes = times.parse_minutes(wait)
     except ValueError:
         minutes = INFINITE
-    return job.replace(request=job.request.replace(switches=count if minutes < 0 else f"{count}@{minutes}"))
+    return job.replace(request=job.request.replace(switches=str(count) if minutes < 0 else f"{count}@{minutes}"))
 
 
 _HANDLERS: dict[str, Handler] = {

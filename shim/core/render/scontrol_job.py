@@ -170,8 +170,8 @@ def _files(job: Job) -> list[str]:
     if _is_batch(job):
         out, err, read = facts.files(job)
         lines += [f"StdErr={err}", f"StdIn={read}", f"StdOut={out}"]
-    if job.request.switches:
-        count, wait = facts.switches(job)
+    count, wait = facts.switches(job)
+    if count != "0":
         lines.append(f"Switches={count}@{show_clock(wait)}")
     frequency = _frequency(job.request.extra.get("cpu-freq", ""))
     if frequency:

@@ -23,6 +23,10 @@ async def sent(path: Path, count: int) -> list[list[str]]:
         if len(found) >= count:
             break
         await asyncio.sleep(0.01)
+    # The programs are waited for before the loop ends: their ends would be told to a later test.
+    sending = [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "_send"]
+    if sending:
+        await asyncio.wait(sending)
     return sorted(one.read_text().splitlines() for one in found)
 
 

@@ -56,6 +56,24 @@ def test_refusals_while_pending(fields: dict[str, str], text: str) -> None:
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize(
+    ("before", "text", "after"),
+    [
+        ("2@3", "4", "4@3"),  # without a time the wait stays
+        ("2", "4", "4"),
+        (None, "4", "4@0"),
+        ("2@3", "4@2", "4@2"),
+        ("2@3", "4@x", "4"),
+        ("2@3", "x", "0@3"),
+        ("2@3", "1.5@2", "1@3"),
+        ("2@3", "@2", "0@2"),
+        (None, "-1@1", "4294967295@1"),
+    ],
+)
+def test_switches(before: str | None, text: str, after: str) -> None:
+    assert change(a_job(switches=before), Switches=text).request.switches == after
+
+
 def test_a_held_job_says_so_when_a_priority_is_asked_for() -> None:
     with pytest.raises(UpdateRefused, match="Job is in held state, pending scheduler release"):
         change(a_job(hold=True), Priority="10")

@@ -95,6 +95,7 @@ def test_ends_and_durations() -> None:
     [
         ({"spread_job": True}, "   SpreadJob=Yes\n"),
         ({"switches": "1"}, "   Switches=1@00:05:00\n"),
+        ({"switches": "0@3"}, "\n"),
         ({"switches": "2@01:00:00"}, "   Switches=2@00:05:00\n"),
         ({"prefer": "a,b"}, "   Features=(null) DelayBoot=00:00:00\n   Prefer=a&b\n   OverSubscribe=OK "),
         ({"constraint": "a,b"}, "   Features=a&b DelayBoot="),
