@@ -78,6 +78,7 @@ class _Plan:
         self.named = self.indexes(step.node_list)
         self.required = sorted(set(self.named))
         self.arbitrary = self.named if (step.distribution or "").startswith("arbitrary") else []
+        self.excluded = self.without()
         self.gpus = StepGpus(step, job)
         self.ntasks, self.least, self.most = self.size()
         self.per_node = self.tasks_per_node()
@@ -104,7 +105,7 @@ class _Plan:
         wanted = asked and min(asked, step.ntasks or asked)
         if wanted and wanted > have and not step.nodes_inherited:
             fewer = [_fewer_nodes(wanted, asked)] if wanted != asked else []
-            raise StepError(*fewer, f"error: Only allocated {have} nodes asked for {wanted}")
+            raise StepError(*fewer, *self.too_few(have - len(self.excluded), wanted))
         if self.arbitrary and step.ntasks not in (None, len(self.arbitrary)):
             if self.job.request.kind == "run":  # srun got this allocation for itself: the controller looks first
                 raise StepError(self.cannot + "Unspecified error")
@@ -131,6 +132,24 @@ class _Plan:
         least = max(least, len(self.required))
         most = step.max_nodes if step.max_nodes is not None and asked is not None else least
         return ntasks, least, max(least, min(most, have, ntasks))
+
+    def without(self) -> frozenset[int]:
+        """The nodes of the job that -x names. Raises StepError where it leaves none, or names one that is asked for."""
+        names = frozenset(hostlist.expand(self.step.exclude)) if self.step.exclude else frozenset()
+        found = [at for at, share in enumerate(self.shares) if share.name in names or self.host(at) in names]
+        for at in self.required:
+            if at in found:
+                raise StepError(
+                    f"error: Requested node {self.host(at)} is also in the excluded list.", "error: Job not submitted."
+                )
+        if len(found) == len(self.shares):
+            raise StepError("error: Hostlist is empty!  Can't run job.")
+        return frozenset(found)
+
+    def too_few(self, have: int, wanted: int) -> list[str]:
+        """The lines for more nodes than are there."""
+        lines = [f"error: Only allocated {have} nodes asked for {wanted}"]
+        return [*lines, "error: Are required nodes explicitly excluded?"] if self.step.exclude else lines
 
     def tasks_of_gpus(self, nodes: int) -> int:
         """As many as --ntasks-per-gpu says; 0 where it says nothing."""
@@ -161,19 +180,9 @@ class _Plan:
                     f"({relative}+{self.least}>{have})"
                 )
             left = range(relative, relative + self.least)
-        if not self.step.exclude:
-            return list(left)
-        excluded = frozenset(hostlist.expand(self.step.exclude))
-        allowed = [
-            index for index in left if self.shares[index].name not in excluded and self.host(index) not in excluded
-        ]
-        if not allowed:
-            raise StepError("error: Hostlist is empty!  Can't run job.")
+        allowed = [index for index in left if index not in self.excluded]
         if len(allowed) < self.least:
-            raise StepError(
-                "error: Are required nodes explicitly excluded?",
-                f"error: Only allocated {len(allowed)} nodes asked for {self.least}",
-            )
+            raise StepError(*self.too_few(len(allowed), self.least))
         return allowed
 
     def with_features(self, allowed: list[int], features: Mapping[str, Sequence[str]]) -> list[int]:

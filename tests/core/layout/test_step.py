@@ -88,8 +88,17 @@ def test_measured_steps(options, nodes, ranks, cpus):
         ({"exclude": "n1", "min_nodes": 1}, [CANNOT + "Requested node configuration is not available"]),
         (
             {"exclude": "n1"},
-            ["error: Are required nodes explicitly excluded?", "error: Only allocated 1 nodes asked for 2"],
+            ["error: Only allocated 1 nodes asked for 2", "error: Are required nodes explicitly excluded?"],
         ),
+        (
+            {"exclude": "n1", "min_nodes": 3},
+            ["error: Only allocated 1 nodes asked for 3", "error: Are required nodes explicitly excluded?"],
+        ),
+        (
+            {"exclude": "n1", "node_list": "n1"},
+            ["error: Requested node n1 is also in the excluded list.", "error: Job not submitted."],
+        ),
+        ({"exclude": "n[1-2]", "min_nodes": 3}, ["error: Hostlist is empty!  Can't run job."]),
         ({"exclude": "n[1-2]", "ntasks": 1}, ["error: Hostlist is empty!  Can't run job."]),
         (
             {"relative": 1},
