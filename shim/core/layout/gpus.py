@@ -43,6 +43,11 @@ def total(demand: Demand) -> int:
     return sum(count for _, count in demand)
 
 
+def show(demand: Demand) -> str:
+    """The demand in Slurm's errors: ``gpu:a100:2``."""
+    return ",".join(f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for kind, count in demand)
+
+
 def times(demand: Demand, factor: int) -> Demand:
     """The demand, ``factor`` times over."""
     return tuple((kind, count * factor) for kind, count in demand)

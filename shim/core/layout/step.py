@@ -83,7 +83,7 @@ class _Plan:
         self.ntasks, self.least, self.most = self.size()
         self.per_node = self.tasks_per_node()
         self.allowed = self.with_features(self.allowed_nodes(), features)
-        self.gpus.check(job, self.ntasks)
+        self.gpus.check(job, self.ntasks, self.least, self.most)
         self.check_cpus_and_memory()
 
     def indexes(self, text: str | None) -> list[int]:

@@ -22,7 +22,11 @@ _MOST_TIMES, _MOST_BITS = 1024, 1024  # of a list of --gpu-bind: more tasks or G
 
 
 class StepGpus:
-    """What a step asks of its job's GPUs. Exactly one of the demands is set, or none: then the step takes all."""
+    """What a step asks of its job's GPUs. One of the demands decides, or none: then the step takes all.
+
+    A job's --gpus-per-node reaches srun as a variable, and as on Slurm decides before --gpus and --gpus-per-task of a step: it has
+    all GPUs of its nodes, unless it says --gpus-per-node or --gres itself.
+    """
 
     def __init__(self, step: StepRequest, job: Job) -> None:
         request = job.request
@@ -30,20 +34,26 @@ class StepGpus:
         self.none = False
         self.node: Demand = ()
         self.total: Demand = ()
+        self.limit: Demand = ()  # what --gpus says, also where it does not decide
         self.socket: Demand = gpus.gpu_demand(
             step.gpus_per_socket
         )  # looked at, and nothing is chosen by it: as on Slurm
-        self.task: Demand = gpus.gpu_demand(step.gpus_per_task)
+        per_node = step.gpus_per_node if step.gres is None else None
+        self.each: Demand = gpus.gpu_demand(step.gpus_per_task)  # there must be so many for a task in any case
+        self.task: Demand = self.each if not per_node else ()
+        self.alone = bool(step.gpus_per_task and not step.gpu_bind)  # a task alone on its node is not bound
+        if step.gpus and step.gpus != request.gpus:  # else it is the job's own, from SLURM_GPUS
+            self.limit = gpus.gpu_demand(step.gpus)
         if self.task:
             return
         if step.gres is not None:
             self.node = gpus.gres_demand(step.gres)[0]
             self.none = not self.node
-        elif step.gpus_per_node and step.gpus_per_node != request.gpus_per_node:
-            self.node = gpus.gpu_demand(step.gpus_per_node)
-            self.none = not self.node
-        elif step.gpus and step.gpus != request.gpus:  # else it is the job's own, from SLURM_GPUS
-            self.total = gpus.gpu_demand(step.gpus)
+        elif per_node:
+            self.node = gpus.gpu_demand(per_node) if per_node != request.gpus_per_node else ()
+            self.none = not gpus.total(gpus.gpu_demand(per_node))
+        elif step.gpus and step.gpus != request.gpus:
+            self.total = self.limit
             self.none = not self.total
 
     def counted(self, step: StepRequest, job: Job, nodes: int) -> int:
@@ -58,10 +68,10 @@ class StepGpus:
         """Whether the step takes all GPUs of its nodes."""
         return not (self.none or self.node or self.total or self.task)
 
-    def check(self, job: Job, ntasks: int) -> None:
-        """Raises StepError for what the job can never give, with Slurm's texts."""
+    def check(self, job: Job, ntasks: int, least: int, most_nodes: int) -> None:
+        """Raises StepError for what the job can never give to that many tasks and nodes, with Slurm's texts."""
         cannot = f"error: Unable to create step for job {job.job_id}: "
-        asked = (*self.node, *self.total, *self.task, *self.socket)
+        asked = (*self.node, *self.limit, *self.each, *self.socket)
         if not asked:
             return
         types = [kind for share in job.shares for kind in (share.gpu_types or [""] * len(share.gpus))]
@@ -72,14 +82,19 @@ class StepGpus:
                 raise StepError(f"error: Step requested GRES (gpu:{kind}) not found in the job", cannot + INVALID_GRES)
         most = max(len(share.gpus) for share in job.shares)
         if gpus.total(self.node) > most:
-            wanted = ",".join(f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for kind, count in self.node)
             raise StepError(
-                f"error: Step requested gres_per_node={wanted} is more than the job's gres_per_node=gpu:{most}",
+                f"error: Step requested gres_per_node={gpus.show(self.node)} is more than the job's gres_per_node=gpu:{most}",
                 cannot + INVALID_GRES,
             )
-        if gpus.total(self.total) > len(types) or gpus.total(self.socket) > most:
+        total = gpus.total(self.limit)
+        if total and total < least:
+            raise StepError(
+                f"error: Step requested gres={gpus.show(self.limit)} is less than the requested min nodes={least}",
+                cannot + INVALID_GRES,
+            )
+        if total > min(len(types), most * most_nodes) or gpus.total(self.socket) > most:
             raise StepError(cannot + INVALID_GRES)
-        if gpus.total(self.task) * ntasks > len(types):
+        if gpus.total(self.each) * ntasks > len(types):
             raise StepError(cannot + "Insufficient GRES available in allocation")
 
     def share_out(
@@ -91,7 +106,7 @@ class StepGpus:
         for position, (share, taken, count) in enumerate(zip(shares, used, tasks)):
             free = [index for index in share.gpus if index not in taken]
             if self.everything:
-                if len(free) < len(share.gpus):
+                if len(free) < len(share.gpus) or gpus.total(self.each) * count > len(free):
                     return None
                 chosen.append(share.gpus)
                 continue
@@ -113,7 +128,8 @@ class StepGpus:
         if not self.binding:
             return ()
         return tuple(
-            tuple(_bound(self.binding, own, place) for place in range(count)) for own, count in zip(chosen, tasks)
+            (own,) if self.alone and count == 1 else tuple(_bound(self.binding, own, place) for place in range(count))
+            for own, count in zip(chosen, tasks)
         )
 
 

@@ -307,6 +307,34 @@ class TestGpus:
         job = Job(job_id=9, request=JobRequest(gpus="8"), shares=shares(1, 1, gpus=(0, 1, 2, 3)))
         assert lay_out(job, {"ntasks": 1, "gpus": "8"}).gpus == ((0, 1, 2, 3),)
 
+    @pytest.mark.parametrize(
+        ("options", "node", "tasks"),
+        [
+            ({"gpus": "1"}, (0, 1, 2, 3), ()),
+            ({"gpus": "0"}, (0, 1, 2, 3), ()),
+            ({"gpus": "1", "gres": "gpu:1"}, (0,), ()),
+            ({"gpus": "3", "gpus_per_node": "1"}, (0,), ()),
+            ({"gpus_per_task": "1"}, (0, 1, 2, 3), ((0,), (1,))),
+            ({"gpus_per_task": "1", "ntasks": 1}, (0, 1, 2, 3), ((0, 1, 2, 3),)),
+        ],
+    )
+    def test_the_jobs_own_number_of_each_node_decides_before_the_steps_total(self, options, node, tasks):
+        job = Job(job_id=9, request=JobRequest(gpus_per_node="4"), shares=shares(4, gpus=(0, 1, 2, 3)))
+        layout = lay_out(job, {"ntasks": 2, "gpus_per_node": "4", **options})
+        assert layout.gpus == (node,)
+        assert layout.task_gpus == ((tasks,) if tasks else ())
+
+    @pytest.mark.parametrize("each", ["4", None])
+    def test_fewer_gpus_than_nodes(self, each):
+        request = JobRequest(gpus_per_node="4") if each else JobRequest(gpus="8")
+        job = Job(job_id=9, request=request, shares=shares(1, 1, gpus=(0, 1, 2, 3)))
+        with pytest.raises(StepError) as caught:
+            lay_out(job, {"ntasks": 2, "gpus": "1", "gpus_per_node": each})
+        assert list(caught.value.lines) == [
+            "error: Step requested gres=gpu:1 is less than the requested min nodes=2",
+            CANNOT + "Invalid generic resource (gres) specification",
+        ]
+
     def test_total_is_spread_over_nodes(self):
         job = Job(job_id=9, request=JobRequest(gpus="8"), shares=shares(1, 1, gpus=(0, 1, 2, 3)))
         assert lay_out(job, {"ntasks": 2, "gpus": "4"}).gpus == ((0, 1, 2), (0,))
