@@ -33,7 +33,7 @@ def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
     if not scripts:
         raise ShimError("error: no script given")
     named = [value for part in found for option, value in part if option.field == "clusters"]
-    asked = seen(shapes.current(site.cluster(named[-1] if named else None), "shim"))
+    asked = seen(shapes.current(shapes.recorded(site.cluster(named[-1] if named else None)), "shim"))
     faults: list[set[str]] = []
     for name in scripts:
         verdict = judge([name], asked, found)

@@ -38,7 +38,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
         explain_yaml.report(words, found, text, cluster, out)
         return True
     _explain(words, text, found, cluster, lambda line: out.write(script.printable(line) + "\n"))
-    verdict = judge(words, seen(shapes.current(cluster, "shim")), found, text)
+    verdict = judge(words, seen(shapes.current(shapes.recorded(cluster), "shim")), found, text)
     for line in _told(verdict):
         out.write(script.printable(line) + "\n")
     return verdict.accepted

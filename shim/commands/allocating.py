@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from time import monotonic
 
 from shim.commands.funnel import say
@@ -134,7 +133,7 @@ class Waiter:
             self._readable()
             while self._granted is None and self._error is None:
                 fd = self._allocation.fileno()
-                loop.reader(fd, partial(self._came, fd))
+                loop.reader(fd, lambda fd=fd: self._came(fd))  # type: ignore[misc]
                 loop.run_once()
                 loop.reader(fd, None)
         finally:

@@ -8,7 +8,6 @@ import time
 
 from shim.commands.options_here import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
 from shim.core import script
-from shim.core.environ.patterns import output_folders
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import scan, values
 from shim.core.options.batch import command_line, settle
@@ -193,7 +192,12 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
 
 def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
     """A warning for each folder of -o and -e that is not there: as in Slurm nobody makes it, and the job fails without a word."""
-    folders = {folder: None for request in requests for folder in output_folders(request) if not os.path.isdir(folder)}
+    named = [request for request in requests if request.stdout or request.stderr]
+    if not named:
+        return []
+    from shim.core.environ.patterns import output_folders
+
+    folders = {folder: None for request in named for folder in output_folders(request) if not os.path.isdir(folder)}
     return [
         f'warning: "{folder}", for the output of the job, is no folder: without it the job fails' for folder in folders
     ]

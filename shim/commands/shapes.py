@@ -11,23 +11,23 @@ from shim.control.index.reader import open_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
 
 
 def recorded(cluster: Cluster) -> Cluster:
     """The cluster as it was last seen; as it is configured if it never was."""
-    if cluster.elastic:
-        return _changed(_grown(cluster))
-    if cluster.backend != "kubernetes":
-        return _changed(cluster)
     reader = open_reader(paths.index_path())
-    return (reader.cluster(cluster.name) if reader is not None else None) or cluster
+    if reader is None:
+        return cluster
+    if cluster.backend == "kubernetes":
+        return reader.cluster(cluster.name) or cluster
+    return _changed(_grown(cluster, reader) if cluster.elastic else cluster, reader)
 
 
-def _grown(cluster: Cluster) -> Cluster:
+def _grown(cluster: Cluster, reader: Reader) -> Cluster:
     """With the nodes that its jobs made it have; it has none of these left once they are all over."""
-    reader = open_reader(paths.index_path())
-    found = reader.cluster(cluster.name) if reader is not None and reader.active() else None
+    found = reader.cluster(cluster.name) if reader.active() else None
     return (
         cluster
         if found is None or not found.elastic
@@ -36,9 +36,9 @@ def _grown(cluster: Cluster) -> Cluster:
 
 
 def current(cluster: Cluster, program: str) -> Cluster:
-    """The same, after a controller has looked at it: one is started where none is there."""
+    """A recorded cluster after a controller has looked at it, where it takes one: it is started where none is there."""
     if cluster.backend != "kubernetes":
-        return recorded(cluster)
+        return cluster
     from shim.control import alive
 
     reader = open_reader(paths.index_path())
@@ -52,10 +52,9 @@ def current(cluster: Cluster, program: str) -> Cluster:
     return (reader.cluster(cluster.name) if reader is not None else None) or cluster
 
 
-def _changed(cluster: Cluster) -> Cluster:
+def _changed(cluster: Cluster, reader: Reader) -> Cluster:
     """A configured cluster with what operators changed of it."""
-    reader = open_reader(paths.index_path())
-    changes = reader.changes(cluster.name) if reader is not None else None
+    changes = reader.changes(cluster.name)
     if not changes:
         return cluster
     from shim.core.amended import amended

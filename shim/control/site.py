@@ -10,7 +10,6 @@ import marshal
 import os
 
 from shim.control import paths, sources
-from shim.core import policy
 from shim.core.errors import ShimError
 from shim.core.routing import Place, own_job
 
@@ -154,6 +153,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The answers to short questions, among them the further files that the clusters depend on, and the clusters."""
     from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
     from shim.control.backends.slurm import programs
+    from shim.core import policy
 
     settings = config.load()
     mode = "none"
