@@ -12,7 +12,7 @@ from shim.commands import shapes
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
-from shim.core.lists import comma_list
+from shim.core.formats.lists import comma_list
 from shim.core.options import values
 from shim.core.options.batch import command_line
 from shim.job import capped

@@ -12,7 +12,7 @@ import typer
 
 from shim.control.channel import Channel
 from shim.core.errors import ShimError
-from shim.core.times import stamp
+from shim.core.formats.times import stamp
 
 _PATIENCE = 5.0  # seconds for a controller that was told to end
 

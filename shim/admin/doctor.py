@@ -14,8 +14,8 @@ import shellingham  # type: ignore[import-untyped]
 
 from shim.admin import doctor_slurm
 from shim.control import launchers, paths, site, sources
-from shim.core import hostlist
 from shim.core.errors import ShimError
+from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"

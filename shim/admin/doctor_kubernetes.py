@@ -14,8 +14,8 @@ from shim.control.backends.kubernetes.bundle import bundle, container_command
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
 from shim.control.backends.kubernetes.gangs import Gang, code_name
 from shim.control.backends.kubernetes.settings import Settings, settings_of
-from shim.core import hostlist
 from shim.core.errors import ShimError
+from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"

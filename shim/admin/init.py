@@ -12,15 +12,16 @@ from shim.control import sources
 from shim.control.config import Config
 from shim.control.machine import Machine, this_machine
 from shim.control.shape import clusters
-from shim.core import elastic, tres
-from shim.core.arrays import ArraySpec
+from shim.core.admission import elastic
 from shim.core.errors import ShimError
-from shim.core.layout import features
-from shim.core.layout.demand import job_demand
-from shim.core.layout.gpus import total
-from shim.core.lists import comma_list
+from shim.core.formats import tres
+from shim.core.formats.array_spec import ArraySpec
+from shim.core.formats.lists import comma_list
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
+from shim.core.placement import features
+from shim.core.placement.gpus import total
+from shim.core.placement.resolve import job_demand
 from shim.core.script import printable
 
 _LARGEST_ARRAY = 4_000_000  # of Slurm's array indexes

@@ -14,13 +14,14 @@ from shim.control import site
 from shim.control.groups import user_name
 from shim.control.index.query import JobQuery
 from shim.control.index.reader import Reader
-from shim.core import explanation, hostlist
+from shim.core import explanation
 from shim.core.errors import ShimError
+from shim.core.formats import hostlist
+from shim.core.formats.times import show_elapsed
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.script import printable
-from shim.core.times import show_elapsed
 
 _TAIL = 64 * 1024  # bytes of an output file that are looked at for its last lines
 

@@ -47,7 +47,7 @@ def debug(program: str, settings: Settings, *lines: str) -> None:
 
 def laid_out(environment: Mapping[str, str], components: Sequence[Settings]) -> List[str]:
     """What salloc -vv says of the allocation that its command finds in ``environment``."""
-    from shim.core import hostlist, lists
+    from shim.core.formats import hostlist, lists
 
     lines = []
     for group, settings in enumerate(components):

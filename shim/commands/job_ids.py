@@ -28,7 +28,7 @@ class JobId(Value):
         """The array indexes meant; None for the whole job or array."""
         if self.tasks is None:
             return None
-        from shim.core.arrays import ArraySpec
+        from shim.core.formats.array_spec import ArraySpec
 
         return frozenset(ArraySpec.parse(self.tasks, max_size=_MOST_TASKS))
 
@@ -75,7 +75,7 @@ def narrowed(job: Job, wanted: Iterable[JobId]) -> Job | None:
         return job if job.array_task_id in tasks else None
     if job.array_tasks is None or not tasks:
         return None
-    from shim.core.arrays import ArraySpec
+    from shim.core.formats.array_spec import ArraySpec
 
     rest = ArraySpec.parse(job.array_tasks, max_size=_MOST_TASKS)
     left = [index for index in sorted(tasks) if index in rest]
@@ -95,7 +95,7 @@ def task_by_task(job: Job) -> list[Job]:
     """The rest of an array as one record for each task; any other job as it is."""
     if job.array_tasks is None:
         return [job]
-    from shim.core.arrays import ArraySpec
+    from shim.core.formats.array_spec import ArraySpec
 
     rest = ArraySpec.parse(job.array_tasks, max_size=_MOST_TASKS)
     return [job.replace(array_task_id=index, array_tasks=None) for index in rest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from shim.core.digits import leading_int
+from shim.core.formats.integers import leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

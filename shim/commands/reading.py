@@ -11,7 +11,7 @@ from shim.control import paths
 from shim.control.index.reader import open_reader
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, Unsupported
-from shim.core.lists import comma_list
+from shim.core.formats.lists import comma_list
 from shim.core.model import states
 from shim.core.render.view import View
 
@@ -127,7 +127,7 @@ def unseen(cluster: str) -> frozenset[str]:
 
     found = site.restricted().get(cluster)
     if shapes.opened_or_closed(cluster):
-        from shim.core.policy import restricted
+        from shim.core.admission.partition_rules import restricted
 
         found = restricted(site_cluster(cluster))
     if not found:

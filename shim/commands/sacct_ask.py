@@ -8,7 +8,7 @@ from shim.commands import reading
 from shim.commands.job_ids import exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError, plain
-from shim.core.lists import comma_list, split_outside_brackets
+from shim.core.formats.lists import comma_list, split_outside_brackets
 from shim.core.model import states
 from shim.core.render import sacct_rows
 
@@ -186,7 +186,7 @@ def _instant(text: str | None, now: float) -> float | None:
     """-S and -E; what is left out of them lies in the past."""
     if not text:
         return None
-    from shim.core.when import WhenError, parse_when
+    from shim.core.formats.datetimes import WhenError, parse_when
 
     try:
         return float(parse_when(text, now, past=True))
@@ -195,13 +195,13 @@ def _instant(text: str | None, now: float) -> float | None:
 
 
 def _midnight(now: float) -> int:
-    from shim.core.when import parse_when
+    from shim.core.formats.datetimes import parse_when
 
     return parse_when("today", now, past=True)
 
 
 def _clock(epoch: float) -> str:
-    from shim.core.times import stamp
+    from shim.core.formats.times import stamp
 
     return stamp(epoch)
 
@@ -236,7 +236,7 @@ def _first(said: Sequence[str]) -> str | None:
 def _nodes(text: str | None) -> frozenset[str]:
     if not text:
         return frozenset()
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     try:
         return frozenset(hostlist.expand(text))
@@ -258,7 +258,7 @@ def _limits(values: dict[str, str]) -> tuple[int, int] | None:
     """-k and -K in minutes; -K alone means nothing, as in Slurm."""
     if not values.get("timelimit-min"):
         return None
-    from shim.core.times import parse_minutes
+    from shim.core.formats.times import parse_minutes
 
     try:
         least = parse_minutes(values["timelimit-min"])

@@ -117,7 +117,7 @@ def _too_few_names(job: Dict[str, Any]) -> str:
     request = job.get("request") or {}
     if not (request.get("distribution") or "").startswith("arbitrary") or not request.get("node_list"):
         return ""
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     names = len(set(hostlist.expand(request["node_list"])))
     tasks = sum(share.get("tasks", 1) for share in job["shares"])

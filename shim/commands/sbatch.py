@@ -195,7 +195,7 @@ def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
     named = [request for request in requests if request.stdout or request.stderr]
     if not named:
         return []
-    from shim.core.environ.patterns import output_folders
+    from shim.core.environ.filenames import output_folders
 
     folders = {folder: None for request in named for folder in output_folders(request) if not os.path.isdir(folder)}
     return [

@@ -9,7 +9,7 @@ from shim.commands.job_ids import JobId, parse_job_id
 from shim.commands.scancel_select import FILTERS, HARMLESS, Wish, not_federated, selected, wishes_of
 from shim.control import site
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
-from shim.core.lists import split_outside_brackets
+from shim.core.formats.lists import split_outside_brackets
 from shim.core.model import states
 from shim.core.options.query import read
 
@@ -166,7 +166,7 @@ def _name(wish: Wish, step: bool = True) -> str:
 def _signal(text: str | None) -> int | None:
     if text is None:
         return None
-    from shim.core.signals import parse_signal
+    from shim.core.formats.signals import parse_signal
 
     try:
         return parse_signal(text)

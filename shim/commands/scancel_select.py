@@ -8,7 +8,7 @@ from shim.commands import reading
 from shim.commands.job_ids import JobId, narrowed
 from shim.control.index.query import JobQuery
 from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID
-from shim.core.lists import comma_list
+from shim.core.formats.lists import comma_list
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -164,7 +164,7 @@ def _fits(job: Job, values: Values, state: str | None) -> bool:
         return False
     nodes = values.get("nodelist")
     if nodes:
-        from shim.core import hostlist
+        from shim.core.formats import hostlist
 
         try:
             names = set(hostlist.expand(nodes))

@@ -253,9 +253,9 @@ def _errnumstr(words: list[str]) -> int:
 def _completing(words: list[str]) -> int:
     """The jobs that are ending: since when, and for how long."""
     from shim.control.index.query import JobQuery
+    from shim.core.formats.times import show_clock
     from shim.core.model import states
     from shim.core.render.job_facts import nodelist
-    from shim.core.times import show_clock
 
     if words:
         raise ShimError(plain("too many arguments for keyword:completing"))

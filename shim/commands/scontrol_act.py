@@ -9,7 +9,7 @@ from shim.commands import reading
 from shim.commands.job_ids import JobId, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
-from shim.core.lists import split_outside_brackets
+from shim.core.formats.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

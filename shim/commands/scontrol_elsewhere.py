@@ -7,7 +7,7 @@ from shim.commands.job_ids import parse_job_id
 from shim.commands.scontrol_session import OF_JOBS, PROGRAM
 from shim.control import site
 from shim.core.errors import ShimError
-from shim.core.lists import split_outside_brackets
+from shim.core.formats.lists import split_outside_brackets
 from shim.core.options.again import again
 
 TYPE_CHECKING = False
@@ -155,7 +155,7 @@ def _ours(entity: str, wanted: str) -> bool:
     if entity.startswith("partition"):
         return any(cluster.partition(wanted) is not None for cluster in reading.site_clusters())
     from shim.commands import shapes
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     try:
         names = hostlist.expand(wanted)

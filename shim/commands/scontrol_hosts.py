@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def hostnames(session: Session, wanted: str | None) -> int:
     """One name per line; without a list those of SLURM_NODELIST. Slurm's exit code is 0 whatever the list is."""
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     text = wanted if wanted is not None else os.environ.get("SLURM_NODELIST")
     if text is None:
@@ -34,7 +34,7 @@ def hostnames(session: Session, wanted: str | None) -> int:
 
 def hostlist_of(session: Session, wanted: str | None, in_order: bool = False) -> int:
     """The names in folded form, in their order or sorted."""
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     if wanted is None:
         reading.answered("scontrol", {"usage": ""})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from shim.commands import reading
 from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
-from shim.core.digits import leading_int
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
+from shim.core.formats.integers import leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def nodes(session: Session, wanted: str | None) -> int:
     """All nodes, or those of a host list."""
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
     from shim.core.render.scontrol_node import node_record
 
     shapes = _clusters(session)

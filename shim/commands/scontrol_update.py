@@ -9,9 +9,9 @@ from shim.commands.job_ids import narrowed, parse_job_id
 from shim.commands.scontrol_act import call, report, targets
 from shim.commands.scontrol_session import pairs
 from shim.control.index.query import JobQuery
-from shim.core.digits import leading_int
 from shim.core.errors import INVALID_JOB_ID, ShimError, Unsupported, plain
-from shim.core.lists import split_outside_brackets
+from shim.core.formats.integers import leading_int
+from shim.core.formats.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _canonical(key: str) -> str | None:
 
 
 def _minutes(name: str, value: str) -> int:
-    from shim.core.times import parse_minutes
+    from shim.core.formats.times import parse_minutes
 
     try:
         return parse_minutes(value)
@@ -255,7 +255,7 @@ def _minutes(name: str, value: str) -> int:
 def _check_instant(value: str) -> None:
     import time
 
-    from shim.core.when import WhenError, parse_when
+    from shim.core.formats.datetimes import WhenError, parse_when
 
     try:
         parse_when(value, time.time())

@@ -106,7 +106,7 @@ class _Part:
         self.word = word
 
     def time(self) -> int | None:
-        from shim.core.times import parse_minutes
+        from shim.core.formats.times import parse_minutes
 
         try:
             minutes = parse_minutes(self.value)

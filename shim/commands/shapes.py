@@ -57,7 +57,7 @@ def _changed(cluster: Cluster, reader: Reader) -> Cluster:
     changes = reader.changes(cluster.name)
     if not changes:
         return cluster
-    from shim.core.amended import amended
+    from shim.core.model.cluster_changes import amended
 
     return amended(cluster, changes)
 

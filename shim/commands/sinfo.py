@@ -10,7 +10,7 @@ from shim.commands import elsewhere, reading, shapes
 from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError
-from shim.core.lists import comma_list
+from shim.core.formats.lists import comma_list
 from shim.core.model import states
 from shim.core.options.query import read
 from shim.core.render import columns, sinfo_fields, sinfo_rows
@@ -183,7 +183,7 @@ def _wanted(values: Values) -> Callable[[NodeUse], bool]:
     text = values.get("nodes")
     names: frozenset[str] | None = None
     if text is not None:
-        from shim.core import hostlist
+        from shim.core.formats import hostlist
 
         try:
             names = frozenset(hostlist.expand(text))

@@ -9,7 +9,7 @@ from shim.commands import elsewhere, reading
 from shim.commands.job_ids import JobId, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError
-from shim.core.lists import comma_list, split_outside_brackets
+from shim.core.formats.lists import comma_list, split_outside_brackets
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -144,7 +144,7 @@ def _users(values: dict[str, str]) -> tuple[int, ...] | None:
 def _nodes(text: str | None) -> frozenset[str]:
     if not text:
         return frozenset()
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     try:
         names = hostlist.expand(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.commands import reading
-from shim.core.lists import comma_list
+from shim.core.formats.lists import comma_list
 from shim.core.model import states
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ _SCANCEL_TEXTS = ("account", "nodelist", "partition", "qos", "reservation", "sib
 
 def scancel(values: Values, ids: list[tuple[str, JobId]]) -> list[str]:
     """``scancel -vvv``: lines for stderr."""
-    from shim.core.signals import parse_signal
+    from shim.core.formats.signals import parse_signal
 
     user = values.get("user")
     shown = {name: _yes(name in values) for name in _SCANCEL_FLAGS}
@@ -223,7 +223,7 @@ def _long_name(column: Column) -> str:
 
 
 def _hosts(names: frozenset[str]) -> str:
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     return hostlist.fold_sorted(names) if names else ""
 

@@ -30,7 +30,7 @@ def tell(program: str, fields: Dict[str, Any], quiet: bool = False) -> int:
         raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
     if quiet:
         return 0
-    from shim.core.times import stamp
+    from shim.core.formats.times import stamp
 
     where = f"nodes {reply['nodes']} in partition {reply['partition']}"
     if fields.get("components"):

@@ -15,9 +15,9 @@ from typing import Any
 
 from shim.control import sources
 from shim.control.config_words import CLUSTER, TOP, Word, words_of
-from shim.core import hostlist, sizes, times
 from shim.core.errors import ShimError
-from shim.core.lists import comma_list
+from shim.core.formats import hostlist, sizes, times
+from shim.core.formats.lists import comma_list
 from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
 from shim.core.value import Value
 from shim.job import capped

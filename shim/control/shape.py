@@ -11,7 +11,7 @@ from shim.control.config import Config, ConfigError
 from shim.control.config_words import CLUSTER, PARTITION, Word
 from shim.control.id_ranges import numbered
 from shim.control.machine import Machine
-from shim.core import hostlist, tres
+from shim.core.formats import hostlist, tres
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.options.grammar import VERSIONS
 

@@ -153,7 +153,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The answers to short questions, among them the further files that the clusters depend on, and the clusters."""
     from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
     from shim.control.backends.slurm import programs
-    from shim.core import policy
+    from shim.core.admission import partition_rules
 
     settings = config.load()
     mode = "none"
@@ -168,7 +168,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     short = {
         "places": [_place(one) for one in made],
         "grammar": site_options.grammar(settings).to_dict(),
-        "restricted": {one.name: policy.restricted(one) for one in made},
+        "restricted": {one.name: partition_rules.restricted(one) for one in made},
         "backends": {one.name: one.backend for one in made},
         "files": more,
     }

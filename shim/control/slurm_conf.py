@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from shim.core import hostlist, sizes, times, tres
 from shim.core.errors import ShimError
-from shim.core.lists import comma_list, split_outside_brackets
+from shim.core.formats import hostlist, sizes, times, tres
+from shim.core.formats.lists import comma_list, split_outside_brackets
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.job import capped
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os.path
 import signal
 
-from shim.core import hostlist
-from shim.core.dependency import Dependency
-from shim.core.layout.demand import job_demand
+from shim.core.formats import hostlist
+from shim.core.formats.dependency import Dependency
+from shim.core.formats.times import show_minutes, stamp
 from shim.core.model import states
+from shim.core.placement.resolve import job_demand
 from shim.core.render.node_state import uses
-from shim.core.times import show_minutes, stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shim.core.formats.times import show_clock
 from shim.core.model import states
-from shim.core.times import show_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from shim.commands import funnel
 from shim.control import alive, client, paths, site
-from shim.core import policy
+from shim.core.admission import partition_rules
 from shim.core.model.job import Job, Step
 from shim.core.routing import Place
 from tests import reference
@@ -101,7 +101,9 @@ def world(greenwich: None, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(site, "clusters", lambda: (known,))
     monkeypatch.setattr(site, "places", lambda: tuple(Place(one.name, one.backend) for one in site.clusters()))
     monkeypatch.setattr(site, "backends", lambda: {cluster.name: cluster.backend for cluster in site.clusters()})
-    monkeypatch.setattr(site, "restricted", lambda: {one.name: policy.restricted(one) for one in site.clusters()})
+    monkeypatch.setattr(
+        site, "restricted", lambda: {one.name: partition_rules.restricted(one) for one in site.clusters()}
+    )
     monkeypatch.setattr(alive, "freshen", lambda reader, program="": None)
     monkeypatch.setattr(client, "call", found.call)
     return found

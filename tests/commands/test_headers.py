@@ -20,7 +20,7 @@ from shim.commands import funnel
 from shim.control import client
 from shim.control.lifecycle.submission import Submitter, submitted
 from shim.control.slurm_conf import read
-from shim.core import check
+from shim.core.admission import refusals
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
@@ -47,7 +47,7 @@ class Controller:
 
     def call(self, op: str, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
         request = JobRequest.from_dict(fields["request"])
-        check.refusals(request, self.cluster, USER, NOW, lambda: ["alice"])
+        refusals.refusals(request, self.cluster, USER, NOW, lambda: ["alice"])
         self.job = submitted(request, self.cluster, Submitter(uid=USER, user="alice"), JOB, NOW)
         return {"job_id": JOB, "cluster": self.cluster.name, "notes": []}
 

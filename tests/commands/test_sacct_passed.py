@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.core import passed
+from shim.core.model import slurm_job_snapshots
 from tests.commands.test_elsewhere import Two
 from tests.control.controller import processes
 from tests.support import wait_until
@@ -35,7 +35,7 @@ def two(tmp_path: Path, state_dir: Path) -> Iterator[Two]:
 def says(two: Two, code: int, **fields: str) -> None:
     """What squeue of hpc answers."""
     given = {"JobID": "71", "ArrayJobID": "71", "EligibleTime": "60", "NumNodes": "1", "NumCPUs": "2", **fields}
-    columns = [word.split(":") for word in passed.FORMAT.split(",")]
+    columns = [word.split(":") for word in slurm_job_snapshots.FORMAT.split(",")]
     text = "".join(given.get(name, "N/A").ljust(int(width)) for name, width in columns) if fields else ""
     (two.folder / "answer").write_text(text + "\n")
     two.script(
@@ -56,7 +56,7 @@ def test_jobs_as_they_are_and_as_they_were_seen(two: Two) -> None:
     own = f"{ours}|mine|COMPLETED|0:0|{node}"
     assert listed(two) == ([header, own, "71|on-hpc|RUNNING|0:0|n[1-2]", "line of far"], [NOTE])
     (call,) = (call for call in two.called() if "--Format" in call)
-    assert call == f"%s --noheader --states=all --jobs=71 --Format={passed.FORMAT}"
+    assert call == f"%s --noheader --states=all --jobs=71 --Format={slurm_job_snapshots.FORMAT}"
 
     says(two, 0, State="FAILED", StartTime="100", EndTime=str(int(time.time()) + 9), exit_code="768", NodeList="n1")
     assert listed(two, "-M", "hpc") == ([header, "71|on-hpc|FAILED|3:0|n1"], [NOTE])

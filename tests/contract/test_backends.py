@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import Order, Run
-from shim.core import hostlist
+from shim.core.formats import hostlist
 from tests.contract.support import LIMIT, Subject, configure_kubernetes, start
 from tests.support import wait_until
 

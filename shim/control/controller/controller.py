@@ -42,7 +42,7 @@ from shim.control.index.errors import IndexFault
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.control.threads import aside
-from shim.core import elastic
+from shim.core.admission import elastic
 from shim.core.errors import INVALID_USER_ID, ShimError, plain
 from shim.core.model import states
 from shim.core.model.cluster import Cluster

@@ -15,12 +15,12 @@ from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running, waiting
 from shim.control.scheduler import plan
-from shim.core.check import partitions_of
+from shim.core.admission.feasibility import limit_reason
+from shim.core.admission.refusals import partitions_of
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
-from shim.core.standing import limit_reason
 
 CROWDED = 0.002  # seconds for which a pass counts at least while jobs wait for resources: what comes free is given away together
 NEWS = 30.0  # seconds by which an expected start must have moved to be written down again

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shim.control.controller.book import Book, Change
 from shim.control.lifecycle import running, tasks, waiting
-from shim.core import dependency
-from shim.core.dependency import Dependency
+from shim.core.formats import dependency
+from shim.core.formats.dependency import Dependency
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job

@@ -15,12 +15,12 @@ from shim.control.controller.book import Book
 from shim.control.controller.ids import LOW, IdStock
 from shim.control.groups import user_name
 from shim.control.index.errors import IndexFault
-from shim.core.amended import amended, differences, merged
+from shim.core.admission.partition_rules import operates
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
+from shim.core.model.cluster_changes import amended, differences, merged
 from shim.core.model.job import Job, NodeShare
-from shim.core.policy import operates
 
 log = logging.getLogger("shim.controller")
 

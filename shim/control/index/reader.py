@@ -178,7 +178,7 @@ class Reader:
         return Cluster.from_dict(self._decoded(rows[0][0])) if rows else None
 
     def changes(self, cluster: str) -> dict[str, Any]:
-        """What operators changed of the cluster (``core/amended.py``); empty for nothing."""
+        """What operators changed of the cluster (``core/model/cluster_changes.py``); empty for nothing."""
         text = self.meta(AMENDED + cluster)
         return self._decoded(text) if text else {}
 

@@ -18,7 +18,8 @@ from typing import Any
 from shim.control.index.errors import IdsUsedUp, fault
 from shim.control.index.query import JobQuery, storable
 from shim.control.index.reader import AMENDED, TROUBLE, Reader
-from shim.core import jsonlite, passed
+from shim.core import jsonlite
+from shim.core.model import slurm_job_snapshots
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
@@ -162,7 +163,7 @@ class Store:
                 job.uid,
                 job.submit_time,
                 job.array_job_id,
-                job.end_time if passed.settled(job) else 0,
+                job.end_time if slurm_job_snapshots.settled(job) else 0,
                 jsonlite.dumps(job.replace(key=0).to_dict()),
             ),
         )
@@ -272,7 +273,7 @@ class Store:
         return self._reader.cluster(name)
 
     def changes(self, cluster: str) -> dict[str, Any]:
-        """What operators changed of the cluster (``core/amended.py``)."""
+        """What operators changed of the cluster (``core/model/cluster_changes.py``)."""
         return self._reader.changes(cluster)
 
     def save_changes(self, cluster: str, changes: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.environ import patterns
+from shim.core.environ import filenames
 from shim.core.model.job import Job
 
 
@@ -10,5 +10,5 @@ def named(job: Job) -> Job:
     """The job with its file names expanded, as far as they are known: ``%N`` is once the job has nodes."""
     if job.request.kind != "batch":
         return job
-    stdout, stderr, stdin = patterns.job_files(job)
+    stdout, stderr, stdin = filenames.job_files(job)
     return job.replace(stdout=stdout, stderr=stderr, stdin=stdin)

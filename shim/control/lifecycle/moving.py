@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.control.lifecycle import files, submission, waiting
-from shim.core import hostlist
+from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest

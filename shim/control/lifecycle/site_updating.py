@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shim.control.lifecycle.update_field import UpdateRefused
-from shim.core import hostlist
 from shim.core.errors import INVALID_NODE_NAME, INVALID_PARTITION_NAME
-from shim.core.lists import comma_list
+from shim.core.formats import hostlist
+from shim.core.formats.lists import comma_list
 from shim.core.model.cluster import Cluster, Node
 from shim.core.value import Value
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shim.control.lifecycle import files, waiting
-from shim.core.arrays import ArraySpec
-from shim.core.layout.needs import needs
+from shim.core.admission.partition_rules import in_partition
+from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE, JobRequest
-from shim.core.policy import in_partition
+from shim.core.placement.pending_estimate import needs
 from shim.core.value import Value
 
 _ANY_SIZE = 1 << 31  # the cluster's limit is checked before a job is made

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shim.control.lifecycle.transitions import move
-from shim.core.arrays import ArraySpec
+from shim.core.formats.array_spec import ArraySpec
 from shim.core.model import states
 from shim.core.model.job import Job
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from shim.control.lifecycle import running
 from shim.control.lifecycle.update_field import NOT_PENDING, Asked, Handler, UpdateRefused, number
-from shim.core import hostlist, sizes, tres, when
-from shim.core.dependency import Dependency
 from shim.core.errors import (
     DEPENDENCY_PROBLEM,
     INVALID_FEATURE,
@@ -18,10 +16,12 @@ from shim.core.errors import (
     MEMORY_NOT_SATISFIED,
     NOT_SUPPORTED,
 )
-from shim.core.kinds import kinds
-from shim.core.layout import features
+from shim.core.formats import datetimes, hostlist, sizes, tres
+from shim.core.formats.dependency import Dependency
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.core.model.node_classes import kinds
+from shim.core.placement import features
 
 _RESIZED = (states.RUNNING, states.SUSPENDED, states.STOPPED)
 
@@ -96,12 +96,12 @@ def features_of(job: Job, asked: Asked) -> Job:
 
 
 def start_time(job: Job, asked: Asked) -> Job:
-    begin = when.parse_when(asked.text, asked.now)
+    begin = datetimes.parse_when(asked.text, asked.now)
     return job.replace(request=job.request.replace(begin=begin), reason="None", eligible_time=0)
 
 
 def deadline(job: Job, asked: Asked) -> Job:
-    return job.replace(request=job.request.replace(deadline=when.parse_when(asked.text, asked.now)))
+    return job.replace(request=job.request.replace(deadline=datetimes.parse_when(asked.text, asked.now)))
 
 
 def flag(field: str) -> Handler:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from shim.control.lifecycle import running, submission, tasks, waiting
 from shim.control.lifecycle import update_request as asks
 from shim.control.lifecycle.update_field import NO_PRIORITY, NOT_PENDING, Asked, Handler, UpdateRefused, number
-from shim.core import times, when
-from shim.core.digits import leading_int
 from shim.core.errors import ACCESS_DENIED, ALREADY_FINISHED, INVALID_TIME_LIMIT, JOB_HELD
+from shim.core.formats import datetimes, times
+from shim.core.formats.integers import leading_int
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -108,7 +108,7 @@ def _end_time(job: Job, asked: Asked) -> Job:
         raise UpdateRefused("Job is not running")
     if not asked.admin:
         raise UpdateRefused(ACCESS_DENIED)
-    end = when.parse_when(asked.text, asked.now)
+    end = datetimes.parse_when(asked.text, asked.now)
     return running.limited(job, max(0, int(end - job.start_time + 59) // 60))
 
 

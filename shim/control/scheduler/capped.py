@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shim.core.layout.place import NodeFree
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import NodeShare
+from shim.core.placement.select_nodes import NodeFree
 
 
 class Caps:

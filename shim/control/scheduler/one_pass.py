@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from shim.control.scheduler.capped import Caps
 from shim.control.scheduler.profile import Profile
 from shim.control.scheduler.queue import YEAR, Want, seconds, shape_key
-from shim.core import tres
-from shim.core.arrays import ArraySpec
+from shim.core.admission.feasibility import placed
+from shim.core.formats import tres
+from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job, NodeShare
-from shim.core.standing import placed
 
 RESERVATIONS = 16  # jobs that get a time: each costs a pass a fraction of a millisecond
 OVERDUE = 30.0  # seconds until a job past its limit is taken to be gone

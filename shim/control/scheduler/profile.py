@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from shim.core.layout.place import NodeFree
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import NodeShare
+from shim.core.placement.select_nodes import NodeFree
 
 NO_GPUS: frozenset[int] = frozenset()
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from shim.core.check import partitions_of
-from shim.core.layout.demand import job_demand
+from shim.core.admission.feasibility import (
+    exceeds,
+    is_up,
+    limit_reason,
+    standing_reason,
+    unavailable_nodes,
+    usable_nodes,
+)
+from shim.core.admission.refusals import partitions_of
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
-from shim.core.standing import exceeds, is_up, limit_reason, standing_reason, unavailable_nodes, usable_nodes
+from shim.core.placement.resolve import job_demand
 
 YEAR = 365 * 86400.0  # what a job without a limit is taken to run, as Slurm shows it
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from shim.control.scheduler.queue import Want, seconds
-from shim.core import hostlist
+from shim.core.formats import hostlist
 from shim.core.model.cluster import Partition
 from shim.core.model.job import Job, NodeShare
 

@@ -6,7 +6,6 @@ Slurm 22.05 sets each under its old suffix too, _PACK_GROUP_n. What describes th
 
 from __future__ import annotations
 
-from shim.core import lists
 from shim.core.environ.job import (
     allocation_environment,
     asked_gpu_variables,
@@ -15,6 +14,7 @@ from shim.core.environ.job import (
     common_variables,
     memory_variables,
 )
+from shim.core.formats import lists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ them, so nothing is invented here. Node names are the names that resolve inside 
 
 from __future__ import annotations
 
-from shim.core import hostlist, lists
-from shim.core.arrays import ArraySpec, written_step
 from shim.core.environ.skypilot import skypilot_environment
-from shim.core.layout.demand import job_demand
-from shim.core.layout.memory import memory_rule
+from shim.core.formats import hostlist, lists
+from shim.core.formats.array_spec import ArraySpec, written_step
+from shim.core.placement.memory import memory_rule
+from shim.core.placement.resolve import job_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from shim.core import jsonlite
-from shim.core.arrays import ArraySpec
+from shim.core.formats.array_spec import ArraySpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,18 +6,18 @@ JOB_NUM_NODES, JOB_CPUS_PER_NODE and NTASKS_PER_NODE stay the job's.
 
 from __future__ import annotations
 
-from shim.core import hostlist, lists
 from shim.core.environ.job import asked_variables, common_variables, gpu_variables, identity_variables
 from shim.core.environ.skypilot import skypilot_environment
+from shim.core.formats import hostlist, lists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shim.core.layout.step_values import StepLayout
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
     from shim.core.model.request import StepRequest
+    from shim.core.placement.step_values import StepLayout
 
 _QUIET, _NORMAL = 2, 3  # SRUN_DEBUG
 _PER_TASK = (

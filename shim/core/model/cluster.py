@@ -107,7 +107,7 @@ class Cluster(Value):
     over_time: int = 0  # minutes
     mail_prog: str = ""  # what sends the mails of --mail-type: called with -s SUBJECT USER; "": none are sent
     requeue: bool = True
-    elastic: bool = False  # nobody configured it: its nodes become what jobs ask for (core/elastic.py)
+    elastic: bool = False  # nobody configured it: its nodes become what jobs ask for (core/admission/elastic.py)
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters
     operators: tuple[str, ...] | None = None  # names (policy.operates)
     settings: dict[str, str] = {}

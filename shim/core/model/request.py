@@ -112,7 +112,7 @@ class JobRequest(Value):
             kept = self.cpus_per_task & 0xFFFF
             return 1 if kept in (0, 0xFFFE) else kept
         if self.cpus_per_gpu and self.gpus_per_task:
-            from shim.core.tres import gpu_count
+            from shim.core.formats.tres import gpu_count
 
             return self.cpus_per_gpu * gpu_count(self.gpus_per_task) or 1
         return 1

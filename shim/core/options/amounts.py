@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.core.digits import leading_int
 from shim.core.errors import ShimError, UsageError
+from shim.core.formats.integers import leading_int
 from shim.core.options.option import Option
 from shim.core.options.scan import INT_MAX, Context, bad, count, natural, whole_int
 
@@ -52,7 +52,7 @@ def _threads(option: Option, text: Optional[str], context: Context) -> int:
 
 def _boot_delay(option: Option, text: Optional[str], context: Context) -> int:
     """Seconds, in the 32 bits without a sign that Slurm keeps."""
-    from shim.core.times import parse_seconds_any
+    from shim.core.formats.times import parse_seconds_any
 
     try:
         return parse_seconds_any(text or "") % (1 << 32)
@@ -95,7 +95,7 @@ def switch_count(text: str) -> int:
 
 def switch_wait(text: str) -> int:
     """Seconds of the wait of ``--switches``; no limit is -1, and ``INVALID`` stands for what is no time at all."""
-    from shim.core.times import parse_seconds_any
+    from shim.core.formats.times import parse_seconds_any
 
     try:
         return parse_seconds_any(text)

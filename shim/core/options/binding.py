@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shim.core.digits import leading_int
 from shim.core.errors import ShimError, UsageError
+from shim.core.formats.integers import leading_int
+from shim.core.formats.lists import comma_list
 from shim.core.limits import GOVERNORS
-from shim.core.lists import comma_list
 from shim.core.options.scan import Shown, bad
 
 TYPE_CHECKING = False

@@ -77,7 +77,7 @@ def _minutes(minutes: int) -> str:
 
 
 def _seconds(seconds: int) -> str:
-    from shim.core.times import show_clock
+    from shim.core.formats.times import show_clock
 
     return "UNLIMITED" if seconds == 0xFFFFFFFF else show_clock(seconds)
 
@@ -94,7 +94,7 @@ def _memory(mib: int) -> str:
 
 
 def _when(epoch: int) -> str:
-    from shim.core.times import stamp
+    from shim.core.formats.times import stamp
 
     return stamp(epoch)
 
@@ -139,7 +139,7 @@ def _yes_no(value: bool) -> str:
 
 def _signal(text: str) -> str:
     """The signal by name, the lead only if it is not the usual minute."""
-    from shim.core.signals import parse_signal_request, scope_of, show_signal_request
+    from shim.core.formats.signals import parse_signal_request, scope_of, show_signal_request
 
     wanted = parse_signal_request(text)
     letters = scope_of(text)[0]
@@ -191,7 +191,7 @@ def _level(value: str, text: str) -> str:
 
 
 def _kill_signal(value: int, text: str) -> str:
-    from shim.core.signals import name_of
+    from shim.core.formats.signals import name_of
 
     return name_of(value)
 

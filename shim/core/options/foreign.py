@@ -5,9 +5,9 @@ Slurm reads them so that scripts of PBS/Torque and LSF can be tried unchanged: a
 
 from __future__ import annotations
 
-from shim.core import hostlist
-from shim.core.digits import strtol
 from shim.core.errors import ShimError, UsageError
+from shim.core.formats import hostlist
+from shim.core.formats.integers import strtol
 from shim.core.options.getopt import parse
 from shim.core.options.option import FLAG, REQUIRED, Option, Table
 from shim.core.script import split

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import INVALID_GRES, RequestError
-from shim.core.tres import parse_gpus, parse_gres
+from shim.core.formats.tres import parse_gpus, parse_gres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _listed(request: JobRequest) -> int:
     """How many nodes --nodelist names."""
     if not request.node_list:
         return 0
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     return len(set(hostlist.expand(request.node_list)))
 

@@ -5,7 +5,7 @@ Only options that Slurm 22.05 has are used; whatever the script's directives say
 
 from __future__ import annotations
 
-from shim.core.times import stamp
+from shim.core.formats.times import stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

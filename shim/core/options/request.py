@@ -287,7 +287,7 @@ def _signal(settings: Settings) -> Optional[SignalRequest]:
     text = settings.get("signal")
     if not text:
         return None
-    from shim.core.signals import parse_signal_request
+    from shim.core.formats.signals import parse_signal_request
 
     return parse_signal_request(text)
 
@@ -296,7 +296,7 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
     text = settings.get("gres")
     if text is None:
         return None
-    from shim.core.tres import normalize_gres
+    from shim.core.formats.tres import normalize_gres
 
     if "" in text.split(","):
         raise submission_failed(kind, INVALID_TRES)

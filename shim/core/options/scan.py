@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.core.digits import int32, leading_int
 from shim.core.errors import ShimError, UsageError
+from shim.core.formats.integers import int32, leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

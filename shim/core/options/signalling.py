@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _signal(option: Option, text: Optional[str], context: Context) -> str:
-    from shim.core.signals import parse_signal_request
+    from shim.core.formats.signals import parse_signal_request
 
     try:
         parse_signal_request(text or "")
@@ -24,7 +24,7 @@ def _signal(option: Option, text: Optional[str], context: Context) -> str:
 
 def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
     """The signal of srun and salloc, which have no batch shell (``B:``)."""
-    from shim.core.signals import scope_of
+    from shim.core.formats.signals import scope_of
 
     if "B" in scope_of(text or "")[0]:
         raise bad(option)
@@ -33,7 +33,7 @@ def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
 
 def _signals(option: Option, text: Optional[str], context: Context) -> Tuple[int, ...]:
     """A list of signals that can be ignored."""
-    from shim.core.signals import parse_signal
+    from shim.core.formats.signals import parse_signal
 
     try:
         numbers = tuple(parse_signal(word) for word in (text or "").split(","))
@@ -48,7 +48,7 @@ def _signals(option: Option, text: Optional[str], context: Context) -> Tuple[int
 
 def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
     """salloc --kill-command: a signal, TERM when none is named."""
-    from shim.core.signals import parse_signal
+    from shim.core.formats.signals import parse_signal
 
     if not text:
         return 15

@@ -6,8 +6,8 @@ seconds; ``nodes`` is (least, most), ``switches`` (count, seconds or None), geom
 
 from __future__ import annotations
 
-from shim.core.digits import SPACE, int32, leading_int
 from shim.core.errors import UsageError, plain
+from shim.core.formats.integers import SPACE, int32, leading_int
 from shim.core.options.option import IGNORED
 from shim.core.options.scan import Context, Shown, bad, count, natural, whole_int
 
@@ -50,7 +50,7 @@ def _all(option: Option, text: Optional[str], context: Context) -> str:
 
 
 def _minutes(option: Option, text: Optional[str], context: Context) -> int:
-    from shim.core.times import parse_minutes
+    from shim.core.formats.times import parse_minutes
 
     try:
         return parse_minutes(text or "")
@@ -59,7 +59,7 @@ def _minutes(option: Option, text: Optional[str], context: Context) -> int:
 
 
 def _memory(option: Option, text: Optional[str], context: Context) -> int:
-    from shim.core.sizes import parse_memory
+    from shim.core.formats.sizes import parse_memory
 
     try:
         return parse_memory(text or "")
@@ -68,7 +68,7 @@ def _memory(option: Option, text: Optional[str], context: Context) -> int:
 
 
 def _when(option: Option, text: Optional[str], context: Context) -> int:
-    from shim.core.when import WhenError, parse_when
+    from shim.core.formats.datetimes import WhenError, parse_when
 
     if not text:
         raise bad(option)

@@ -231,7 +231,7 @@ def _listed(text: Optional[str]) -> int:
     """How many nodes a list names; 0 for one whose brackets do not match: the controller refuses it, ShimError for a bad range."""
     if not text:
         return 0
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     try:
         return len(set(hostlist.expand(text)))
@@ -315,6 +315,6 @@ def _names_tasks(settings: Settings) -> bool:
 
 def _first_names(text: str, count: int) -> str:
     """So many names of a list, which Slurm sorts first."""
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     return hostlist.fold(hostlist.expand(hostlist.fold_sorted(hostlist.expand(text)))[:count])

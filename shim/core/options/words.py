@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shim.core.digits import leading_int
 from shim.core.errors import ShimError, Unsupported, UsageError
-from shim.core.lists import comma_list
+from shim.core.formats.integers import leading_int
+from shim.core.formats.lists import comma_list
 from shim.core.options.option import OPTIONAL
 from shim.core.options.scan import Shown, bad
 

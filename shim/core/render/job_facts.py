@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shim.core import hostlist
+from shim.core.formats import hostlist
+from shim.core.formats.times import parse_seconds_any
+from shim.core.formats.tres import gpu_count, parse_gres, show_gpus_field, show_gres_field, tres_text
 from shim.core.model import states
 from shim.core.model.request import INFINITE
-from shim.core.times import parse_seconds_any
-from shim.core.tres import gpu_count, parse_gres, show_gpus_field, show_gres_field, tres_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _nodes_counted(job: Job) -> int:
         return job.nodes
     request = job.request
     if request.min_nodes != 0 and (request.node_list or (request.min_nodes is None and request.gpus)):
-        from shim.core.layout.demand import job_demand
+        from shim.core.placement.resolve import job_demand
 
         return job_demand(request).min_nodes
     return 1 if request.min_nodes is None else request.min_nodes
@@ -282,7 +282,7 @@ def nodes_counted(job: Job, view: View) -> int:
     shaping = (cpus, request.ntasks_per_node, request.ntasks_per_core, request.gpus, request.node_list)
     if not any(shaping):
         return job.nodes
-    from shim.core.layout.needs import needs
+    from shim.core.placement.pending_estimate import needs
 
     return needs(request, view.cluster, partition_of(job, view.cluster)).guessed_nodes
 
@@ -290,7 +290,7 @@ def nodes_counted(job: Job, view: View) -> int:
 def _most_nodes(job: Job, view: View) -> int | None:
     if view.cluster is None:
         return None
-    from shim.core.layout.needs import needs
+    from shim.core.placement.pending_estimate import needs
 
     return needs(job.request, view.cluster, partition_of(job, view.cluster)).max_nodes
 

@@ -5,11 +5,11 @@ A field is a function of the job and the view. LETTERS: letter -> (header, show)
 
 from __future__ import annotations
 
-from shim.core import times
+from shim.core.formats import times
+from shim.core.formats.tres import show_gpus_field
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
-from shim.core.tres import show_gpus_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _memory(job: Job, view: View) -> str:
 
 def show_memory(mib: int) -> str:
     """Memory in MiB as Slurm prints it (imported when needed: few listings show it)."""
-    from shim.core.sizes import show_memory as show
+    from shim.core.formats.sizes import show_memory as show
 
     return show(mib)
 
@@ -71,7 +71,7 @@ def _array_task(job: Job, view: View) -> str:
 
 
 def _req_nodes(text: str | None) -> str:
-    from shim.core import hostlist
+    from shim.core.formats import hostlist
 
     if not text:
         return ""

@@ -5,13 +5,13 @@ What is not measured here (disk, pages, virtual memory) is empty, as for steps t
 
 from __future__ import annotations
 
-from shim.core import hostlist
+from shim.core.formats import hostlist
+from shim.core.formats.sizes import show_memory
+from shim.core.formats.times import show_clock
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
 from shim.core.render.sacct_rows import exit_code
-from shim.core.sizes import show_memory
-from shim.core.times import show_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from shim.core import hostlist
+from shim.core.formats import hostlist
+from shim.core.formats.lists import fold_ranks
+from shim.core.formats.times import parse_seconds_any, show_clock
+from shim.core.formats.tres import show_gpus_field
 from shim.core.limits import GOVERNORS
-from shim.core.lists import fold_ranks
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
 from shim.core.render.job_fields import accrue_time, requeues, show_memory
-from shim.core.times import parse_seconds_any, show_clock
-from shim.core.tres import show_gpus_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

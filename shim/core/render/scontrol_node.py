@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shim.core import hostlist
+from shim.core.formats import hostlist
+from shim.core.formats.sizes import show_memory
+from shim.core.formats.tres import tres_text
 from shim.core.model.request import INFINITE
 from shim.core.render.scontrol_job import join_record, show_limit
 from shim.core.render.sinfo_fields import gres_text, gres_used
-from shim.core.sizes import show_memory
-from shim.core.tres import tres_text
 from shim.core.value import Value
 
 TYPE_CHECKING = False

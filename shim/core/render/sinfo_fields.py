@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.core import hostlist, times
-from shim.core.lists import fold_ranks
+from shim.core.formats import hostlist, times
+from shim.core.formats.lists import fold_ranks
 from shim.core.render.node_state import DOWN, IDLE
 from shim.core.render.view import View
 

@@ -94,7 +94,7 @@ def make_rows(
 
 def ordered(rows: list[Row], text: str) -> list[Row]:
     """``rows`` by the letters of ``-S``; ``#P`` is the partitions' order in the configuration."""
-    from shim.core.hostlist import natural_sorted
+    from shim.core.formats.hostlist import natural_sorted
     from shim.core.render.job_order import letters
 
     names = {name: at for at, name in enumerate(natural_sorted({use.node.name for row in rows for use in row.uses}))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core import hostlist, times
+from shim.core.formats import hostlist, times
 from shim.core.model import states
 from shim.core.render import job_facts as facts
 

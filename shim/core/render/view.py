@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.times import stamp
+from shim.core.formats.times import stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

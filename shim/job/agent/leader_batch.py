@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from shim.core.times import stamp
+from shim.core.formats.times import stamp
 from shim.job.agent.leader_outcome import job_line
 from shim.job.agent.stepman_launch import with_ours
 from shim.job.spec import SCRIPT

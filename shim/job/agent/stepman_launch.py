@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shim.core.environ.export import prepend_path
+from shim.core.environ.filenames import expand, job_names
 from shim.core.environ.het import step_group_variables
-from shim.core.environ.patterns import expand, job_names
 from shim.core.environ.step import step_environment, task_environment
 from shim.job.agent.stepman_parts import command_lines
 from shim.job.steps.streams import streams_of
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from shim.core.environ.patterns import Names
+    from shim.core.environ.filenames import Names
     from shim.core.model.job import NodeShare
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_step import StepRun

@@ -6,10 +6,10 @@ All together they are one step: its tasks are counted through, and it ends when 
 
 from __future__ import annotations
 
-from shim.core import hostlist
 from shim.core.errors import ALREADY_DONE, ShimError
-from shim.core.layout.step import step_layout
+from shim.core.formats import hostlist
 from shim.core.model.request import StepRequest
+from shim.core.placement.steps import step_layout
 from shim.job.steps.multiprog import programs_of
 
 TYPE_CHECKING = False
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
     from typing import Any
 
-    from shim.core.layout.step_values import NodeUse, StepLayout
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
+    from shim.core.placement.step_values import NodeUse, StepLayout
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ALREADY_DONE, ShimError
-from shim.core.layout.step_values import StepError
+from shim.core.placement.step_values import StepError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

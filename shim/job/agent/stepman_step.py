@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shim.core.formats.times import stamp
 from shim.core.model.states import CANCELLED, TIMEOUT
-from shim.core.times import stamp
 from shim.job.agent.leader_limit import TimeLimit
 from shim.job.agent.leader_outcome import step_line, step_state, step_status, usage
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable
 
-    from shim.core.layout.step import StepLayout
     from shim.core.model.job import Usage
+    from shim.core.placement.steps import StepLayout
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_relay import Relay
     from shim.job.link import Link

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from os import WCOREDUMP, WEXITSTATUS, WIFSIGNALED, WTERMSIG
 
-from shim.core.lists import fold_ranks
+from shim.core.formats.lists import fold_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from shim.core.elf import needed
+from shim.job.steps.elf import needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

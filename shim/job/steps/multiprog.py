@@ -8,7 +8,7 @@ line's ranks. Words end at blanks; quotes mean nothing (``sh -c "exit 3"`` gives
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.lists import expand_ranks
+from shim.core.formats.lists import expand_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from shim.core import hostlist
-from shim.core.lists import fold_counts
+from shim.core.formats import hostlist
+from shim.core.formats.lists import fold_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

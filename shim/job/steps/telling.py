@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from itertools import groupby
 
-from shim.core import hostlist
-from shim.core.lists import fold_ranks
+from shim.core.formats import hostlist
+from shim.core.formats.lists import fold_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shim.control.scheduler import Plan, plan
+from shim.core.admission.feasibility import pending_reason
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-from shim.core.standing import pending_reason
 
 NOW = 1000.0
 NAMES = ("n1", "n2", "n3")

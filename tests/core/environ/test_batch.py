@@ -9,7 +9,7 @@ import pytest
 from shim.core.environ.job import allocation_environment, batch_environment
 from shim.core.model.job import NodeShare
 from shim.core.model.request import JobRequest
-from tests.core.layout.shapes import cluster, idle, job, place
+from tests.core.placement.shapes import cluster, idle, job, place
 
 N2 = {"min_nodes": 2, "max_nodes": 2}
 GPU_NAMES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")

@@ -7,7 +7,7 @@ from typing import Any
 from shim.core.environ.het import het_allocation_environment, het_batch_environment, step_group_variables
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
-from tests.core.layout.shapes import cluster, job
+from tests.core.placement.shapes import cluster, job
 
 ON = cluster().replace(def_mem_per_cpu=None)
 

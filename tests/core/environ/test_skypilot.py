@@ -7,7 +7,7 @@ import json
 from shim.core.environ.skypilot import skypilot_environment
 from shim.core.model.job import NodeShare
 from shim.core.model.request import JobRequest
-from tests.core.layout.shapes import cluster, job
+from tests.core.placement.shapes import cluster, job
 
 
 def test_a_job_on_two_nodes():

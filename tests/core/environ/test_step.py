@@ -9,10 +9,10 @@ import pytest
 from shim.core.environ.export import completed
 from shim.core.environ.job import batch_environment
 from shim.core.environ.step import step_environment, task_environment
-from shim.core.layout.step import NodeUse, step_layout
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest, StepRequest
-from tests.core.layout.shapes import cluster, job
+from shim.core.placement.steps import NodeUse, step_layout
+from tests.core.placement.shapes import cluster, job
 
 USER = {"PATH": "/usr/bin:/bin", "HOME": "/home/bob"}
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shim.core import signals, tres
-from shim.core.layout import features
+from shim.core.formats import signals, tres
 from shim.core.options import words
 from shim.core.options.dump import defined_options
 from shim.core.options.grammar import NEW, Grammar
@@ -21,6 +20,7 @@ from shim.core.options.merge import COMMAND_LINE, GEOMETRY, Settings
 from shim.core.options.option import FLAG, OPTIONAL, Option
 from shim.core.options.table_submit import options_of
 from shim.core.options.values import Context, value_of
+from shim.core.placement import features
 from shim.core.render.job_fields import LETTERS
 from shim.core.render.scontrol_job import job_record
 from shim.core.render.view import View

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.core.lists import expand_ranks, fold_ranks
+from shim.core.formats.lists import expand_ranks, fold_ranks
 from shim.core.options.grammar import Grammar
 from tests.job.run_folder import ROOT, SRUN, LiveRun, spec_of
 from tests.support import wait_until

@@ -10,9 +10,9 @@ from shim.control.backends.kubernetes import volumes
 from shim.control.backends.kubernetes.bundle import Bundle, container_command
 from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.settings import Settings
-from shim.core import hostlist
-from shim.core.layout import features
+from shim.core.formats import hostlist
 from shim.core.model.job import Job
+from shim.core.placement import features
 from shim.job.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 from shim.control.backends.kubernetes import quantities
 from shim.control.backends.kubernetes.settings import Settings, settings_of
-from shim.core import hostlist
+from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.value import Value
 

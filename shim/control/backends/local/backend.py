@@ -15,7 +15,7 @@ from shim.control.backends.local.line import Line
 from shim.control.backends.local.spawner import Spawner
 from shim.control.backends.local.watch import Watch
 from shim.control.threads import aside
-from shim.core import elastic
+from shim.core.admission import elastic
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.job.agent import isolation

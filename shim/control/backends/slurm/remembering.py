@@ -10,8 +10,8 @@ from time import time
 
 from shim.control.backends.slurm import beside
 from shim.control.backends.slurm.questions import Question, answered
-from shim.core import passed
 from shim.core.errors import INVALID_JOB_ID
+from shim.core.model import slurm_job_snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,13 +31,17 @@ def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
     What is new is told to the controller by a process beside.
     """
     now = time()
-    wanted = sorted((job for job in rows if passed.worth_asking(job, now)), key=lambda job: job.submit_time)[-MOST:]
+    wanted = sorted(
+        (job for job in rows if slurm_job_snapshots.worth_asking(job, now)), key=lambda job: job.submit_time
+    )[-MOST:]
     changed: list[Job] = []
     problem = ""
     if wanted:
         question = _asked(wanted, place)
         if question.code == 0 or INVALID_JOB_ID.encode() in question.err:
-            changed = passed.after(wanted, passed.seen(question.out.decode(errors="replace")), now)
+            changed = slurm_job_snapshots.after(
+                wanted, slurm_job_snapshots.seen(question.out.decode(errors="replace")), now
+            )
         else:
             said = question.err.decode(errors="replace").strip()
             problem = question.problem or said or f"squeue ended with {question.code}"
@@ -45,14 +49,19 @@ def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
         beside.run(lambda: _keep(changed))
     known = {job.job_id: job for job in rows}
     known.update({job.job_id: job for job in changed})
-    return [passed.as_recorded(job) for job in known.values()], problem
+    return [slurm_job_snapshots.as_recorded(job) for job in known.values()], problem
 
 
 def _asked(wanted: Sequence[Job], place: Place) -> Question:
     # By the array's own id all its tasks are shown, whichever of them have rows.
     ids = sorted({job.array_job_id or job.job_id for job in wanted})
-    words = ["--noheader", "--states=all", f"--jobs={','.join(map(str, ids))}", f"--Format={passed.FORMAT}"]
-    question = Question(place, "squeue", words, passed.ENVIRONMENT)
+    words = [
+        "--noheader",
+        "--states=all",
+        f"--jobs={','.join(map(str, ids))}",
+        f"--Format={slurm_job_snapshots.FORMAT}",
+    ]
+    question = Question(place, "squeue", words, slurm_job_snapshots.ENVIRONMENT)
     answered([question])
     return question
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.control.controller.world import World
-from shim.core.dependency import Dependency
+from shim.core.formats.dependency import Dependency
 
 
 def foreign(world: World, cluster: str, dependency: Dependency) -> str:

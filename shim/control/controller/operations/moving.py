@@ -16,7 +16,7 @@ from shim.control.controller.operations.choosing import cluster_named
 from shim.control.controller.world import World
 from shim.control.groups import names_of
 from shim.control.lifecycle import moving
-from shim.core import check
+from shim.core.admission import refusals
 from shim.core.errors import ACCESS_DENIED, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -37,7 +37,7 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
     request, notes = moving.fitted(found[0].request, to)
     owner = found[0].uid
     held = request.replace(hold=bool(found[0].held))
-    check.refusals(held, to, owner, int(now), lambda: names_of(owner), operator=world.operates(owner))
+    refusals.refusals(held, to, owner, int(now), lambda: names_of(owner), operator=world.operates(owner))
     await world.ids_for(to)
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
     os.mkdir(folder, 0o700)

@@ -16,7 +16,6 @@ from shim.control.controller.operations.targets import as_they_are, is_rest_with
 from shim.control.controller.world import World
 from shim.control.lifecycle import files, het, moving, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
-from shim.core.dependency import Dependency
 from shim.core.errors import (
     ACCESS_DENIED,
     ALREADY_DONE,
@@ -29,6 +28,7 @@ from shim.core.errors import (
     JOB_HELD,
     NOT_SUPPORTED,
 )
+from shim.core.formats.dependency import Dependency
 from shim.core.model import states
 from shim.core.model.job import Job
 

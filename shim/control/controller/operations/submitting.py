@@ -16,14 +16,14 @@ from shim.control.controller.operations.choosing import accepted, pending_jobs, 
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
-from shim.core.check import partitions_of
+from shim.core.admission.refusals import partitions_of
 from shim.core.errors import NODE_CONFIG_UNAVAILABLE, PATHNAME_TOO_LONG, submission_failed
-from shim.core.kinds import kinds
-from shim.core.layout.needs import needs
 from shim.core.limits import LONGEST_FILE
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.core.model.node_classes import kinds
 from shim.core.model.request import JobRequest
+from shim.core.placement.pending_estimate import needs
 from shim.core.script import bytes_of
 
 

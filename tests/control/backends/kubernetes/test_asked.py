@@ -11,9 +11,9 @@ import pytest
 from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import gang, trying, volumes
 from shim.control.backends.kubernetes.settings import Settings
-from shim.core.layout.step import NodeUse, StepError, step_layout
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest, StepRequest
+from shim.core.placement.steps import NodeUse, StepError, step_layout
 
 SETTINGS = Settings(mounts=({"path": "/home", "pvc": "home"}, {"path": "/data", "host_path": "/data"}))
 

@@ -1,0 +1,392 @@
+"""What the controller refuses, with Slurm's texts, and why an accepted request cannot start on its partition.
+
+Answers to the refusals of sbatch, salloc and srun that come from slurmctld. Slurm accepts far more than it can run:
+what only a limit of a partition forbids stays pending with a reason (EnforcePartLimits=NO), see ``pending_reason``.
+"""
+
+from __future__ import annotations
+
+from shim.core.admission import partition_rules
+from shim.core.admission.feasibility import (
+    all_cpus,
+    exceeds,
+    has_place,
+    limit_reason,
+    pending_reason,
+    standing_reason,
+    too_much_memory,
+    unavailable_nodes,
+)
+from shim.core.admission.shape_check import Shape, unsuitable
+from shim.core.errors import (
+    DEPENDENCY_PROBLEM,
+    INVALID_ARRAY,
+    INVALID_FEATURE,
+    INVALID_GRES,
+    INVALID_LICENSES,
+    INVALID_NODE_COUNT,
+    INVALID_NODE_NAME,
+    INVALID_PARTITION_NAME,
+    INVALID_RESERVATION,
+    INVALID_TIME_LIMIT,
+    INVALID_TRES,
+    MEMORY_NOT_AVAILABLE,
+    NODE_CONFIG_UNAVAILABLE,
+    PARTITION_CONFIG_UNAVAILABLE,
+    TOO_MANY_CPUS,
+    RequestError,
+    submission_failed,
+)
+from shim.core.formats import hostlist, tres
+from shim.core.formats.array_spec import ArraySpec
+from shim.core.formats.dependency import Dependency
+from shim.core.formats.lists import comma_list
+from shim.core.model.node_classes import kinds
+from shim.core.model.request import INFINITE
+from shim.core.placement import features
+from shim.core.placement.resolve import job_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Optional
+
+    from shim.core.model.cluster import Cluster, Partition
+    from shim.core.model.request import JobRequest
+
+__all__ = ["het_refusals", "partitions_of", "pending_reason", "refusals", "standing_reason", "unavailable_nodes"]
+
+BAD_BATCH = "Job --batch option is invalid or not a subset of --constraints"
+BAD_NICE = "Invalid --nice value"
+BAD_PREFERENCE = "Invalid preferred feature specification"
+BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
+NOT_IN_PARTITION = "Requested nodes not in this partition"
+NO_PARTITION = "No partition specified or system default partition"
+NOT_AVAILABLE = "Required partition not available (inactive or drain)"
+
+
+def refusals(
+    request: JobRequest,
+    cluster: Cluster,
+    uid: int,
+    now: float,
+    groups: Optional[partition_rules.Groups] = None,
+    *,
+    operator: bool = False,
+) -> None:
+    """Raises RequestError if the controller of ``cluster`` refuses ``request`` of user ``uid``; else nothing happens.
+
+    ``groups`` gives the names of the user's groups; None: partitions are for all.
+    """
+    check = _Check(request, cluster, uid, groups)
+    check.gres()  # Slurm's client looks at these itself
+    check.nice_and_array(operator=operator)
+    check.node_names()
+    partitions = check.partitions()
+    check.counts_and_times(partitions, now)
+    check.memory()
+    check.licenses()
+    check.dependency()
+    check.names()
+    check.at_once(partitions)
+    if not request.hold:  # slurmctld looks for nodes when a job may start
+        check.shapes(partitions)
+
+
+def het_refusals(requests: Sequence[JobRequest]) -> None:
+    """Raises RequestError for what the components of a heterogeneous job may not ask for together; each alone: ``refusals``."""
+    if len(requests) < 2:
+        return
+    kind = requests[0].kind
+    if any(request.array for request in requests):
+        raise submission_failed(kind, INVALID_ARRAY)
+    required = [set(_names(request.node_list)) for request in requests]
+    if len(set().union(*required)) < sum(map(len, required)):
+        raise submission_failed(kind, INVALID_NODE_NAME)
+    if requests[0].immediate == 0:  # they are started in the scheduler's next round, never at once
+        raise submission_failed(kind, "Job can not start immediately")
+
+
+def _names(text: str | None) -> list[str]:
+    try:
+        return hostlist.expand(text or "")
+    except hostlist.HostlistError:
+        return []  # told with the component's own refusals
+
+
+def partitions_of(request: JobRequest, cluster: Cluster) -> list[Partition]:
+    """The partitions that the request names, highest tier first, else the default one. Unknown names are left out."""
+    if not request.partition:
+        return [cluster.default_partition] if cluster.default_partition is not None else []
+    found = [cluster.partition(name) for name in dict.fromkeys(request.partition.split(","))]
+    return sorted((partition for partition in found if partition is not None), key=lambda one: -one.priority_tier)
+
+
+class _Check:
+    """The checks of one request; each raises."""
+
+    def __init__(
+        self, request: JobRequest, cluster: Cluster, uid: int, groups: Optional[partition_rules.Groups]
+    ) -> None:
+        self.request = request
+        self.cluster = cluster
+        self.uid = uid
+        self.groups = groups
+        self.bad_tres = False
+
+    def error(self, reason: str, *before: str) -> RequestError:
+        """The refusal as the command of this request prints it; ``before``: error lines that precede it."""
+        return submission_failed(self.request.kind, reason, *before)
+
+    def partitions(self) -> list[Partition]:
+        """The partitions the job may start in."""
+        if self.request.partition is not None:
+            for name in comma_list(self.request.partition) or ("",):
+                if self.cluster.partition(name) is None:
+                    raise self.error(INVALID_PARTITION_NAME, f"invalid partition specified: {name or '(null)'}")
+        found = partitions_of(self.request, self.cluster)
+        if not found:
+            raise self.error(NO_PARTITION)
+        if self.cluster.enforce_part_limits:
+            found = self.within_limits(found)
+        else:
+            problems = [partition_rules.access_problem(self.request, one, self.uid, self.groups) for one in found]
+            if all(problems):
+                raise self.error(problems[0])
+            found = [partition for partition, problem in zip(found, problems) if not problem]
+        usable = [partition for partition in found if _takes_jobs(partition)]
+        if not usable:
+            raise self.error(NOT_AVAILABLE)
+        return usable
+
+    def within_limits(self, found: Sequence[Partition]) -> list[Partition]:
+        """EnforcePartLimits: those of the partitions that allow the job; above a limit it is refused at once, not kept waiting.
+
+        The partitions are looked at in the order in which they were named. With ALL the first refusal counts, with ANY the
+        last one, and one only if no partition allows the job; but who has no access to one of them is refused in any case
+        (in other words when a partition before it allowed the job).
+        """
+        every = self.cluster.enforce_in_all
+        named = (self.request.partition or "").split(",")
+        in_order = sorted(found, key=lambda one: named.index(one.name)) if self.request.partition else found
+        limiting = _limiting(found)
+        allowed: list[Partition] = []
+        problem = ""
+        for partition in in_order:
+            denied = partition_rules.access_problem(self.request, partition, self.uid, self.groups)
+            if denied:
+                raise self.error(NOT_AVAILABLE if allowed and not every else denied)
+            if partition not in limiting:
+                continue
+            above = self.above(partition)
+            if above and every:
+                raise self.error(above)
+            if not above:
+                allowed.append(partition)
+            problem = above or problem
+        if not allowed:
+            raise self.error(problem or NOT_AVAILABLE)
+        return [partition for partition in found if partition in allowed or partition not in limiting]
+
+    def memory(self) -> None:
+        """EnforcePartLimits: more memory of a node than the partitions allow; with ANY one of those that were named is enough."""
+        if self.cluster.enforce_part_limits:
+            limiting = _limiting(partitions_of(self.request, self.cluster))
+            above = [too_much_memory(self.request, self.cluster, partition) for partition in limiting]
+            if (any if self.cluster.enforce_in_all else all)(above):
+                raise self.error(MEMORY_NOT_AVAILABLE)
+
+    def above(self, partition: Partition) -> str:
+        """The first limit of the partition that the request is above, as a refusal; "" for none."""
+        request, wish = self.request, job_demand(self.request)
+        if wish.cpus > all_cpus(self.cluster, partition):
+            return TOO_MANY_CPUS
+        if wish.min_nodes > len(partition.nodes):
+            return INVALID_NODE_COUNT
+        if not set(wish.required).issubset(partition.nodes):
+            return NOT_IN_PARTITION
+        most = max(wish.min_nodes, (request.max_nodes or 0) if request.min_nodes is not None else 0)
+        if partition.max_nodes is not None and most > partition.max_nodes:
+            return INVALID_NODE_COUNT
+        if request.min_nodes is not None and wish.min_nodes < partition.min_nodes > 1:
+            return INVALID_NODE_COUNT
+        if exceeds(request.time_limit, partition.max_time):
+            return INVALID_TIME_LIMIT
+        account = partition_rules.account_problem(request, self.cluster, partition)[1]
+        return "" if account == PARTITION_CONFIG_UNAVAILABLE else account
+
+    def counts_and_times(self, partitions: Sequence[Partition], now: float) -> None:
+        """An array's node count, the deadline, the shortest time."""
+        request = self.request
+        if request.min_nodes == 0 and request.array:
+            raise self.error(INVALID_NODE_COUNT)
+        if request.deadline and request.deadline < now:
+            raise self.error(INVALID_TIME_LIMIT)
+        bounds = [request.time_limit]
+        longest = [partition.max_time for partition in partitions]
+        if None not in longest:
+            bounds.append(max(filter(None, longest), default=None))
+        if request.time_min == INFINITE or any(exceeds(request.time_min, one) for one in bounds if one != INFINITE):
+            raise self.error(BAD_TIME_MIN)
+        if request.deadline and request.time_min and now + 60 * request.time_min > request.deadline:
+            raise self.error(BAD_TIME_MIN)
+
+    def nice_and_array(self, *, operator: bool) -> None:
+        """What is looked at before anything else."""
+        if self.request.nice < 0 and not operator:
+            raise self.error(BAD_NICE)
+        if self.request.array:
+            try:
+                ArraySpec.parse(self.request.array, self.cluster.max_array_size)
+            except ValueError:
+                raise self.error(INVALID_ARRAY) from None
+
+    def dependency(self) -> None:
+        """The dependency, also of a job that must start at once."""
+        try:
+            if self.request.dependency:
+                Dependency.parse(self.request.dependency)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        if self.request.hold and self.request.immediate == 0:
+            raise self.error(DEPENDENCY_PROBLEM)
+
+    def node_names(self) -> None:
+        """Wanted nodes that do not exist."""
+        self.nodes(self.request.node_list)
+
+    def names(self) -> None:
+        """Nodes that are not wanted; features and reservations that do not exist."""
+        wanted = self.nodes(self.request.node_list)
+        if not wanted.isdisjoint(self.nodes(self.request.exclude)):
+            raise self.error(INVALID_NODE_NAME)
+        most = self.request.max_nodes or self.request.min_nodes
+        if self.request.contiguous and wanted and most:
+            places = [place for place, node in enumerate(self.cluster.nodes) if node.name in wanted]
+            if places[-1] - places[0] >= most:
+                raise self.error(INVALID_NODE_COUNT)
+        try:
+            named = features.parse(self.request.constraint).names
+        except features.FeatureError:
+            raise self.error(INVALID_FEATURE) from None
+        if self.request.extra.get("batch") is not None:
+            self.batch_features(set(named))
+        if not kinds(self.cluster).features.issuperset(named):
+            raise self.error(INVALID_FEATURE)
+        self.preferred()
+        if self.request.reservation:
+            raise self.error(INVALID_RESERVATION)
+        if self.bad_tres:
+            raise self.error(INVALID_TRES)
+
+    def batch_features(self, named: set[str]) -> None:
+        """--batch names features that --constraint names too."""
+        words = self.request.extra["batch"].replace("|", "&").split("&")
+        known = kinds(self.cluster).features
+        if not named or not known.issuperset(named) or not named.issuperset(filter(None, words)):
+            raise self.error(BAD_BATCH)
+
+    def preferred(self) -> None:
+        """--prefer names features as --constraint does."""
+        if not self.request.prefer:
+            return
+        try:
+            named = features.parse(self.request.prefer).names
+        except features.FeatureError as error:
+            bracket = isinstance(error, features.BracketError)
+            raise self.error(BAD_PREFERENCE if bracket else INVALID_FEATURE) from None
+        if not kinds(self.cluster).features.issuperset(named):
+            raise self.error(BAD_PREFERENCE)
+
+    def nodes(self, text: str | None) -> set[str]:
+        """The names in a hostlist, all of them nodes."""
+        try:
+            names = set(hostlist.expand(text or ""))
+        except hostlist.HostlistError:
+            raise self.error(INVALID_NODE_NAME) from None
+        if not kinds(self.cluster).nodes.keys() >= names:
+            raise self.error(INVALID_NODE_NAME)
+        return names
+
+    def gres(self) -> None:
+        """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
+        request = self.request
+        known = kinds(self.cluster).gres | {"gpu", *self.cluster.gres_types}
+        try:
+            names = {name for name, _, count in tres.parse_gres(request.gres or "") if count}
+            for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
+                tres.gpu_count(text)
+        except ValueError as error:
+            if str(error) == INVALID_TRES:
+                self.bad_tres = True  # the controller says so, later
+                return
+            raise RequestError(f"error: {error}") from None
+        if not names.issubset(known):
+            raise RequestError(f"error: {INVALID_GRES}")
+
+    def licenses(self) -> None:
+        """Licences that the cluster has not, or not as many of."""
+        if not self.request.licenses:
+            return
+        has = {one.name: one.count for one in self.cluster.licenses}
+        try:
+            wanted = tres.parse_licenses(self.request.licenses)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        if any(count > has.get(name, -1) for name, count in wanted):
+            raise self.error(INVALID_LICENSES)
+
+    def at_once(self, partitions: Sequence[Partition]) -> None:
+        """EnforcePartLimits: for what is left of limits a job does not wait either, held or not. A partition that is down is none."""
+        if not self.cluster.enforce_part_limits:
+            return
+        waits = [
+            partition_rules.account_problem(self.request, self.cluster, one)[1] == PARTITION_CONFIG_UNAVAILABLE
+            or limit_reason(self.request, self.cluster, one) not in (None, *_NO_LIMITS)
+            for one in partitions
+        ]
+        if (any if self.cluster.enforce_in_all else all)(waits):
+            raise self.error(PARTITION_CONFIG_UNAVAILABLE)
+
+    def shapes(self, partitions: Sequence[Partition]) -> None:
+        """What no node of any of the partitions can give, nor all of them together.
+
+        Above a limit of its only partition a job waits, whatever it wants. Of several partitions in which it cannot start the
+        last one decides; there more than the nodes have is refused, also above a limit of other things.
+        """
+        refused, before = False, [""]
+        for partition in partitions:
+            limit = limit_reason(self.request, self.cluster, partition)
+            if limit is not None and len(partitions) == 1:
+                return
+            if limit is None and self.request.min_nodes == 0:
+                raise self.error(INVALID_NODE_COUNT)
+            refused = (limit is None or limit in _OF_SIZE) and not self.above_its_nodes(partition)
+            if not refused:
+                continue
+            request = partition_rules.in_partition(self.request, self.cluster, partition)
+            lines = unsuitable(Shape(request, self.cluster, partition))
+            refused = bool(lines) or not has_place(request, self.cluster, partition)
+            if not refused and limit is None:
+                return
+            before = lines if any(lines) and not any(before) else before
+        if refused:
+            raise self.error(NODE_CONFIG_UNAVAILABLE, *filter(None, before))
+
+    def above_its_nodes(self, partition: Partition) -> bool:
+        """Whether the job wants more nodes than its partition gives to one job; one without nodes gives none."""
+        most = partition.max_nodes if partition.nodes else 0
+        return most is not None and job_demand(self.request).min_nodes > most
+
+
+def _limiting(found: Sequence[Partition]) -> list[Partition]:
+    """Those whose limits are enforced: partitions that are up; where none is, those that take jobs nevertheless."""
+    return [one for one in found if one.state.upper() == "UP"] or [one for one in found if _takes_jobs(one)]
+
+
+def _takes_jobs(partition: Partition) -> bool:
+    return partition.state.upper() not in ("INACTIVE", "DRAIN")
+
+
+_NO_LIMITS = ("PartitionDown", "PartitionInactive", "PartitionTimeLimit")  # of --time-min only: -t was looked at before
+_OF_SIZE = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "MaxMemPerLimit")

@@ -1,0 +1,155 @@
+"""Jobs that a real Slurm runs and the index remembers: what its squeue says of them, and what becomes of the rows.
+
+Where that Slurm keeps no accounting, these rows are all that is ever known of its jobs: sacct reads them.
+"""
+
+from __future__ import annotations
+
+from shim.core.formats import hostlist
+from shim.core.formats.times import parse_minutes, stamp
+from shim.core.model import states
+from shim.core.model.job import NodeShare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, List, Optional
+
+    from shim.core.model.job import Job
+
+# What squeue is asked for, with the width of each column: fields may be empty, so they are told apart by their place.
+# Whatever can be longer than that stands at the end of the line.
+_COLUMNS = (
+    ("JobID", 20),
+    ("ArrayJobID", 20),
+    ("State", 20),
+    ("EligibleTime", 24),
+    ("StartTime", 24),
+    ("EndTime", 24),
+    ("exit_code", 12),
+    ("DerivedEC", 12),
+    ("RestartCnt", 12),
+    ("NumNodes", 12),
+    ("NumCPUs", 12),
+    ("TimeLimit", 24),
+    ("Reason", 64),
+    ("Partition", 256),
+    ("ArrayTaskID", 1024),
+    ("NodeList", 4096),
+)
+FORMAT = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
+# In which squeue must be asked: times in seconds, array indexes in full.
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+AGAIN = 600.0  # seconds after its end in which a job may be requeued, as long as its Slurm still knows it
+_LONGEST = 4096  # nodes of one job that are told one by one
+
+
+def seen(text: str) -> List[Dict[str, str]]:
+    """Squeue's answer to FORMAT, a dict for each job; lines that are none are left out."""
+    found = []
+    for line in text.splitlines():
+        fields, begin = {}, 0
+        for name, width in _COLUMNS:
+            fields[name] = line[begin : begin + width].strip()
+            begin += width
+        if fields["JobID"].isdigit() and fields["ArrayJobID"].isdigit():
+            found.append(fields)
+    return found
+
+
+def settled(job: Job) -> bool:
+    """Whether nothing more will be known of it: it has ended, or its Slurm has forgotten it."""
+    return job.state in states.TERMINAL or bool(job.system_comment)
+
+
+def worth_asking(job: Job, now: float) -> bool:
+    """Whether its Slurm may know more of it than the row does."""
+    return not settled(job) or (not job.system_comment and job.end_time > now - AGAIN)
+
+
+def as_recorded(job: Job) -> Job:
+    """The row of a job of which nothing is known but its submission, as accounting shows it: an array by its tasks."""
+    if job.array_job_id and job.array_task_id is None and job.array_tasks is None:
+        job = job.replace(array_tasks=job.array_spec)
+    return job if job.eligible_time else job.replace(eligible_time=job.submit_time)
+
+
+def after(rows: Iterable[Job], answer: Iterable[Dict[str, str]], now: float) -> List[Job]:
+    """The rows that have changed, or are new (tasks of arrays), by what squeue says of them.
+
+    ``rows``: those that were asked about. One that squeue does not show any more, and that had not ended, stays as it was
+    seen last; its ``system_comment`` says so.
+    """
+    by_id = {job.job_id: job for job in rows}
+    said = {int(fields["JobID"]): fields for fields in answer}
+    found = []
+    for job_id, fields in said.items():
+        row = by_id.get(job_id) or by_id.get(int(fields["ArrayJobID"]))
+        if row is None:
+            continue
+        job = _told(row, job_id, fields)
+        known = by_id.get(job_id)
+        if known is None or (job != known and (not settled(known) or job.restarts > known.restarts)):
+            found.append(job)
+    for job_id, job in by_id.items():
+        if job_id not in said and not settled(job):
+            text = f"not known to {job.cluster} any more ({stamp(now)}): this is how it was seen last"
+            found.append(as_recorded(job).replace(system_comment=text, end_time=now))
+    return found
+
+
+def _told(row: Job, job_id: int, fields: Dict[str, str]) -> Job:
+    """What squeue says of one job. Times of a job that has none are ``N/A``."""
+    state = fields["State"]
+    waits = state == states.PENDING
+    task, rest = _tasks(fields) if row.array_job_id else (None, None)
+    return row.replace(
+        job_id=job_id,
+        array_task_id=task,
+        array_tasks=rest,
+        state=state,
+        reason=fields["Reason"] or "None",
+        partition=fields["Partition"] or row.partition,
+        restarts=_number(fields["RestartCnt"]),
+        eligible_time=float(_number(fields["EligibleTime"]) or row.submit_time),
+        start_time=float(_number(fields["StartTime"])),
+        end_time=float(_number(fields["EndTime"])),
+        exit_status=_number(fields["exit_code"]),
+        derived_status=_number(fields["DerivedEC"]),
+        nodes=_number(fields["NumNodes"]) or row.nodes,
+        cpus=_number(fields["NumCPUs"]) or row.cpus,
+        time_limit=_minutes(fields["TimeLimit"], row.time_limit),
+        shares=() if waits else _shares(fields["NodeList"], _number(fields["NumCPUs"])),
+    )
+
+
+def _tasks(fields: Dict[str, str]) -> tuple[Optional[int], Optional[str]]:
+    """The index of a task of an array, or the indexes that wait."""
+    text = fields["ArrayTaskID"]
+    if text.isdigit():
+        return int(text), None
+    return None, text if text not in ("", "N/A") else None
+
+
+def _shares(text: str, cpus: int) -> tuple[NodeShare, ...]:
+    """The job's nodes. How many CPUs it has on each is not said: they are dealt out evenly."""
+    if not text:
+        return ()
+    try:
+        names = hostlist.expand(text)
+    except hostlist.HostlistError:
+        names = [text]
+    if len(names) > _LONGEST:
+        names = [text]
+    each, more = divmod(cpus, len(names))
+    return tuple([NodeShare(name=name, cpus=each + (place < more)) for place, name in enumerate(names)])
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _minutes(text: str, before: Optional[int]) -> Optional[int]:
+    try:
+        return parse_minutes(text)
+    except ValueError:
+        return before

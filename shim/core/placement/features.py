@@ -1,0 +1,193 @@
+"""``--constraint``: which nodes have the features a job wants, and how many must have which.
+
+fast              fast&cpu            fast|slow            (fast|slow)&cpu
+[rack1|rack2]     all nodes of the job have the same one of these; also with more around it: [rack1|rack2]&fast
+fast*2&slow*1     at least two fast nodes and one slow one; the others may be any
+"""
+
+from __future__ import annotations
+
+from shim.core.formats.integers import strtol
+from shim.core.value import Value
+
+_MOST = 2**31  # of a count
+
+
+class FeatureError(ValueError):
+    """A constraint that cannot be read."""
+
+
+class BracketError(FeatureError):
+    """A constraint whose brackets close nothing, or hold what they cannot."""
+
+
+class Constraint(Value):
+    """A constraint read from its text. ``choices`` are tried one after the other; each is a constraint for all nodes.
+
+    ``names``: every feature named, so that a caller can refuse unknown ones.
+    """
+
+    choices: tuple[str, ...] = ("",)
+    counts: tuple[tuple[str, int], ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class _Wanted:
+    """A feature as it stands in the text: inside what, and by which operator it is followed."""
+
+    __slots__ = ("bracket", "count", "depth", "name", "operator")
+
+    def __init__(self, name: str, bracket: bool, depth: bool) -> None:
+        self.name = name
+        self.bracket = bracket
+        self.depth = depth
+        self.count = 0
+        self.operator = ""
+
+
+def parse(text: str | None) -> Constraint:
+    """Reads ``text`` (None or empty: no constraint) as slurmctld does. Raises FeatureError."""
+    text = text or ""
+    if text[:1] == text[-1:] == '"' and len(text) > 1:
+        text = text[1:-1]
+    if not text:
+        return Constraint()
+    wanted, pieces = _read(text)
+    _check_bracket(text, wanted)
+    names = tuple(one.name for one in wanted)
+    if not any(one.count for one in wanted):
+        return Constraint(choices=_choices(pieces), names=names)
+    counts = tuple((one.name, one.count or 1) for one in wanted if not one.depth)
+    # In brackets every node must be of a counted kind (``[rack1*2&rack2*2]``).
+    own = [one.name for one in wanted if one.bracket]
+    return Constraint(choices=("|".join(own),), counts=counts, names=names)
+
+
+def _read(text: str) -> tuple[list[_Wanted], list[str]]:
+    """The features, and the text in pieces without counts, a bracket and all in it one piece. What follows a feature's end is lost."""
+    wanted: list[_Wanted] = []
+    pieces: list[str] = [""]
+    current: _Wanted | None = None
+    bracket = depth = ended = brackets = False
+    at = 0
+    while at < len(text):
+        char = "&" if text[at] == "," else text[at]
+        at += 1
+        if char == "*":
+            count, rest = strtol(text[at:])
+            if current is None or not 0 < count < _MOST or depth:
+                raise FeatureError(text)
+            current.count = count
+            ended = True
+            at = len(text) - len(rest)
+        elif char in "&|":
+            if current is None:
+                raise FeatureError(text)
+            current.operator = char
+            current, ended = None, False
+            pieces[-1] += char
+        elif char in "[(":
+            if current is not None or (brackets if char == "[" else depth):
+                raise FeatureError(text)
+            if char == "[":
+                bracket = brackets = True
+                pieces.append("")
+            else:
+                depth = True
+                pieces[-1] += char
+        elif char in "])":
+            if current is None or not (bracket if char == "]" else depth):
+                raise (BracketError if char == "]" else FeatureError)(text)
+            ended = True
+            if char == "]":
+                bracket = False
+                pieces.append("")
+            else:
+                depth = False
+                pieces[-1] += char
+        elif current is None:
+            current = _Wanted(char, bracket, depth)
+            wanted.append(current)
+            pieces[-1] += char
+        elif not ended:
+            current.name += char
+            pieces[-1] += char
+    if bracket or depth:
+        raise FeatureError(text)
+    return wanted, pieces
+
+
+def _check_bracket(text: str, wanted: list[_Wanted]) -> None:
+    """Inside a bracket there are either choices, none of them counted, or counted features that are all wanted."""
+    inside = [one for one in wanted if one.bracket]
+    operators = {one.operator for one in inside[:-1] if not one.depth}
+    counted = [one for one in inside if one.count]
+    if (counted and "|" in operators) or ("&" in operators and len(counted) < len(inside)):
+        raise BracketError(text)
+
+
+def _choices(pieces: list[str]) -> tuple[str, ...]:
+    """The expressions that a bracket (the second of three pieces) stands for, one for each of its words."""
+    pieces = [*pieces[:-1], pieces[-1].rstrip("&|")]  # Slurm takes an operator without a right side
+    if len(pieces) < 3:
+        return ("".join(pieces),)
+    before, inside, behind = pieces[0], pieces[1], pieces[2]
+    found: list[str] = []
+    word = ""
+    open_words = 0
+    for char in inside + "|":
+        open_words += (char == "(") - (char == ")")
+        if char == "|" and not open_words:
+            found.append(word)
+            word = ""
+        else:
+            word += char
+    if not before.strip("(") and not behind.strip(")"):
+        return tuple(found)
+    return tuple(f"{before}({word}){behind}" for word in found)
+
+
+def matches(expression: str, features: frozenset[str]) -> bool:
+    """Whether a node with these features satisfies ``a&b|(c&d)``. Operators bind alike, from the left, as in Slurm."""
+    value: bool | None = None  # of what was read so far; None: nothing
+    operator = ""  # one that waits for its right side
+    outer: list[tuple[bool | None, str]] = []  # the same two, for each parenthesis that is open
+    tokens = _tokens(expression)
+    for token in tokens:
+        if token in "&|":
+            if value is None or operator:
+                raise FeatureError(expression)
+            operator = token
+            continue
+        if token == ")":
+            if value is None or operator or not outer:
+                raise FeatureError(expression)
+            right = value
+            value, operator = outer.pop()
+        elif value is not None and not operator:
+            raise FeatureError(expression)
+        elif token == "(":
+            outer.append((value, operator))
+            value, operator = None, ""
+            continue
+        else:
+            right = token in features
+        value = right if value is None else (value and right) if operator == "&" else (value or right)
+        operator = ""
+    if outer or operator or (value is None and tokens):
+        raise FeatureError(expression)
+    return value is not False
+
+
+def _tokens(expression: str) -> list[str]:
+    tokens: list[str] = []
+    word = ""
+    for char in expression:
+        if char in "&|(),":
+            if word:
+                tokens.append(word)
+            tokens.append("&" if char == "," else char)
+            word = ""
+        else:
+            word += char
+    return [*tokens, word] if word else tokens

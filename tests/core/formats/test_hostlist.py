@@ -1,0 +1,109 @@
+"""Lists of node names in Slurm's notation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.core.formats import hostlist
+from shim.core.formats.hostlist import HostlistError
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("n1", ["n1"]),
+        ("n[1-3],x[08-11],y", ["n1", "n2", "n3", "x08", "x09", "x10", "x11", "y"]),
+        ("n[1,3],n1", ["n1", "n3", "n1"]),
+        ("n[9-11]", ["n9", "n10", "n11"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("127.0.0.[1-2]", ["127.0.0.1", "127.0.0.2"]),
+        ("[1-2]", ["1", "2"]),
+        ("a, b\tc\nd,,", ["a", "b", "c", "d"]),
+    ],
+)
+def test_expand(text: str, names: list[str]) -> None:
+    assert hostlist.expand(text) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ("n1,n2,n3,n7,m2", "n[1-3,7],m2"),
+        ("n01,n02,n10", "n[01-02,10]"),
+        ("n3,n1,n2", "n[3,1-2]"),
+        ("n1,n1,n2", "n[1,1-2]"),
+        ("n9,n10", "n[9-10]"),
+        ("n09,n10", "n[09-10]"),
+        ("n099,n100,n101", "n[099-101]"),
+        ("n1", "n1"),
+        ("y,y", "y,y"),
+        ("a1b,a2b", "a1b,a2b"),
+        ("1,2,3", "[1-3]"),
+        ("127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2"),
+    ],
+)
+def test_fold_keeps_order_and_duplicates(names: str, text: str) -> None:
+    assert hostlist.fold(names.split(",")) == text
+
+
+def test_fold_sorted_is_natural_and_unique() -> None:
+    assert hostlist.fold_sorted(["n3", "n10", "n1", "n2", "n3"]) == "n[1-3,10]"
+    assert hostlist.natural_sorted(["n10", "n9", "m1", "n9-x"]) == ["m1", "n9", "n9-x", "n10"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("n[1-2]-[a-b]", "_parse_single_range: Invalid range: `a-b'"),
+        ("n[3-1]", "_parse_single_range: Invalid range: `3-1'"),
+        ("n[]", "_parse_single_range: Invalid range: `'"),
+        ("n[1-100000]", "_parse_single_range: Too many hosts in range `1-100000'"),
+        ("n[1-300]m[1-300]", "Too many hosts in range 'n[1-300]m[1-300]'"),
+        ("n[1", "Unmatched brackets: `n[1'"),
+        ("n1]", "Unmatched brackets: `n1]'"),
+    ],
+)
+def test_bad_lists_say_what_slurm_says(text: str, cause: str) -> None:
+    with pytest.raises(HostlistError) as caught:
+        hostlist.expand(text)
+    assert caught.value.lines == (f"error: {cause}", f"\0Invalid hostlist: {text}")
+
+
+def test_letters_after_a_bracket_are_refused() -> None:
+    for text in ("a[1-2]b", "a,r[1-2]n[1-2]-ib"):
+        with pytest.raises(HostlistError) as caught:
+            hostlist.expand(text)
+        assert caught.value.lines == (f"\0Invalid hostlist: {text}",)
+
+
+NAME = st.from_regex(r"[a-z]{1,3}[0-9]{0,4}(-[a-z][0-9]{1,2})?", fullmatch=True) | st.from_regex(
+    r"[0-9]{1,3}(\.[0-9]{1,3}){3}", fullmatch=True
+)
+
+
+@given(st.lists(NAME, max_size=30))
+def test_expand_undoes_fold(names: list[str]) -> None:
+    assert hostlist.expand(hostlist.fold(names)) == names
+    assert hostlist.expand(hostlist.fold_sorted(names)) == hostlist.natural_sorted(set(names))
+
+
+@given(st.text(alphabet="n12[],- \t0a", max_size=25))
+def test_any_text_is_a_list_or_a_hostlist_error(text: str) -> None:
+    try:
+        names = hostlist.expand(text)
+    except HostlistError as error:
+        assert error.lines[-1] == f"\0Invalid hostlist: {text}"
+    else:
+        assert not any(set(name) & set("[], \t") for name in names)
+
+
+def test_of_leading_brackets_the_last_varies_slowest() -> None:
+    assert hostlist.expand("a[1-2]b[1-2]c[1-2]") == [
+        *("a1b1c1", "a1b1c2", "a2b1c1", "a2b1c2"),
+        *("a1b2c1", "a1b2c2", "a2b2c1", "a2b2c2"),
+    ]
+    assert hostlist.expand("rack[1-2]n[1-2]") == ["rack1n1", "rack1n2", "rack2n1", "rack2n2"]
+    assert hostlist.expand("a[1-2][3-4]") == ["a13", "a14", "a23", "a24"]
