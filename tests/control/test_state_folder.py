@@ -49,8 +49,7 @@ def made(path: Path, uid: int = USER, mode: int = 0o700) -> Path:
 
 def planted(folder: Path, uid: int) -> None:
     """A state folder of that user's with a job that is due, one of USER's by its record."""
-    reference.write_index(folder / "index.db", [reference.job(1, uid=USER, user="victim")])
-    paths._looked_at.clear()  # when it was still ours
+    run_as(0, lambda: reference.write_index(folder / "index.db", [reference.job(1, uid=USER, user="victim")]))
     for path in (folder.parent, folder, *folder.iterdir()):
         os.chown(path, uid, uid)
         path.chmod(0o755 if path.is_dir() else 0o666)
@@ -138,19 +137,18 @@ def test_root_reads_a_users_folder_and_runs_nothing_there(shared: Path) -> None:
 
 
 @needs_root
-def test_root_believes_no_cache_of_another_user(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_believes_no_cache_of_another_user(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHIM_LOCAL_NODES", "2")
-    assert list(site.backends()) == ["local"]
-    resolved: list[int] = []
-    found = site._resolve()
-    monkeypatch.setattr(site, "_resolve", lambda: resolved.append(1) or found)
-    site.backends()
-    assert not resolved
+    sinfo = command("sinfo", "-ho", "%D %P")
+    assert run_as(0, sinfo) == "2 debug*\nexit code 0\n"
+    cache = shared / "proj" / HOST / "site.cache"
+    lie = cache.read_bytes().replace(b"debug", b"bogus")
+    cache.write_bytes(lie)
+    assert run_as(0, sinfo) == "2 bogus*\nexit code 0\n", "root's own is believed"
     for path in (shared / "proj", *(shared / "proj").rglob("*")):
         os.chown(path, USER, USER)
-    paths._looked_at.clear()
-    site.backends()
-    assert resolved == [1]
+    assert run_as(0, sinfo).endswith("2 debug*\nexit code 0\n")
+    assert cache.read_bytes() == lie
 
 
 def test_files_are_not_opened_by_links(tmp_path: Path, state_dir: Path) -> None:
@@ -176,12 +174,13 @@ async def test_no_job_of_another_uid_is_launched(box: Bench) -> None:
         await box.submit()
 
 
-def test_the_doctor_says_it(capsys: pytest.CaptureFixture[str]) -> None:
-    os.chmod(paths.ensure(paths.state_dir()), 0o770)
-    paths._looked_at.clear()
+def test_the_doctor_says_it(state_dir: Path) -> None:
+    folder = state_dir / HOST
+    folder.mkdir(parents=True)
+    folder.chmod(0o770)
     findings = [text for level, text in doctor._findings() if level == doctor.BAD]
     assert len(findings) == 1
-    assert f"can be written by others, who could have put jobs there; chmod go-w {paths.named()}" in findings[0]
+    assert f"can be written by others, who could have put jobs there; chmod go-w {folder}" in findings[0]
 
 
 def test_a_trial_that_is_killed_leaves_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

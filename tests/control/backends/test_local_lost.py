@@ -52,7 +52,7 @@ kill -STOP $PPID
 
 
 def test_a_run_that_stops_its_agent_is_ended_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "DISOBEDIENT", 0.1)
+    monkeypatch.setattr(watch, "DISOBEDIENT", 0.1, raising=False)
     monkeypatch.setenv("SHIM_LOCAL_KILL_WAIT", "1")
     pid = tmp_path / "pid"
 
