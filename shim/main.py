@@ -9,10 +9,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
+from _imp import _fix_co_filename  # type: ignore[attr-defined]
+from marshal import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import CodeType, ModuleType
     from typing import NoReturn
 
 
@@ -27,6 +32,9 @@ def launch() -> NoReturn:
     ``NAME:PID:FD``: our child PID is a copy of the shell that became this process, with the environment that the shell was given;
     it waits for the end of descriptor FD.
     """
+    here = globals().get("__file__", "")  # none in a pod, where modules come out of an archive
+    if here.endswith("/shim/main.py"):
+        sys.meta_path.insert(0, Finder(here[: -len("shim/main.py")]))
     sys.argv[1], *copy = sys.argv[1].split(":")
     if sys.argv[1] in _HAND_ON:
         _restore_environment(*map(int, copy))
@@ -54,6 +62,73 @@ def _call_process(name: str) -> None:
         pass
     finally:
         os.close(comm)
+
+
+class Compiled(SourceFileLoader):
+    """A module of ours whose byte code is there and fits its source, by the same signs that Python goes by."""
+
+    code: CodeType
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the module's code."""
+        exec(self.code, module.__dict__)
+
+
+class Finder:
+    """Finds the modules below ``root``: a file's status and a file read for each, which is half of what Python's own finders do for them.
+
+    What has no byte code that fits is left to these, which write it.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._compiled = f".{sys.implementation.cache_tag}.pyc"
+
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As a meta path's finder."""
+        if not name.startswith("shim."):
+            return None
+        folder, _, last = f"{self._root}{name.replace('.', '/')}".rpartition("/")
+        spec = self._spec(name, folder, last)
+        if spec is None:
+            folder = f"{folder}/{last}"
+            spec = self._spec(name, folder, "__init__")
+            if spec is not None:
+                spec.submodule_search_locations = [folder]
+        return spec
+
+    def _spec(self, name: str, folder: str, file: str) -> ModuleSpec | None:
+        path = f"{folder}/{file}.py"
+        cached = f"{folder}/__pycache__/{file}{self._compiled}"
+        try:
+            source = os.stat(path)
+            opened = os.open(cached, os.O_RDONLY | os.O_CLOEXEC)
+            data = os.read(opened, _MOST)
+            os.close(opened)
+        except OSError:
+            return None
+        signs = (
+            0,
+            int(source[8]) & 0xFFFFFFFF,
+            int(source[6]) & 0xFFFFFFFF,
+        )  # how it is checked, time and size of the source
+        if len(data) == _MOST or data[:16] != MAGIC_NUMBER + b"".join([sign.to_bytes(4, "little") for sign in signs]):
+            return None
+        loader = Compiled(name, path)
+        try:
+            loader.code = loads(memoryview(data)[16:])
+        except (EOFError, ValueError, TypeError):
+            return None
+        _fix_co_filename(loader.code, path)
+        spec = ModuleSpec(name, loader, origin=path)
+        spec.has_location = True
+        spec.cached = cached
+        return spec
+
+
+_MOST = 1 << 16  # bytes of byte code that are read at once
 
 
 def add_site_packages() -> None:
