@@ -170,7 +170,7 @@ def _fits(job: Job, values: Values, state: str | None) -> bool:
             names = set(hostlist.expand(nodes))
         except hostlist.HostlistError:
             return False
-        return any(share.name in names for share in job.shares)
+        return any(share.name in names for share in job.shares if not share.planned)
     return True
 
 

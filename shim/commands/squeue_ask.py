@@ -85,7 +85,7 @@ class Ask:
                 return False
         elif job.state in states.TERMINAL:
             return False
-        if self.nodes and not any(share.name in self.nodes for share in job.shares):
+        if self.nodes and not any(share.name in self.nodes for share in job.shares if not share.planned):
             return False
         request = job.request
         for option, value in (

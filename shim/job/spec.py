@@ -64,6 +64,7 @@ class RunSpec(Value):
     once: tuple[
         str, ...
     ] = ()  # a file that all pods see: its leader makes it at the start, a second start finds it. The first place that works
+    barred: tuple[str, ...] = ()  # nodes that operators keep the job from: for backends whose cluster chooses the nodes
     echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
     _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode}
 

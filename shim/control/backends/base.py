@@ -108,7 +108,7 @@ class Backend(Protocol):
         """The run folder, or another address, by which srun on this machine reaches the leader."""
 
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
-        """The shares with ``host`` filled in: the names that resolve inside the job."""
+        """The shares with ``host`` filled in: the names that resolve inside the job. ``planned`` where the cluster has yet to choose nodes."""
 
     def commands(self) -> str:
         """The folder with our commands, as a job sees it."""

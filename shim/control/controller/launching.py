@@ -92,6 +92,7 @@ class Launcher:
         backend = world.backends[job.cluster]
         components = world.book.components(job) if job.het_job_id else []
         spec, environment = run_spec(job, world.cluster_of(job), backend, submission, components)
+        spec = spec.replace(barred=world.barred(job))
         crash.point("start")
         await backend.start(spec, environment, script, paths.job_spool(key))
         crash.point("start-asked")

@@ -7,7 +7,7 @@ arrive together are committed together, and on a busy cluster those that come wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import Run
@@ -236,7 +236,20 @@ class Observing:
         return running.waits_again(job, self._world.cluster_of(job), float(event["at"]))
 
     def _placed(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
-        return running.placed(job, event["nodes"])
+        nodes = [str(name) for name in event["nodes"]]
+        return running.placed(job, nodes, self._free_gpus(change, job, nodes) if job.shares[0].gpus else {})
+
+    def _free_gpus(self, change: Change, job: Job, nodes: Sequence[str]) -> dict[str, list[int]]:
+        """The GPUs of these nodes that no other job holds."""
+        cluster = self._world.cluster_of(job)
+        found = {node.name: list(range(node.gpus - node.others_gpus)) for node in cluster.nodes if node.name in nodes}
+        for one in self._world.book.active(job.cluster):
+            other = change.get(one.key) or one
+            if other.key != job.key and other.state in states.ALLOCATED:
+                for share in other.shares:
+                    if share.name in found:
+                        found[share.name] = [gpu for gpu in found[share.name] if gpu not in share.gpus]
+        return found
 
     def _waits(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return job.replace(reason=str(event["reason"]), system_comment=str(event.get("detail") or ""))

@@ -90,6 +90,16 @@ class World:
         known = self.book.store.changes(cluster.name)
         self.book.store.save_changes(cluster.name, merged(known, differences(self.clusters[cluster.name], cluster)))
 
+    def barred(self, job: Job) -> tuple[str, ...]:
+        """The nodes that operators keep the job from: out of service, or out of its partition, by their word alone."""
+        cluster, changes = self.cluster_of(job), self.book.store.changes(job.cluster)
+        changed = changes.get("nodes", {})
+        found = [node.name for node in cluster.nodes if node.name in changed and node.state]
+        partition = cluster.partition(job.partition)
+        if partition is not None and "nodes" in changes.get("partitions", {}).get(partition.name, {}):
+            found += [node.name for node in cluster.nodes if node.name not in partition.nodes]
+        return tuple(dict.fromkeys(found))
+
     def neighbours(self, cluster: Cluster) -> list[str]:
         """The other clusters that share the machine's devices, or all of it, with this one."""
         if not cluster.one_set_of_gpus:

@@ -17,6 +17,7 @@ from shim.core.placement.resolve import job_demand
 # A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.
 REQUEUE_DELAY = 1.0
 
+_NONE: Mapping[str, Sequence[int]] = {}
 _REASONS = {states.TIMEOUT: "TimeLimit", states.OUT_OF_MEMORY: "OutOfMemory", states.NODE_FAIL: "NodeDown"}
 
 
@@ -66,11 +67,19 @@ def started(job: Job, at: float) -> Job:
     return job  # it is being ended already
 
 
-def placed(job: Job, nodes: Sequence[str]) -> Job:
-    """The job with the names of the nodes that the cluster chose for it, in the order of its shares."""
+def placed(job: Job, nodes: Sequence[str], free: Mapping[str, Sequence[int]] = _NONE) -> Job:
+    """The job with the names of the nodes that the cluster chose for it, in the order of its shares.
+
+    ``free``: of these nodes the GPUs that no other job has: an index of the node that was planned may be another job's here.
+    """
     if len(nodes) != len(job.shares):
         return job
-    return job.replace(shares=tuple(share.replace(name=name) for share, name in zip(job.shares, nodes)))
+    shares = []
+    for share, name in zip(job.shares, nodes):
+        gpus = tuple(free.get(name, ())[: len(share.gpus)])
+        moved = share.name != name and len(gpus) == len(share.gpus)
+        shares.append(share.replace(name=name, planned=False, gpus=gpus if moved else share.gpus))
+    return job.replace(shares=tuple(shares))
 
 
 def not_started(job: Job, reason: str, now: float) -> Job:

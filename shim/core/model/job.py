@@ -12,6 +12,7 @@ class NodeShare(Value):
     """What a job holds of one node. Memory in MiB (0 = not charged); ``gpus``: device indexes there.
 
     ``name`` is the node's name as sinfo shows it; ``host`` the name that resolves inside the job (same when empty).
+    ``planned``: the node is where there is room, but the cluster has yet to choose: nobody is shown it.
     """
 
     name: str
@@ -21,6 +22,7 @@ class NodeShare(Value):
     gpus: tuple[int, ...] = ()
     gpu_types: tuple[str, ...] = ()  # parallel to gpus; "" = untyped
     host: str = ""
+    planned: bool = False
 
 
 class Usage(Value):

@@ -179,6 +179,39 @@ def matches(expression: str, features: frozenset[str]) -> bool:
     return value is not False
 
 
+def alternatives(expression: str, most: int) -> tuple[tuple[str, ...], ...] | None:
+    """``a&b|c`` as the sets of features of which a node needs one whole; () for any node, None for more than ``most`` sets.
+
+    What ``matches`` says of a node it is: that it has all features of one of the sets.
+    """
+    sets: list[frozenset[str]] | None = None  # of what was read so far
+    operator = ""
+    outer: list[tuple[list[frozenset[str]] | None, str]] = []
+    for token in _tokens(expression):
+        if token in "&|":
+            operator = token
+            continue
+        if token == "(":
+            outer.append((sets, operator))
+            sets, operator = None, ""
+            continue
+        right = [frozenset((token,))]
+        if token == ")":
+            right = sets or []
+            sets, operator = outer.pop()
+        if sets is None:
+            sets = right
+        elif operator == "&":
+            sets = [one | other for one in sets for other in right]
+        else:
+            sets = sets + right
+        operator = ""
+        sets = [one for one in dict.fromkeys(sets) if not any(other < one for other in sets)]
+        if len(sets) > most:
+            return None
+    return tuple(tuple(sorted(one)) for one in sets or ())
+
+
 def _tokens(expression: str) -> list[str]:
     tokens: list[str] = []
     word = ""

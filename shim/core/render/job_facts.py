@@ -57,8 +57,8 @@ def array_tasks(text: str) -> str:
 
 
 def nodelist(job: Job) -> str:
-    """The job's nodes, folded; "" while it has none."""
-    names = [share.name for share in job.shares]
+    """The job's nodes, folded; "" while it has none, or its cluster has yet to choose them."""
+    names = [share.name for share in job.shares if not share.planned]
     # In the order of ranks inside the job, sorted outside, as everywhere in Slurm.
     return hostlist.fold(names) if len(names) < 2 else hostlist.fold_sorted(names)
 

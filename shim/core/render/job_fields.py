@@ -118,7 +118,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "y": ("NICE", lambda job, view: str(job.request.nice)),
     "z": ("S:C:T", lambda job, view: ":".join(show(job, view) for show in (_sockets, _cores, _threads))),
     "A": ("JOBID", lambda job, view: str(job.job_id)),
-    "B": ("EXEC_HOST", lambda job, view: job.shares[0].name if job.shares else "n/a"),
+    "B": ("EXEC_HOST", lambda job, view: job.shares[0].name if facts.nodelist(job) else "n/a"),
     "C": ("CPUS", lambda job, view: str(job.cpus)),
     "D": ("NODES", lambda job, view: str(facts.nodes_counted(job, view))),
     "E": ("DEPENDENCY", lambda job, view: facts.or_null(job.dependency)),

@@ -117,7 +117,7 @@ def uses(cluster: Cluster, jobs: Iterable[Job]) -> dict[str, NodeUse]:
             continue
         for share in job.shares:
             use = found.get(share.name)
-            if use is None:
+            if use is None or share.planned:
                 continue
             if job.state == states.COMPLETING:
                 use.completing = True

@@ -40,9 +40,9 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         f"Partition={job.partition} AllocNode:Sid={job.submit_host or 'localhost'}:{job.alloc_sid}",
         f"ReqNodeList={_hosts(job.request.node_list)} ExcNodeList={_hosts(job.request.exclude)}",
         f"NodeList={facts.nodelist(job)}",
-        *([f"BatchHost={job.shares[0].name}"] if job.shares else []),
+        *([f"BatchHost={job.shares[0].name}"] if _on_nodes(job) else []),
         *_sizes(job, view),
-        *(_layout(job, oneliner) if details and job.shares else []),
+        *(_layout(job, oneliner) if details and _on_nodes(job) else []),
         *_requirements(job, view),
         *_files(job),
         *_extras(job),
@@ -53,6 +53,10 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
 def _said(text: str | None) -> str:
     """What the user said, if only nothing; ``(null)`` for one who did not say."""
     return "(null)" if text is None else text
+
+
+def _on_nodes(job: Job) -> bool:
+    return bool(job.shares) and not job.shares[0].planned
 
 
 def _is_batch(job: Job) -> bool:

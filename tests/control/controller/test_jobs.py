@@ -8,14 +8,17 @@ import errno
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shim.control.backends.base import BackendError, Run
 from shim.control.controller import launching, spool
 from shim.core.errors import ShimError
+from shim.core.model.cluster import Gres
+from shim.core.render import job_facts as facts
 from shim.job.agent import libc
-from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
+from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
 
 @bench
@@ -489,3 +492,29 @@ def test_a_job_whose_start_was_not_asked_is_started_by_the_next_controller(state
         await new.close()
 
     asyncio.run(inside())
+
+
+@bench
+async def test_nodes_that_the_cluster_has_yet_to_choose_are_not_shown(box: Bench) -> None:
+    def hosts(shares: Any, job: Any) -> Any:
+        return tuple(share.replace(planned=True) for share in shares)
+
+    box.backend.hosts = hosts  # type: ignore[method-assign]
+    job_id = await box.submit()
+    await box.settle()
+    assert (box.job(job_id).state, facts.nodelist(box.job(job_id))) == ("CONFIGURING", "")
+    box.backend.tell(job_id, "placed", nodes=["node3"])
+    box.controller.observing.flush()
+    assert facts.nodelist(box.job(job_id)) == "node3"
+
+
+@bench
+async def test_gpus_of_jobs_that_the_cluster_puts_on_one_node_are_not_the_same(box: Bench) -> None:
+    gpus = tuple(node.replace(gres=(Gres(name="gpu", count=4),), others_gpus=1) for node in CLUSTER.nodes)
+    box.controller.world.take(CLUSTER.replace(nodes=gpus))
+    ids = [await box.submit(gres="gpu:1", min_nodes=1, node_list=f"node{number}") for number in (1, 2, 3)]
+    await box.settle()
+    for job_id in ids:
+        box.backend.tell(job_id, "placed", nodes=["node1"])
+    box.controller.observing.flush()
+    assert sorted(box.job(job_id).shares[0].gpus for job_id in ids) == [(0,), (1,), (2,)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shim.commands import shapes
+from shim.control.backends.base import Run
 from shim.core.errors import ShimError
 from shim.core.render.node_state import uses
 from tests.control.controller.fakes import Bench, Client, Clock, FakeBackend
@@ -156,3 +157,15 @@ async def test_changes_outlive_the_controller(box: Bench) -> None:
     job_id = await other.submit(partition="gpu")
     assert other.job(job_id).reason == "PartitionDown"
     await other.close()
+
+
+@on_four_nodes
+async def test_a_backend_whose_cluster_chooses_nodes_is_told_which_operators_keep_it_from(box: Bench) -> None:
+    job_id = await box.submit()
+    assert box.backend.specs[Run(cluster=CLUSTER.name, job_id=job_id)].barred == ()
+    names = [node.name for node in CLUSTER.nodes]
+    assert await nodes(box, names[1], State="DRAIN", Reason="disk") == ""
+    first = next(one for one in CLUSTER.partitions if one.default)
+    assert await partition(box, first.name, nodes=",".join(names[:3])) == ""
+    job_id = await box.submit()
+    assert box.backend.specs[Run(cluster=CLUSTER.name, job_id=job_id)].barred == (names[1], names[3])

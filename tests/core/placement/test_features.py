@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.core.placement import features as grammar
 from shim.core.placement.features import FeatureError, matches, parse
 
 
@@ -76,3 +79,24 @@ def test_any_text_is_read_or_refused(text):
     except FeatureError:
         return
     assert all(matches(choice, frozenset("ab")) in (True, False) for choice in constraint.choices)
+
+
+@given(st.text("ab&|(),c", max_size=12))
+def test_alternatives_are_the_nodes_that_match(expression):
+    try:
+        grammar.matches(expression, frozenset())
+    except FeatureError:
+        return
+    sets = grammar.alternatives(expression, 1000)
+    assert sets is not None
+    for count in range(4):
+        for names in itertools.combinations("abc", count):
+            have = frozenset(names)
+            assert grammar.matches(expression, have) == (not sets or any(have.issuperset(one) for one in sets))
+
+
+def test_more_alternatives_than_wanted():
+    assert grammar.alternatives("(a|b)&(c|d)", 4) == (("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"))
+    assert grammar.alternatives("(a|b)&(c|d)", 3) is None
+    assert grammar.alternatives("a&b|a", 4) == (("a",),)
+    assert grammar.alternatives("", 4) == ()

@@ -160,6 +160,7 @@ class KubernetesBackend:
             async with asyncio.timeout(SYNC_LIMIT):
                 await self._estates.synced()
                 await self._estates.check()
+                await self._shape.settled()
         except (TimeoutError, ApiError):
             self._site.log("cluster %s does not answer; its jobs are looked at when it does", self._site.cluster)
 
@@ -241,7 +242,8 @@ class KubernetesBackend:
 
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
         run = Run(cluster=job.cluster, job_id=job.job_id, restart=job.restarts)
-        return tuple(share.replace(host=names.host(run, index)) for index, share in enumerate(shares))
+        planned = self._shape.names_nodes and not job.request.node_list
+        return tuple(share.replace(host=names.host(run, index), planned=planned) for index, share in enumerate(shares))
 
     def commands(self) -> str:
         return Places(ROOT, "").commands

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import volumes
+from shim.control.backends.kubernetes.affinity import placement
 from shim.control.backends.kubernetes.bundle import Bundle, container_command
 from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.settings import Settings
-from shim.core.formats import hostlist
 from shim.core.model.job import Job
-from shim.core.placement import features
 from shim.job.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ def gang_of(
     if not image:
         raise BackendError('no image: the configuration\'s "image", or --container-image, must name one')
     user = _user(job, settings)
-    # Nodes that only the configuration describes are places for a job, not machines, until a job names one.
-    named = shape.names_nodes or bool(job.request.node_list)
-    types = sorted({kind for share in job.shares for kind in share.gpu_types if kind})
     return Gang(
         run=run,
         owner=owner,
@@ -39,10 +35,7 @@ def gang_of(
         cpus=max(share.cpus for share in job.shares),
         memory=max(share.memory for share in job.shares),
         gpus=max(len(share.gpus) for share in job.shares),
-        gpu_type=types[0] if len(types) == 1 else "",
-        on=tuple(shape.hostname(share.name) for share in job.shares) if named else (),
-        not_on=tuple(hostlist.expand(job.request.exclude)) if job.request.exclude and not shape.names_nodes else (),
-        features=() if named else features.parse(job.request.constraint).names,
+        place=placement(spec, settings, shape),
         limit=spec.limit,
         kill_wait=spec.cluster.kill_wait,
         user=user,

@@ -5,9 +5,25 @@ from __future__ import annotations
 from shim.control.backends.base import Run
 from shim.core.value import Value
 
+Choices = tuple[tuple[str, ...], ...]
+
+
+class Placement(Value):
+    """Where pods may be placed. ``on``: hosts of which the job has all, "" for none named; ``not_on``: hosts to stay away from.
+
+    ``choices``: sets of features; a node must have all of one of them. ``alone``: on nodes without other pods of ours.
+    """
+
+    on: tuple[str, ...] = ()
+    not_on: tuple[str, ...] = ()
+    choices: Choices = ()
+    gpu_type: str = ""
+    alone: bool = False
+    tmp_disk: int = 0  # MiB that a node must have left for it
+
 
 class Gang(Value):
-    """What the pods of one run have in common. ``cpus``, ``memory`` (MiB) and ``gpus`` are those of its largest node."""
+    """What the pods of one run have in common. ``cpus``, ``memory`` (MiB) and ``gpus`` are those of its largest share."""
 
     run: Run
     owner: str
@@ -16,10 +32,7 @@ class Gang(Value):
     cpus: int
     memory: int = 0
     gpus: int = 0
-    gpu_type: str = ""
-    on: tuple[str, ...] = ()  # host name labels of the nodes that it may run on; empty: all
-    not_on: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
+    place: Placement = Placement()
     limit: int | None = None  # seconds
     kill_wait: int = 30
     user: tuple[int, int] | None = None  # uid and gid; None: the image's or the platform's
@@ -32,7 +45,7 @@ class Gang(Value):
     digest: str = ""
     pod_group: bool = False
     passwd: bool = False  # the Secret has passwd and group
-    _nested = {"run": Run}
+    _nested = {"run": Run, "place": Placement}
 
 
 def code_name(digest: str) -> str:

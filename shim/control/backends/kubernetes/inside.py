@@ -32,7 +32,7 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         partitions=tuple(one.replace(settings={}) for one in spec.cluster.partitions),
         settings={},
     )
-    shares = tuple(share.replace(gpus=tuple(range(len(share.gpus)))) for share in spec.job.shares)
+    shares = tuple(share.replace(gpus=tuple(range(len(share.gpus))), planned=False) for share in spec.job.shares)
     return spec.replace(
         job=spec.job.replace(shares=shares),
         cluster=cluster,
@@ -48,6 +48,7 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         grace=settings.node_wait,
         staged=staged,
         told_names=named,
+        barred=(),
         echo_output=True,
     )
 

@@ -134,7 +134,7 @@ class Making:
                 ticket.replace(
                     partition=spec.job.partition,
                     nodes=gang.nodes,
-                    pinned=bool(gang.on),
+                    pinned=self._shape.counts or bool(gang.place.on),
                     outputs=outputs,
                     stage=found.stage,
                     once=found.once,

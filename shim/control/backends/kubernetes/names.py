@@ -25,6 +25,7 @@ RETURNED = f"{DOMAIN}/returned"  # on Leases: their owner has come back and know
 MANAGED = "app.kubernetes.io/managed-by"
 JOB_NAME = "batch.kubernetes.io/job-name"  # set on pods by the Job controller
 INDEX = "batch.kubernetes.io/job-completion-index"
+HOSTNAME = "kubernetes.io/hostname"  # of nodes
 QUEUE = "kueue.x-k8s.io/queue-name"
 SERVICE = "slurm"  # the headless Service that gives pods their names
 IDS = "slurm-job-ids"  # the ConfigMap that numbers the jobs of the namespace

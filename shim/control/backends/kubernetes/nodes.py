@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shim.control.backends.kubernetes import quantities
+from shim.control.backends.kubernetes import names, quantities
 from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.value import Value
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class Use(Value):
@@ -80,7 +78,7 @@ def shaped(configured: Cluster, nodes: Iterable[Mapping[str, Any]], pods: Iterab
 
 def hostname(node: Mapping[str, Any]) -> str:
     """The label by which pods are bound to a node."""
-    return str((node["metadata"].get("labels") or {}).get(HOSTNAME) or node["metadata"]["name"])
+    return str((node["metadata"].get("labels") or {}).get(names.HOSTNAME) or node["metadata"]["name"])
 
 
 def _chosen(partition: Partition, members: tuple[str, ...]) -> tuple[str, ...]:

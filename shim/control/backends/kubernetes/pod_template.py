@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.gangs import Gang, code_name
+from shim.control.backends.kubernetes.gangs import Gang, Placement, code_name
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.volumes import Volumes
 
@@ -71,6 +71,8 @@ def _container(gang: Gang, settings: Settings, mounts: Sequence[Mapping[str, Any
     requests = {"cpu": f"{gang.cpus * 10 * settings.cpu_request}m"}
     if gang.memory:
         limits["memory"] = requests["memory"] = f"{gang.memory}Mi"
+    if gang.place.tmp_disk:
+        requests["ephemeral-storage"] = f"{gang.place.tmp_disk}Mi"
     if gang.gpus:
         limits[settings.gpu_resource] = requests[settings.gpu_resource] = str(gang.gpus)
     return {
@@ -102,31 +104,46 @@ def _pod_security(gang: Gang, settings: Settings) -> dict[str, Any]:
 
 
 def _affinity(gang: Gang, settings: Settings) -> dict[str, Any]:
-    terms: list[dict[str, Any]] = []
-    if gang.on:
-        terms.append({"key": "kubernetes.io/hostname", "operator": "In", "values": list(gang.on)})
-    if gang.not_on:
-        terms.append({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": list(gang.not_on)})
-    for table, wanted in ((settings.gpu_types, (gang.gpu_type,)), (settings.node_features, gang.features)):
-        for name in wanted:
-            for label, value in (table.get(name) or {}).items():
-                terms.append(
-                    {"key": label, "operator": "In", "values": value if isinstance(value, list) else [str(value)]}
-                )
     affinity: dict[str, Any] = {}
+    terms = _node_terms(gang.place, settings)
     if terms:
-        required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
+        required = {"nodeSelectorTerms": [{"matchExpressions": one} for one in terms]}
         affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": required}
-    if gang.nodes > 1 and settings.spread:
-        affinity["podAntiAffinity"] = {
-            "requiredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "topologyKey": "kubernetes.io/hostname",
-                    "labelSelector": {"matchLabels": {names.JOB_NAME: names.stem(gang.run)}},
-                }
-            ]
-        }
+    apart = []
+    if gang.place.alone:
+        # Of whatever namespace. The others stay away, too: the scheduler asks for it both ways.
+        apart.append(_no_pods({names.MANAGED: names.MANAGER}, namespaceSelector={}))
+    elif gang.nodes > 1 and settings.spread:
+        apart.append(_no_pods({names.JOB_NAME: names.stem(gang.run)}))
+    if apart:
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": apart}
     return affinity
+
+
+def _no_pods(labels: Mapping[str, str], **more: Any) -> dict[str, Any]:
+    """No pod of these labels is on the same node."""
+    return {"topologyKey": names.HOSTNAME, "labelSelector": {"matchLabels": dict(labels)}, **more}
+
+
+def _node_terms(place: Placement, settings: Settings) -> list[list[dict[str, Any]]]:
+    """What the labels of a node must say: all of one of the lists. [] where any node will do."""
+    every: list[dict[str, Any]] = []
+    for operator, hosts in (("In", place.on), ("NotIn", place.not_on)):
+        if hosts:
+            every.append({"key": names.HOSTNAME, "operator": operator, "values": list(hosts)})
+    every += _labelled(settings.gpu_types.get(place.gpu_type) or {})
+    terms = []
+    for choice in place.choices or ((),):
+        own = [term for name in choice for term in _labelled(settings.node_features.get(name) or {})]
+        terms.append([*every, *own])
+    return [] if [] in terms else terms
+
+
+def _labelled(labels: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"key": label, "operator": "In", "values": value if isinstance(value, list) else [str(value)]}
+        for label, value in labels.items()
+    ]
 
 
 def merged(base: Any, overlay: Any) -> Any:

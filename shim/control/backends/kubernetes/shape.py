@@ -37,6 +37,7 @@ class Shape:
         self._nodes: Reflector | None = None
         self._pods: Reflector | None = None
         self._there = asyncio.Event()
+        self._counted = asyncio.Event()  # all pods are known
         self._known = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._later: asyncio.Task[None] | None = None
@@ -86,12 +87,20 @@ class Shape:
             )
             self._nodes.start()
         if self._pods is None and await access.can("list", "pods", namespace=""):
-            self._pods = Reflector(access, "/api/v1/pods", on_event=self._event, trim=_trim_pod)
+            self._pods = Reflector(
+                access, "/api/v1/pods", on_event=self._event, on_synced=self._counted.set, trim=_trim_pod
+            )
             self._pods.start()
         await self._there.wait()
+        if self._pods is not None:
+            await self._counted.wait()  # nodes seem free until it is known what runs on them
         self._site.nodes = self._nodes.objects  # not before all are there: one that is missing counts as gone
         self._known.set()
         self.look()
+
+    async def settled(self) -> None:
+        """Returns when the shape is known."""
+        await self._known.wait()
 
     async def known(self) -> Cluster:
         """The shape once it is known. Raises BackendError where that takes long."""
@@ -114,9 +123,14 @@ class Shape:
             raise
         return await self._site.access.can("create", "podgroups", "scheduling.k8s.io", namespace=self._site.namespace)
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is known what is free: a job that is let go has its nodes at once, unless somebody was quicker."""
+        return self._pods is not None and self._counted.is_set()
+
     def now(self) -> Cluster:
-        """The shape as it is known."""
-        if self._nodes is None:
+        """The shape as it is known; as configured until nodes and pods are."""
+        if self._nodes is None or not self._known.is_set():
             return self._configured
         others = [] if self._pods is None else [pod for pod in self._pods.objects.values() if not self._ours(pod)]
         return nodes.shaped(self._configured, self._nodes.objects.values(), others)
@@ -137,7 +151,7 @@ class Shape:
 
     def look(self) -> None:
         """Something may have changed: looked at soon, together with what follows."""
-        if self._timer is None and self._nodes is not None:
+        if self._timer is None and self._nodes is not None and self._known.is_set():
             self._timer = asyncio.get_running_loop().call_later(REST, self._look)
 
     def _look(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes.gangs import Gang
+from shim.control.backends.kubernetes.gangs import Gang, Placement
 from shim.control.backends.kubernetes.life import Life
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.site import Site
@@ -63,7 +63,7 @@ def gang(submission: str, nodes: int = 2) -> Gang:
         image="python",
         command=("true",),
         digest="d" * 64,
-        on=("n1", "n2"),
+        place=Placement(on=("n1", "n2")),
     )
 
 

@@ -38,14 +38,14 @@ def job(**request: Any) -> Job:
     )
 
 
-@pytest.mark.parametrize("constraint", [None, "", "a", "a&b"])
+@pytest.mark.parametrize("constraint", [None, "", "a", "a&b", "a|b", "[a|b]", "(a|b)&c"])
 def test_features_that_described_nodes_can_be_chosen_by(constraint: str | None) -> None:
     trying.check_described(job(constraint=constraint))
 
 
-@pytest.mark.parametrize("constraint", ["a|b", "[a|b]", "a*1&b*2", "(a|b)&c"])
+@pytest.mark.parametrize("constraint", ["a*2", "a*1&b*2"])
 def test_features_that_only_real_nodes_can_be_chosen_by(constraint: str) -> None:
-    with pytest.raises(BackendError, match="joined by & only"):
+    with pytest.raises(BackendError, match="cannot be counted"):
         trying.check_described(job(constraint=constraint))
     trying.check_described(job(constraint=constraint, node_list="n1"))
 

@@ -389,6 +389,12 @@ def test_nodes_that_are_not_told_at_once_are_waited_for(cluster: FakeCluster, mo
         assert not backend._site.node_is_gone("n1")
         nodes[0]._hooks["on_synced"]()
         await asyncio.sleep(60)
+        with pytest.raises(
+            BackendError, match="not told its nodes"
+        ):  # all of them seem free: nobody knows the pods yet
+            await backend.shaped()
+        nodes[1]._hooks["on_synced"]()
+        await asyncio.sleep(1)
         assert (await backend.shaped()).name == "k8s"
         assert backend._site.node_is_gone("n1")
         await backend.close()

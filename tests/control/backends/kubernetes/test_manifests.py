@@ -10,7 +10,7 @@ import pytest
 
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import manifests, names
-from shim.control.backends.kubernetes.gangs import Gang
+from shim.control.backends.kubernetes.gangs import Gang, Placement
 from shim.control.backends.kubernetes.pod_template import merged
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.volumes import check, mounted
@@ -25,7 +25,7 @@ GANG = Gang(
     cpus=4,
     memory=2048,
     gpus=2,
-    on=("node1", "node2"),
+    place=Placement(on=("node1", "node2")),
     limit=3600,
     kill_wait=30,
     user=(1001, 1002),

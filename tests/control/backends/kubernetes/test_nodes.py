@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shim.control.backends.kubernetes import nodes, settings
+from shim.control.backends.kubernetes import names, nodes, settings
 from shim.core.model.cluster import Cluster, Partition
 
 
@@ -14,7 +14,7 @@ def node(
     allocatable = {"cpu": cpu, "memory": memory, **({"nvidia.com/gpu": gpus} if gpus else {})}
     ready = {"type": "Ready", "status": "True"}
     return {
-        "metadata": {"name": name, "labels": {nodes.HOSTNAME: name, **(labels or {})}},
+        "metadata": {"name": name, "labels": {names.HOSTNAME: name, **(labels or {})}},
         "spec": spec,
         "status": {"allocatable": allocatable, "conditions": [ready]},
     }
