@@ -21,7 +21,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
 from shim.core.placement import features
 from shim.core.placement.gpus import total
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 from shim.core.script import printable
 
 _LARGEST_ARRAY = 4_000_000  # of Slurm's array indexes
@@ -94,11 +94,16 @@ def _sizes(base: Cluster, grown: Cluster) -> Iterator[str]:
 def _gpus(requests: Sequence[JobRequest], machine: Machine) -> Iterator[str]:
     most, kinds = 0, set()
     for request in requests:
-        wish = job_demand(request)
+        resolved = resolve(request)
         most = max(
-            most, total(wish.node_gpus), -(-total(wish.job_gpus) // max(1, wish.min_nodes)), total(wish.task_gpus)
+            most,
+            total(resolved.node_gpus),
+            -(-total(resolved.job_gpus) // max(1, resolved.min_nodes)),
+            total(resolved.task_gpus),
         )
-        kinds |= {kind for demand in (wish.node_gpus, wish.job_gpus, wish.task_gpus) for kind, _ in demand if kind}
+        kinds |= {
+            kind for demand in (resolved.node_gpus, resolved.job_gpus, resolved.task_gpus) for kind, _ in demand if kind
+        }
     if most > machine.gpus or kinds:
         kind = f"{sorted(kinds)[0]}:" if kinds else ""
         pretended = "" if most <= machine.gpus else "  # pretended: no device will be there"

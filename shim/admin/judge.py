@@ -12,7 +12,7 @@ from shim.control import site
 from shim.control.backends.slurm import programs
 from shim.control.groups import names_of, user_name
 from shim.core import script
-from shim.core.admission import elastic, partition_rules, refusals
+from shim.core.admission import elastic, feasibility, partition_rules, refusals
 from shim.core.errors import ShimError, Unsupported, submission_failed
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
@@ -120,12 +120,12 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
         requests, notes = _adapted([_request(settings, words) for settings in components], cluster)
         verdict.requests, cluster = requests, elastic.grown(cluster, requests)
         verdict.warnings += notes
-        refusals.het_refusals(requests)
+        refusals.check_components(requests)
         uid = os.getuid()
-        operator = partition_rules.operates(cluster.operators, uid, user_name(uid), uid)
+        operator = partition_rules.is_operator(cluster.operators, uid, user_name(uid), uid)
         for request in requests:
-            refusals.refusals(request, cluster, uid, int(time.time()), lambda: names_of(uid), operator=operator)
-            verdict.reason = verdict.reason or refusals.pending_reason(request, cluster)
+            refusals.check_request(request, cluster, uid, int(time.time()), lambda: names_of(uid), operator=operator)
+            verdict.reason = verdict.reason or feasibility.pending_reason(request, cluster)
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)
     except scan.Shown:
@@ -167,7 +167,7 @@ def _of_pods(request: JobRequest, cluster: Cluster) -> list[str]:
     from shim.control.backends.kubernetes import trying
     from shim.control.backends.kubernetes.settings import settings_of
 
-    partition = next(iter(refusals.partitions_of(request, cluster)), None)
+    partition = next(iter(partition_rules.partitions_of(request, cluster)), None)
     job = Job(job_id=0, request=request, partition=partition.name if partition is not None else "")
     try:
         return trying.check_asked(job, settings_of(cluster, job.partition))

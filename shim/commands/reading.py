@@ -127,9 +127,9 @@ def unseen(cluster: str) -> frozenset[str]:
 
     found = site.restricted().get(cluster)
     if shapes.opened_or_closed(cluster):
-        from shim.core.admission.partition_rules import restricted
+        from shim.core.admission.partition_rules import restricted_partitions
 
-        found = restricted(site_cluster(cluster))
+        found = restricted_partitions(site_cluster(cluster))
     if not found:
         return frozenset()
     own = _own_groups() if any(found.values()) else frozenset()

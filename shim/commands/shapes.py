@@ -57,9 +57,9 @@ def _changed(cluster: Cluster, reader: Reader) -> Cluster:
     changes = reader.changes(cluster.name)
     if not changes:
         return cluster
-    from shim.core.model.cluster_changes import amended
+    from shim.core.model.cluster_changes import apply_changes
 
-    return amended(cluster, changes)
+    return apply_changes(cluster, changes)
 
 
 def opened_or_closed(cluster: str) -> bool:

@@ -168,7 +168,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     short = {
         "places": [_place(one) for one in made],
         "grammar": site_options.grammar(settings).to_dict(),
-        "restricted": {one.name: partition_rules.restricted(one) for one in made},
+        "restricted": {one.name: partition_rules.restricted_partitions(one) for one in made},
         "backends": {one.name: one.backend for one in made},
         "files": more,
     }

@@ -9,7 +9,7 @@ from shim.core.formats import hostlist
 from shim.core.formats.dependency import Dependency
 from shim.core.formats.times import show_minutes, stamp
 from shim.core.model import states
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 from shim.core.render.node_state import uses
 
 TYPE_CHECKING = False
@@ -195,10 +195,10 @@ def _depends(job: Job, known: Known) -> list[str]:
 
 def _resources(job: Job, cluster: Cluster, running: Iterable[Job]) -> list[str]:
     """What it wants, what is free, and who has the rest."""
-    wish = job_demand(job.request)
+    resolved = resolve(job.request)
     wants = [f"{job.nodes} node(s), {job.cpus} CPU(s)"]
     wants += [f"{name} {text}" for name, text in (("--gres", job.request.gres), ("--gpus", job.request.gpus)) if text]
-    memory = job.request.mem_per_node or (job.request.mem_per_cpu or 0) * wish.min_cpus
+    memory = job.request.mem_per_node or (job.request.mem_per_cpu or 0) * resolved.min_cpus
     wants += [f"{memory} MiB of each" if memory else ""]
     holders = [one for one in running if one.cluster == job.cluster and one.shares]
     partition = cluster.partition(job.partition.partition(",")[0])

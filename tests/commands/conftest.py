@@ -102,7 +102,7 @@ def world(greenwich: None, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(site, "places", lambda: tuple(Place(one.name, one.backend) for one in site.clusters()))
     monkeypatch.setattr(site, "backends", lambda: {cluster.name: cluster.backend for cluster in site.clusters()})
     monkeypatch.setattr(
-        site, "restricted", lambda: {one.name: partition_rules.restricted(one) for one in site.clusters()}
+        site, "restricted", lambda: {one.name: partition_rules.restricted_partitions(one) for one in site.clusters()}
     )
     monkeypatch.setattr(alive, "freshen", lambda reader, program="": None)
     monkeypatch.setattr(client, "call", found.call)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from shim.commands import funnel
 from shim.control import client
-from shim.core.admission import refusals
+from shim.core.admission import feasibility, refusals
 from shim.core.errors import ShimError
 from shim.core.model.request import JobRequest
 from shim.core.options.table_submit import options_of
@@ -50,8 +50,8 @@ def answer(op: str, fields: dict[str, Any] | None = None, **_: Any) -> Any:
     """Stands where the controller would: judges as it does, and refuses what would be granted."""
     if fields and "request" in fields:
         request = JobRequest.from_dict(fields["request"])
-        refusals.refusals(request, CLUSTER, 1001, int(reference.NOW))
-        refusals.pending_reason(request, CLUSTER)
+        refusals.check_request(request, CLUSTER, 1001, int(reference.NOW))
+        feasibility.pending_reason(request, CLUSTER)
     if op == "submit" and not (fields or {}).get("test_only"):
         return {"job_id": 7, "cluster": "ref", "notes": []}
     raise ShimError("error: enough")

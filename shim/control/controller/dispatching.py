@@ -16,7 +16,7 @@ from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running, waiting
 from shim.control.scheduler import plan
 from shim.core.admission.feasibility import limit_reason
-from shim.core.admission.refusals import partitions_of
+from shim.core.admission.partition_rules import partitions_of
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster

@@ -38,7 +38,7 @@ class Keeping:
         before = jsonlite.loads(self._store.meta(_IN_FORCE) or "{}")
         known = tuple(self._as_it_was(Cluster.from_dict(record)) for record in before.get("clusters", ()))
         active = self._world.book.active()
-        found = reconfigure.settle(known, wanted, active)
+        found = reconfigure.reconfigure(known, wanted, active)
         self._wanted, self._before, self._in_force, self.kept = wanted, known, found.clusters, found.kept
         self._world.offered, self._world.blocked = dict(found.offered), dict(found.blocked)
         sources = before.get("sources", self._sources)
@@ -76,7 +76,7 @@ class Keeping:
     def _look(self) -> None:
         """Whether all that is kept must still be; with thousands of jobs this takes a while."""
         self._looking = False
-        found = reconfigure.settle(self._before, self._wanted, self._world.book.active())
+        found = reconfigure.reconfigure(self._before, self._wanted, self._world.book.active())
         if found.clusters != self._in_force:
             self._again()
         elif found.kept != self.kept:

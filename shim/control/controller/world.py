@@ -15,11 +15,11 @@ from shim.control.controller.book import Book
 from shim.control.controller.ids import LOW, IdStock
 from shim.control.groups import user_name
 from shim.control.index.errors import IndexFault
-from shim.core.admission.partition_rules import operates
+from shim.core.admission.partition_rules import is_operator
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
-from shim.core.model.cluster_changes import amended, differences, merged
+from shim.core.model.cluster_changes import apply_changes, differences, merge_changes
 from shim.core.model.job import Job, NodeShare
 
 log = logging.getLogger("shim.controller")
@@ -56,7 +56,7 @@ class World:
     def operates(self, uid: int) -> bool:
         """Whether the user may do what Slurm leaves to operators."""
         named = [one.operators for one in self.clusters.values() if one.operators is not None]
-        return operates(None if not named else [*chain.from_iterable(named)], uid, user_name(uid), os.getuid())
+        return is_operator(None if not named else [*chain.from_iterable(named)], uid, user_name(uid), os.getuid())
 
     def cluster_of(self, job: Job) -> Cluster:
         """The job's cluster; one that is configured no more is an empty one."""
@@ -76,7 +76,7 @@ class World:
 
     def take(self, cluster: Cluster) -> Cluster:
         """A cluster as it is configured, or as its backend sees it now; with what operators changed of it from here on."""
-        cluster = amended(cluster, self.book.store.changes(cluster.name))
+        cluster = apply_changes(cluster, self.book.store.changes(cluster.name))
         self.clusters[cluster.name] = cluster
         try:
             self.book.store.save_cluster(cluster)
@@ -88,7 +88,9 @@ class World:
     def amend(self, cluster: Cluster) -> None:
         """Writes down, in the transaction that is under way, what operators make of the cluster. ``take`` it when that is committed."""
         known = self.book.store.changes(cluster.name)
-        self.book.store.save_changes(cluster.name, merged(known, differences(self.clusters[cluster.name], cluster)))
+        self.book.store.save_changes(
+            cluster.name, merge_changes(known, differences(self.clusters[cluster.name], cluster))
+        )
 
     def barred(self, job: Job) -> tuple[str, ...]:
         """The nodes that operators keep the job from: out of service, or out of its partition, by their word alone."""

@@ -163,7 +163,7 @@ class Store:
                 job.uid,
                 job.submit_time,
                 job.array_job_id,
-                job.end_time if slurm_job_snapshots.settled(job) else 0,
+                job.end_time if slurm_job_snapshots.is_final(job) else 0,
                 jsonlite.dumps(job.replace(key=0).to_dict()),
             ),
         )

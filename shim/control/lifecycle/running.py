@@ -12,7 +12,7 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import SPECIAL_EXIT, Job, NodeShare, Usage
 from shim.core.model.request import INFINITE, JobRequest
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 
 # A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.
 REQUEUE_DELAY = 1.0
@@ -39,7 +39,7 @@ def starting(job: Job, shares: Sequence[NodeShare], cluster: Cluster, partition:
         nodes=len(shares),
         cpus=sum(share.cpus for share in shares),
         # Room for more tasks than one a node is no wish for them (--exclusive, --mincpus, --cpus-per-gpu).
-        tasks=len(shares) if job_demand(job.request).ntasks is None else sum(share.tasks for share in shares),
+        tasks=len(shares) if resolve(job.request).ntasks is None else sum(share.tasks for share in shares),
         time_limit=limit,
         last_sched=now,
         journal=0,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shim.control.lifecycle import files, waiting
-from shim.core.admission.partition_rules import in_partition
+from shim.core.admission.partition_rules import apply_partition_rules
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import INFINITE, JobRequest
-from shim.core.placement.pending_estimate import needs
+from shim.core.placement.pending_estimate import pending_estimate
 from shim.core.value import Value
 
 _ANY_SIZE = 1 << 31  # the cluster's limit is checked before a job is made
@@ -36,7 +36,7 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
         request = request.replace(priority=None)
     partition = None if "," in partition_text(request, cluster) else cluster.partition(partition_text(request, cluster))
     if partition is not None:
-        request = in_partition(request, cluster, partition)
+        request = apply_partition_rules(request, cluster, partition)
     array = request.array or None
     job = Job(
         cluster=cluster.name,
@@ -63,7 +63,7 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
 
 def shaped(job: Job, cluster: Cluster) -> Job:
     """The pending job with what follows from its request and partition: size, limit, priority. Also after an update."""
-    wanted = needs(job.request, cluster)
+    wanted = pending_estimate(job.request, cluster)
     return job.replace(
         nodes=wanted.nodes,
         cpus=wanted.cpus,

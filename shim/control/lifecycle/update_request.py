@@ -20,7 +20,7 @@ from shim.core.formats import datetimes, hostlist, sizes, tres
 from shim.core.formats.dependency import Dependency
 from shim.core.model import states
 from shim.core.model.job import Job
-from shim.core.model.node_classes import kinds
+from shim.core.model.node_classes import node_classes
 from shim.core.placement import features
 
 _RESIZED = (states.RUNNING, states.SUSPENDED, states.STOPPED)
@@ -87,7 +87,7 @@ def nodes_of(field: str) -> Handler:
 
 def features_of(job: Job, asked: Asked) -> Job:
     try:
-        known = kinds(asked.cluster).features.issuperset(features.parse(asked.text).names)
+        known = node_classes(asked.cluster).features.issuperset(features.parse(asked.text).names)
     except features.FeatureError:
         known = False
     if not known:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import NodeShare
-from shim.core.placement.select_nodes import NodeFree
+from shim.core.placement.capacity import NodeFree
 
 
 class Caps:

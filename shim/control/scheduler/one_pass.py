@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from shim.control.scheduler.capped import Caps
 from shim.control.scheduler.profile import Profile
 from shim.control.scheduler.queue import YEAR, Want, seconds, shape_key
-from shim.core.admission.feasibility import placed
+from shim.core.admission.feasibility import select_within_limits
 from shim.core.formats import tres
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
@@ -150,7 +150,7 @@ class Pass:
         if len(free) < want.min_nodes or sum(free) < want.cpus:
             return None  # cheaper than placing, and the usual case on a busy cluster
         nodes = self.caps.trimmed(partition, [room.node(index) for index in indexes], start, start + run)
-        shares = placed(want.request, self.cluster, nodes, partition)
+        shares = select_within_limits(want.request, self.cluster, nodes, partition)
         return shares if shares is not None and room.holds(shares) else None
 
     def start(self, job: Job, task: int | None, partition: Partition, shares: Shares) -> None:

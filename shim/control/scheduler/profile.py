@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import NodeShare
-from shim.core.placement.select_nodes import NodeFree
+from shim.core.placement.capacity import NodeFree
 
 NO_GPUS: frozenset[int] = frozenset()
 

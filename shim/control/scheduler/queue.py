@@ -9,14 +9,14 @@ from shim.core.admission.feasibility import (
     exceeds,
     is_up,
     limit_reason,
-    standing_reason,
+    reason_in_partition,
     unavailable_nodes,
     usable_nodes,
 )
-from shim.core.admission.refusals import partitions_of
+from shim.core.admission.partition_rules import partitions_of
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 
 YEAR = 365 * 86400.0  # what a job without a limit is taken to run, as Slurm shows it
 
@@ -66,10 +66,10 @@ class Want:
     def __init__(self, job: Job, cluster: Cluster) -> None:
         self.request = job.request.replace(partition=job.partition or None, time_limit=None, time_min=None)
         self.cluster = cluster
-        wish = job_demand(self.request)
-        self.min_nodes = wish.min_nodes
-        self.min_cpus = 1 if wish.overcommit else wish.min_cpus  # on each node
-        self.cpus = wish.cpus  # at least, of the whole job
+        resolved = resolve(self.request)
+        self.min_nodes = resolved.min_nodes
+        self.min_cpus = 1 if resolved.overcommit else resolved.min_cpus  # on each node
+        self.cpus = resolved.cpus  # at least, of the whole job
         self.partitions = partitions_of(self.request, cluster)
         # Those whose limits allow such a job, each with the names of its nodes that are up and of the kind asked for.
         self.places = [
@@ -114,6 +114,6 @@ class Want:
 
     def _standing_in(self, partition: Partition) -> str | None:
         if partition.name not in self._standing:
-            reason = standing_reason(self.request, self.cluster, partition)
+            reason = reason_in_partition(self.request, self.cluster, partition)
             self._standing[partition.name] = reason or unavailable_nodes(self.request, self.cluster, partition)
         return self._standing[partition.name]

@@ -12,7 +12,7 @@ from shim.core.errors import NODE_CONFIG_UNAVAILABLE, RequestError, submission_f
 from shim.core.formats import hostlist, tres
 from shim.core.formats.lists import comma_list
 from shim.core.placement.gpus import total
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster, Node
     from shim.core.model.request import JobRequest
-    from shim.core.placement.resolve import JobDemand
+    from shim.core.placement.resolve import ResolvedRequest
 
 MOST_NODES = 64  # each node of a job is a process, and a name in its /etc/hosts
 MOST_CPUS = 256  # of a node
@@ -58,15 +58,15 @@ def grown(cluster: Cluster, requests: Sequence[JobRequest]) -> Cluster:
     if not cluster.elastic:
         return cluster
     try:
-        wishes = [job_demand(request) for request in requests]
+        wishes = [resolve(request) for request in requests]
     except ValueError:
         return cluster  # refused as everywhere
-    count = min(sum(_nodes(wish) for wish in wishes), MOST_NODES)
+    count = min(sum(_nodes(resolved) for resolved in wishes), MOST_NODES)
     nodes = list(all_nodes(cluster)[: max(count, len(cluster.nodes))])
-    for request, wish in zip(requests, wishes):
-        large, cpus = _cpus(wish, len(cluster.nodes))
+    for request, resolved in zip(requests, wishes):
+        large, cpus = _cpus(resolved, len(cluster.nodes))
         for place, node in enumerate(nodes):
-            if place < large or len(wishes) > 1 or node.name in wish.required:
+            if place < large or len(wishes) > 1 or node.name in resolved.required:
                 nodes[place] = _larger(node, request, min(cpus, MOST_CPUS))
     if tuple(nodes) == cluster.nodes:
         return cluster
@@ -150,11 +150,13 @@ def _resources(request: JobRequest, cluster: Cluster, said: list[str]) -> dict[s
 def _check(request: JobRequest, cluster: Cluster) -> None:
     """Refuses GPUs that the machine has not, saying how some would be pretended, and more nodes or CPUs than are pretended."""
     try:
-        wish = job_demand(request)
+        resolved = resolve(request)
     except ValueError:
         return  # refused as everywhere
     has = max((node.gpus for node in cluster.nodes), default=0)
-    wanted = max(total(wish.node_gpus), -(-total(wish.job_gpus) // max(1, wish.min_nodes)), total(wish.task_gpus))
+    wanted = max(
+        total(resolved.node_gpus), -(-total(resolved.job_gpus) // max(1, resolved.min_nodes)), total(resolved.task_gpus)
+    )
     if wanted > has:
         many = f"{has or 'no'} GPU{'' if has == 1 else 's'}"
         raise _refused(
@@ -162,7 +164,7 @@ def _check(request: JobRequest, cluster: Cluster) -> None:
             f"{wanted} GPU{'' if wanted == 1 else 's'} of a node asked for, and this machine has {many}; to pretend them (no device"
             f" will be there), write to the configuration (shim init SCRIPT does): [clusters.{cluster.name}] gpus = {wanted}",
         )
-    if _nodes(wish) > MOST_NODES or _cpus(wish, len(cluster.nodes))[1] > MOST_CPUS:
+    if _nodes(resolved) > MOST_NODES or _cpus(resolved, len(cluster.nodes))[1] > MOST_CPUS:
         raise _refused(
             request,
             f"a cluster that nobody has configured becomes as large as a job asks, up to {MOST_NODES} nodes of {MOST_CPUS} CPUs;"
@@ -174,25 +176,27 @@ def _refused(request: JobRequest, why: str) -> RequestError:
     return submission_failed(request.kind, NODE_CONFIG_UNAVAILABLE, why)
 
 
-def _nodes(wish: JobDemand) -> int:
+def _nodes(resolved: ResolvedRequest) -> int:
     """How many nodes there must be for it."""
-    wanted = [wish.min_nodes, *(_number(name) for name in wish.required)]
-    if wish.tasks_per_node and wish.ntasks:
-        wanted.append(-(-wish.ntasks // wish.tasks_per_node))
-    return max(wanted) + len(wish.excluded)
+    wanted = [resolved.min_nodes, *(_number(name) for name in resolved.required)]
+    if resolved.tasks_per_node and resolved.ntasks:
+        wanted.append(-(-resolved.ntasks // resolved.tasks_per_node))
+    return max(wanted) + len(resolved.excluded)
 
 
-def _cpus(wish: JobDemand, there: int) -> tuple[int, int]:
+def _cpus(resolved: ResolvedRequest, there: int) -> tuple[int, int]:
     """How many of the first nodes must have how many CPUs each for the job to fit them; ``there``: how many there are anyway."""
-    least = max(wish.min_cpus, wish.one_node, (wish.each_node or 1) * wish.cpus_per_task)
+    least = max(resolved.min_cpus, resolved.one_node, (resolved.each_node or 1) * resolved.cpus_per_task)
     least = max(
-        least, wish.cpus_per_gpu * max(1, total(wish.node_gpus), -(-total(wish.job_gpus) // max(1, wish.min_nodes)))
+        least,
+        resolved.cpus_per_gpu
+        * max(1, total(resolved.node_gpus), -(-total(resolved.job_gpus) // max(1, resolved.min_nodes))),
     )
-    nodes = max(1, _nodes(wish))
-    if wish.ntasks and not wish.overcommit and not wish.each_node:
-        if not wish.fixed_nodes:
-            nodes = max(nodes, min(wish.ntasks, there, wish.max_nodes or there))
-        least = max(least, -(-wish.ntasks // max(1, nodes - len(wish.excluded))) * wish.cpus_per_task)
+    nodes = max(1, _nodes(resolved))
+    if resolved.ntasks and not resolved.overcommit and not resolved.each_node:
+        if not resolved.fixed_nodes:
+            nodes = max(nodes, min(resolved.ntasks, there, resolved.max_nodes or there))
+        least = max(least, -(-resolved.ntasks // max(1, nodes - len(resolved.excluded))) * resolved.cpus_per_task)
     return nodes, least
 
 

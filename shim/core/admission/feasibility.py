@@ -1,14 +1,19 @@
-"""Why an accepted request cannot start however idle the cluster is: limits and size of a partition, nodes out of service."""
+"""Whether a request can start on an idle partition, and the reason for which it waits if not.
+
+Limits and state of the partition are looked at first, then what each class of nodes has, then whether all demands together find a
+place. Nodes that are out of service have a reason of their own.
+"""
 
 from __future__ import annotations
 
 from shim.core.admission.partition_rules import account_problem
-from shim.core.admission.shape_check import Shape
+from shim.core.errors import MEMORY_NOT_SATISFIED
 from shim.core.formats import hostlist
-from shim.core.model.node_classes import kinds
+from shim.core.model.node_classes import node_classes
 from shim.core.model.request import INFINITE
-from shim.core.placement.resolve import job_demand
-from shim.core.placement.select_nodes import NodeFree, place
+from shim.core.placement.capacity import NodeFree
+from shim.core.placement.resolve import resolve, wanted_memory
+from shim.core.placement.select_nodes import select_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +24,9 @@ if TYPE_CHECKING:
     from shim.core.model.request import JobRequest
 
 NODES_NOT_AVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+_CPUS = "CPU count per node can not be satisfied"
+_DISK = "Temporary disk specification can not be satisfied"
+_SOCKETS = "Socket, core and/or thread specification can not be satisfied"
 
 
 def pending_reason(request: JobRequest, cluster: Cluster) -> str | None:
@@ -27,32 +35,33 @@ def pending_reason(request: JobRequest, cluster: Cluster) -> str | None:
         named = [cluster.partition(name) for name in request.partition.split(",")]
     else:
         named = [cluster.default_partition]
-    reasons = [standing_reason(request, cluster, one) if one is not None else "PartitionConfig" for one in named]
+    reasons = [reason_in_partition(request, cluster, one) if one is not None else "PartitionConfig" for one in named]
     return None if None in reasons else reasons[0]
 
 
-def standing_reason(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
+def reason_in_partition(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
     """As ``pending_reason``, for one partition."""
     limited = limit_reason(request, cluster, partition)
     if limited is not None:
         return limited
-    nodes = usable_nodes(request, cluster, partition)
-    if placed(request, cluster, idle(nodes), partition) is not None:
+    nodes = idle_nodes(usable_nodes(request, cluster, partition))
+    if select_within_limits(request, cluster, nodes, partition) is not None:
         return None
     anywhere = request.replace(constraint=None, node_list=None, exclude=None, contiguous=False, distribution=None)
-    return "PartitionConfig" if placed(anywhere, cluster, idle(nodes), partition) is None else "BadConstraints"
+    too_large = select_within_limits(anywhere, cluster, nodes, partition) is None
+    return "PartitionConfig" if too_large else "BadConstraints"
 
 
 def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
-    """The part of ``standing_reason`` that is the partition's limits and state, and costs little."""
+    """The part of ``reason_in_partition`` that looks at limits and state of the partition only. It costs little."""
     state = partition.state.upper()
     if state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if state == "DOWN" else "PartitionInactive"
-    wish = job_demand(request)
-    if partition.nodes and wish.cpus > all_cpus(cluster, partition):
+    resolved = resolve(request)
+    if partition.nodes and resolved.cpus > all_cpus(cluster, partition):
         return "PartitionConfig"
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
-    if wish.min_nodes > most or (wish.max_nodes and wish.max_nodes < partition.min_nodes):
+    if resolved.min_nodes > most or (resolved.max_nodes and resolved.max_nodes < partition.min_nodes):
         return "PartitionNodeLimit"
     limit = request.time_min if request.time_min is not None else request.time_limit
     if exceeds(limit, partition.max_time):
@@ -62,43 +71,113 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     return account_problem(request, cluster, partition)[0] or None
 
 
+def exceeds(limit: int | None, most: int | None) -> bool:
+    """Whether a time limit in minutes (INFINITE too) is above ``most``. None: no limit was asked for, or nothing is too long."""
+    return most is not None and limit is not None and (limit == INFINITE or limit > most)
+
+
 def all_cpus(cluster: Cluster, partition: Partition) -> int:
     """How many CPUs the partition has."""
     most = partition.max_cpus_per_node
     return sum(
-        (kind.cpus if most is None else min(kind.cpus, most)) * len(names)
-        for kind, names in kinds(cluster).of(partition)
+        (node.cpus if most is None else min(node.cpus, most)) * len(names)
+        for node, names in node_classes(cluster).of(partition)
     )
 
 
-def has_place(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
+def too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
+    """Whether the job wants more memory of a node than its partition's MaxMemPerNode."""
+    per_node = partition.max_mem_per_node if partition.max_mem_per_node is not None else cluster.max_mem_per_node
+    if per_node is not None and request.mem_per_node == 0:  # all of a node
+        return any(node.memory > per_node for node, _ in node_classes(cluster).of(partition))
+    cpus = (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
+    # A job that wants more memory than one CPU may bring gets more CPUs (``apply_partition_rules``) and is not refused.
+    return per_node is not None and max(request.mem_per_node or 0, (request.mem_per_cpu or 0) * cpus) > per_node
+
+
+class NodeRequirements:
+    """What a request requires of each node, compared with the node classes of one partition, however busy the nodes are.
+
+    slurmctld looks at each requirement by itself, over all nodes. Whether the job finds a place when all of them are taken
+    together, ``fits_when_idle`` tries out.
+    """
+
+    def __init__(self, request: JobRequest, cluster: Cluster, partition: Partition) -> None:
+        self.request = request
+        self.resolved = resolve(request)
+        self.memory = wanted_memory(request, cluster, partition)
+        self.classes = node_classes(cluster).of(partition)
+
+    def cpus_suffice(self, node: Node) -> bool:
+        """Enough CPUs for the tasks that a node must take (-c, --ntasks-per-node, --mincpus)."""
+        return node.cpus >= self.resolved.min_cpus
+
+    def memory_suffices(self, node: Node) -> bool:
+        """Enough memory for one CPU, or for the share of a node; whether memory is counted or not."""
+        return max(self.memory.per_node or 0, self.memory.per_cpu or 0) <= node.memory
+
+    def disk_suffices(self, node: Node) -> bool:
+        """Enough of TmpFS (--tmp)."""
+        return node.tmp_disk >= (self.request.tmp_disk or 0)
+
+    def sockets_suffice(self, node: Node) -> bool:
+        """The sockets, cores and threads of -B and its long forms."""
+        request = self.request
+        return (
+            node.sockets >= (request.sockets_per_node or 1)
+            and node.cores_per_socket >= (request.cores_per_socket or 1)
+            and node.threads_per_core >= (request.threads_per_core or 1)
+        )
+
+    def usable(self) -> list[tuple[Node, tuple[str, ...]]]:
+        """The classes with the disk and the sockets: a node of each, and the names of all."""
+        return [found for found in self.classes if self.disk_suffices(found[0]) and self.sockets_suffice(found[0])]
+
+    def unmet(self) -> list[str]:
+        """The lines of slurmctld for requirements that no node of the partition meets."""
+        tests = (
+            (_CPUS, self.cpus_suffice),
+            (MEMORY_NOT_SATISFIED, self.memory_suffices),
+            (_DISK, self.disk_suffices),
+            (_SOCKETS, self.sockets_suffice),
+        )
+        return [line for line, suffices in tests if not any(suffices(node) for node, _ in self.classes)]
+
+
+def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
+    """The nodes of the partition with the disk and the sockets asked for, up or not."""
+    usable = {name for _, names in NodeRequirements(request, cluster, partition).usable() for name in names}
+    nodes = node_classes(cluster).nodes
+    return [nodes[name] for name in partition.nodes if name in usable]
+
+
+def fits_when_idle(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
     """Whether the job could start if the partition were idle and all of its nodes in service. Else Slurm refuses it."""
-    return placed(request, cluster, idle(_sample(request, cluster, partition)), partition) is not None
+    nodes = idle_nodes(_sample(request, cluster, partition))
+    return select_within_limits(request, cluster, nodes, partition) is not None
 
 
 def _sample(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
-    """Of each kind of nodes as many as the job could have, and those that it names: a partition may have thousands."""
-    wish = job_demand(request)
-    shape = Shape(request, cluster, partition)
+    """Of each class as many nodes as the job could have, and the nodes that it names: a partition may have thousands."""
     if request.contiguous or "*" in f"{request.constraint} {request.prefer}":
         return usable_nodes(request, cluster, partition)
-    gpus = sum(count for _, count in wish.job_gpus)
-    enough = wish.max_nodes or max(wish.min_nodes, wish.ntasks or 1, gpus)
-    excluded, required = frozenset(wish.excluded), frozenset(wish.required)
-    nodes = kinds(cluster).nodes
+    resolved = resolve(request)
+    gpus = sum(count for _, count in resolved.job_gpus)
+    enough = resolved.max_nodes or max(resolved.min_nodes, resolved.ntasks or 1, gpus)
+    excluded, required = frozenset(resolved.excluded), frozenset(resolved.required)
+    nodes = node_classes(cluster).nodes
     found = []
-    for kind, names in shape.kinds:
-        if shape.has_disk(kind) and shape.has_sockets(kind):
-            left = [name for name in names if name not in excluded] if excluded else names
-            found += [*left[:enough], *(name for name in left[enough:] if name in required)]
+    for _, names in NodeRequirements(request, cluster, partition).usable():
+        left = [name for name in names if name not in excluded] if excluded else names
+        found += [*left[:enough], *(name for name in left[enough:] if name in required)]
     return [nodes[name] for name in found]
 
 
-def placed(
+def select_within_limits(
     request: JobRequest, cluster: Cluster, free: Sequence[NodeFree], partition: Partition
 ) -> tuple[NodeShare, ...] | None:
-    """``layout.place`` within the partition's limit of nodes."""
-    shares = place(request, cluster, free, partition)
+    """``select_nodes`` within the partition's limit of nodes."""
+    shares = select_nodes(request, cluster, free, partition)
     if shares is not None and partition.max_nodes is not None and len(shares) > partition.max_nodes:
         return None
     return shares
@@ -113,17 +192,11 @@ def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partitio
     out = [node.name for node in nodes if not is_up(node)]
     if not out:
         return None
-    missing = set(job_demand(request).required).intersection(out)
+    missing = set(resolve(request).required).intersection(out)
     if missing:
         return f"ReqNodeNotAvail, UnavailableNodes:{hostlist.fold_sorted(missing)}"
-    if placed(request, cluster, idle(node for node in nodes if is_up(node)), partition) is None:
-        return NODES_NOT_AVAILABLE
-    return None
-
-
-def exceeds(limit: int | None, most: int | None) -> bool:
-    """Whether a time limit in minutes (INFINITE too) is above ``most``. None is no limit asked for, or nothing above."""
-    return most is not None and limit is not None and (limit == INFINITE or limit > most)
+    up = idle_nodes(node for node in nodes if is_up(node))
+    return NODES_NOT_AVAILABLE if select_within_limits(request, cluster, up, partition) is None else None
 
 
 def is_up(node: Node) -> bool:
@@ -131,26 +204,6 @@ def is_up(node: Node) -> bool:
     return not node.state
 
 
-def idle(nodes: Iterable[Node]) -> list[NodeFree]:
+def idle_nodes(nodes: Iterable[Node]) -> list[NodeFree]:
     """The nodes with nothing running on them."""
     return [NodeFree(node=node, cpus=node.cpus, memory=node.memory, gpus=tuple(range(node.gpus))) for node in nodes]
-
-
-def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
-    """The nodes of the partition with the disk and the sockets asked for, up or not."""
-    shape = Shape(request, cluster, partition)
-    fitting = {
-        name for kind, names in shape.kinds if shape.has_disk(kind) and shape.has_sockets(kind) for name in names
-    }
-    nodes = kinds(cluster).nodes
-    return [nodes[name] for name in partition.nodes if name in fitting]
-
-
-def too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
-    """Whether the job wants more memory of a node than its partition's MaxMemPerNode."""
-    per_node = partition.max_mem_per_node if partition.max_mem_per_node is not None else cluster.max_mem_per_node
-    if per_node is not None and request.mem_per_node == 0:  # all of a node
-        return any(kind.memory > per_node for kind, _ in kinds(cluster).of(partition))
-    cpus = (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
-    # More than one CPU may bring means more CPUs (policy.in_partition), not too much.
-    return per_node is not None and max(request.mem_per_node or 0, (request.mem_per_cpu or 0) * cpus) > per_node

@@ -1,4 +1,4 @@
-"""What a partition allows whom, and what it makes of a job that asks for it: slurm.conf's words on PartitionName lines."""
+"""The rules of a partition: who may use it, and how it changes a job that asks for it (PartitionName lines of slurm.conf)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shim.core.errors import ACCESS_DENIED, PARTITION_CONFIG_UNAVAILABLE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import Any, Callable, Dict, Optional
+    from typing import Any, Callable, Dict, List, Optional
 
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
@@ -20,8 +20,16 @@ BAD_QOS = "Invalid qos specification"
 NOT_IN_GROUP = "User's group not permitted to use this partition"
 
 
-def operates(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
-    """Whether the user may do what Slurm leaves to operators: root, who is named, and the index's owner unless nobody is to be one."""
+def partitions_of(request: JobRequest, cluster: Cluster) -> List[Partition]:
+    """The partitions that the request names, highest tier first, else the default one. Unknown names are left out."""
+    if not request.partition:
+        return [cluster.default_partition] if cluster.default_partition is not None else []
+    found = [cluster.partition(name) for name in dict.fromkeys(request.partition.split(","))]
+    return sorted((partition for partition in found if partition is not None), key=lambda one: -one.priority_tier)
+
+
+def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
+    """Whether the user is an operator: root, the users named, and the index's owner (unless ``operators`` is empty: then only root)."""
     if uid == 0:
         return True
     if operators is None:
@@ -30,7 +38,7 @@ def operates(operators: Optional[Collection[str]], uid: int, name: str, owner: i
 
 
 def access_problem(request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups]) -> str:
-    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" if he may. ``groups`` None: nobody knows them."""
+    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" for a user who may. ``groups`` None: the groups are not known."""
     if partition.req_resv and not request.reservation:
         return ACCESS_DENIED
     if partition.root_only and uid != 0:
@@ -43,8 +51,8 @@ def access_problem(request: JobRequest, partition: Partition, uid: int, groups: 
 
 
 def account_problem(request: JobRequest, cluster: Cluster, partition: Partition) -> tuple[str, str]:
-    """What the partition's lists of accounts and QOS come to: the reason for which a job waits, and the refusal where limits
-    are enforced (EnforcePartLimits); empty for nothing. Without accounting no account is known, and no QOS counts.
+    """What the partition's lists of accounts and QOS mean for the job: the reason for which it waits, and the refusal where limits
+    are enforced (EnforcePartLimits); both empty for a job that they allow. Without accounting no account is known, and no QOS counts.
     """
     name, account, known = partition.name, request.account, cluster.accounting
     allowed, denied = partition.allow_accounts, partition.deny_accounts
@@ -71,9 +79,9 @@ def _qos_problem(qos: str, partition: Partition) -> tuple[str, str]:
     return "", ""
 
 
-def in_partition(request: JobRequest, cluster: Cluster, partition: Partition) -> JobRequest:
-    """The request as slurmctld keeps it for this partition: shared or not, with its least nodes, with more CPUs for more memory
-    than one CPU may bring.
+def apply_partition_rules(request: JobRequest, cluster: Cluster, partition: Partition) -> JobRequest:
+    """The request as slurmctld keeps it for this partition: shared or exclusive, with the partition's least number of nodes, with
+    more CPUs where the job wants more memory than MaxMemPerCPU allows for one CPU.
     """
     changes: dict[str, Any] = {}
     sharing = partition.oversubscribe.partition(":")[0].upper()
@@ -93,8 +101,8 @@ def in_partition(request: JobRequest, cluster: Cluster, partition: Partition) ->
     return request.replace(**changes) if changes else request
 
 
-def restricted(cluster: Cluster) -> Dict[str, str]:
-    """Its hidden partitions, and those that are for some groups, which are named."""
+def restricted_partitions(cluster: Cluster) -> Dict[str, str]:
+    """The cluster's hidden partitions (value ""), and the partitions that are for some groups only (value: the groups)."""
     return {
         one.name: "" if one.hidden else one.allow_groups
         for one in cluster.partitions

@@ -1,23 +1,20 @@
-"""What the controller refuses, with Slurm's texts, and why an accepted request cannot start on its partition.
+"""What the controller refuses at submission, with Slurm's texts and in Slurm's order.
 
-Answers to the refusals of sbatch, salloc and srun that come from slurmctld. Slurm accepts far more than it can run:
-what only a limit of a partition forbids stays pending with a reason (EnforcePartLimits=NO), see ``pending_reason``.
+Slurm accepts far more than it can run: a request that is only above a limit of its partition stays pending with a reason
+(EnforcePartLimits=NO), see ``feasibility.pending_reason``.
 """
 
 from __future__ import annotations
 
 from shim.core.admission import partition_rules
 from shim.core.admission.feasibility import (
+    NodeRequirements,
     all_cpus,
     exceeds,
-    has_place,
+    fits_when_idle,
     limit_reason,
-    pending_reason,
-    standing_reason,
     too_much_memory,
-    unavailable_nodes,
 )
-from shim.core.admission.shape_check import Shape, unsuitable
 from shim.core.errors import (
     DEPENDENCY_PROBLEM,
     INVALID_ARRAY,
@@ -41,10 +38,10 @@ from shim.core.formats import hostlist, tres
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.formats.dependency import Dependency
 from shim.core.formats.lists import comma_list
-from shim.core.model.node_classes import kinds
+from shim.core.model.node_classes import node_classes
 from shim.core.model.request import INFINITE
 from shim.core.placement import features
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +50,6 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
-
-__all__ = ["het_refusals", "partitions_of", "pending_reason", "refusals", "standing_reason", "unavailable_nodes"]
 
 BAD_BATCH = "Job --batch option is invalid or not a subset of --constraints"
 BAD_NICE = "Invalid --nice value"
@@ -65,7 +60,7 @@ NO_PARTITION = "No partition specified or system default partition"
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 
 
-def refusals(
+def check_request(
     request: JobRequest,
     cluster: Cluster,
     uid: int,
@@ -88,13 +83,13 @@ def refusals(
     check.licenses()
     check.dependency()
     check.names()
-    check.at_once(partitions)
+    check.enforced_limits(partitions)
     if not request.hold:  # slurmctld looks for nodes when a job may start
-        check.shapes(partitions)
+        check.fit(partitions)
 
 
-def het_refusals(requests: Sequence[JobRequest]) -> None:
-    """Raises RequestError for what the components of a heterogeneous job may not ask for together; each alone: ``refusals``."""
+def check_components(requests: Sequence[JobRequest]) -> None:
+    """Raises RequestError if the components of a heterogeneous job may not be submitted together; ``check_request`` looks at each."""
     if len(requests) < 2:
         return
     kind = requests[0].kind
@@ -111,15 +106,7 @@ def _names(text: str | None) -> list[str]:
     try:
         return hostlist.expand(text or "")
     except hostlist.HostlistError:
-        return []  # told with the component's own refusals
-
-
-def partitions_of(request: JobRequest, cluster: Cluster) -> list[Partition]:
-    """The partitions that the request names, highest tier first, else the default one. Unknown names are left out."""
-    if not request.partition:
-        return [cluster.default_partition] if cluster.default_partition is not None else []
-    found = [cluster.partition(name) for name in dict.fromkeys(request.partition.split(","))]
-    return sorted((partition for partition in found if partition is not None), key=lambda one: -one.priority_tier)
+        return []  # ``check_request`` refuses it
 
 
 class _Check:
@@ -144,7 +131,7 @@ class _Check:
             for name in comma_list(self.request.partition) or ("",):
                 if self.cluster.partition(name) is None:
                     raise self.error(INVALID_PARTITION_NAME, f"invalid partition specified: {name or '(null)'}")
-        found = partitions_of(self.request, self.cluster)
+        found = partition_rules.partitions_of(self.request, self.cluster)
         if not found:
             raise self.error(NO_PARTITION)
         if self.cluster.enforce_part_limits:
@@ -160,11 +147,11 @@ class _Check:
         return usable
 
     def within_limits(self, found: Sequence[Partition]) -> list[Partition]:
-        """EnforcePartLimits: those of the partitions that allow the job; above a limit it is refused at once, not kept waiting.
+        """EnforcePartLimits: the partitions that allow the job. A job above a limit is refused at once and does not wait.
 
-        The partitions are looked at in the order in which they were named. With ALL the first refusal counts, with ANY the
-        last one, and one only if no partition allows the job; but who has no access to one of them is refused in any case
-        (in other words when a partition before it allowed the job).
+        The partitions are looked at in the order in which they were named. With ALL the first refusal counts. With ANY the
+        last refusal counts, and only if no partition allows the job. A user without access to one of the partitions is refused
+        in any case (with another text if an earlier partition allowed the job).
         """
         every = self.cluster.enforce_in_all
         named = (self.request.partition or "").split(",")
@@ -189,26 +176,26 @@ class _Check:
         return [partition for partition in found if partition in allowed or partition not in limiting]
 
     def memory(self) -> None:
-        """EnforcePartLimits: more memory of a node than the partitions allow; with ANY one of those that were named is enough."""
+        """EnforcePartLimits: more memory of a node than the partitions allow (with ANY: than each of them allows)."""
         if self.cluster.enforce_part_limits:
-            limiting = _limiting(partitions_of(self.request, self.cluster))
+            limiting = _limiting(partition_rules.partitions_of(self.request, self.cluster))
             above = [too_much_memory(self.request, self.cluster, partition) for partition in limiting]
             if (any if self.cluster.enforce_in_all else all)(above):
                 raise self.error(MEMORY_NOT_AVAILABLE)
 
     def above(self, partition: Partition) -> str:
         """The first limit of the partition that the request is above, as a refusal; "" for none."""
-        request, wish = self.request, job_demand(self.request)
-        if wish.cpus > all_cpus(self.cluster, partition):
+        request, resolved = self.request, resolve(self.request)
+        if resolved.cpus > all_cpus(self.cluster, partition):
             return TOO_MANY_CPUS
-        if wish.min_nodes > len(partition.nodes):
+        if resolved.min_nodes > len(partition.nodes):
             return INVALID_NODE_COUNT
-        if not set(wish.required).issubset(partition.nodes):
+        if not set(resolved.required).issubset(partition.nodes):
             return NOT_IN_PARTITION
-        most = max(wish.min_nodes, (request.max_nodes or 0) if request.min_nodes is not None else 0)
+        most = max(resolved.min_nodes, (request.max_nodes or 0) if request.min_nodes is not None else 0)
         if partition.max_nodes is not None and most > partition.max_nodes:
             return INVALID_NODE_COUNT
-        if request.min_nodes is not None and wish.min_nodes < partition.min_nodes > 1:
+        if request.min_nodes is not None and resolved.min_nodes < partition.min_nodes > 1:
             return INVALID_NODE_COUNT
         if exceeds(request.time_limit, partition.max_time):
             return INVALID_TIME_LIMIT
@@ -216,7 +203,7 @@ class _Check:
         return "" if account == PARTITION_CONFIG_UNAVAILABLE else account
 
     def counts_and_times(self, partitions: Sequence[Partition], now: float) -> None:
-        """An array's node count, the deadline, the shortest time."""
+        """The node count of an array, the deadline, the shortest time."""
         request = self.request
         if request.min_nodes == 0 and request.array:
             raise self.error(INVALID_NODE_COUNT)
@@ -232,7 +219,7 @@ class _Check:
             raise self.error(BAD_TIME_MIN)
 
     def nice_and_array(self, *, operator: bool) -> None:
-        """What is looked at before anything else."""
+        """--nice and --array, which slurmctld looks at first."""
         if self.request.nice < 0 and not operator:
             raise self.error(BAD_NICE)
         if self.request.array:
@@ -242,7 +229,7 @@ class _Check:
                 raise self.error(INVALID_ARRAY) from None
 
     def dependency(self) -> None:
-        """The dependency, also of a job that must start at once."""
+        """The dependency; a job that must start at once may not be held."""
         try:
             if self.request.dependency:
                 Dependency.parse(self.request.dependency)
@@ -252,11 +239,11 @@ class _Check:
             raise self.error(DEPENDENCY_PROBLEM)
 
     def node_names(self) -> None:
-        """Wanted nodes that do not exist."""
+        """Refuses required nodes that do not exist."""
         self.nodes(self.request.node_list)
 
     def names(self) -> None:
-        """Nodes that are not wanted; features and reservations that do not exist."""
+        """Refuses nodes both required and excluded, and features and reservations that do not exist."""
         wanted = self.nodes(self.request.node_list)
         if not wanted.isdisjoint(self.nodes(self.request.exclude)):
             raise self.error(INVALID_NODE_NAME)
@@ -271,7 +258,7 @@ class _Check:
             raise self.error(INVALID_FEATURE) from None
         if self.request.extra.get("batch") is not None:
             self.batch_features(set(named))
-        if not kinds(self.cluster).features.issuperset(named):
+        if not node_classes(self.cluster).features.issuperset(named):
             raise self.error(INVALID_FEATURE)
         self.preferred()
         if self.request.reservation:
@@ -282,7 +269,7 @@ class _Check:
     def batch_features(self, named: set[str]) -> None:
         """--batch names features that --constraint names too."""
         words = self.request.extra["batch"].replace("|", "&").split("&")
-        known = kinds(self.cluster).features
+        known = node_classes(self.cluster).features
         if not named or not known.issuperset(named) or not named.issuperset(filter(None, words)):
             raise self.error(BAD_BATCH)
 
@@ -295,7 +282,7 @@ class _Check:
         except features.FeatureError as error:
             bracket = isinstance(error, features.BracketError)
             raise self.error(BAD_PREFERENCE if bracket else INVALID_FEATURE) from None
-        if not kinds(self.cluster).features.issuperset(named):
+        if not node_classes(self.cluster).features.issuperset(named):
             raise self.error(BAD_PREFERENCE)
 
     def nodes(self, text: str | None) -> set[str]:
@@ -304,14 +291,14 @@ class _Check:
             names = set(hostlist.expand(text or ""))
         except hostlist.HostlistError:
             raise self.error(INVALID_NODE_NAME) from None
-        if not kinds(self.cluster).nodes.keys() >= names:
+        if not node_classes(self.cluster).nodes.keys() >= names:
             raise self.error(INVALID_NODE_NAME)
         return names
 
     def gres(self) -> None:
         """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
         request = self.request
-        known = kinds(self.cluster).gres | {"gpu", *self.cluster.gres_types}
+        known = node_classes(self.cluster).gres | {"gpu", *self.cluster.gres_types}
         try:
             names = {name for name, _, count in tres.parse_gres(request.gres or "") if count}
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
@@ -325,7 +312,7 @@ class _Check:
             raise RequestError(f"error: {INVALID_GRES}")
 
     def licenses(self) -> None:
-        """Licences that the cluster has not, or not as many of."""
+        """Refuses licences that the cluster does not have, or not as many of."""
         if not self.request.licenses:
             return
         has = {one.name: one.count for one in self.cluster.licenses}
@@ -336,8 +323,8 @@ class _Check:
         if any(count > has.get(name, -1) for name, count in wanted):
             raise self.error(INVALID_LICENSES)
 
-    def at_once(self, partitions: Sequence[Partition]) -> None:
-        """EnforcePartLimits: for what is left of limits a job does not wait either, held or not. A partition that is down is none."""
+    def enforced_limits(self, partitions: Sequence[Partition]) -> None:
+        """EnforcePartLimits: the remaining limits also refuse the job, held or not. That a partition is down is no such limit."""
         if not self.cluster.enforce_part_limits:
             return
         waits = [
@@ -348,11 +335,11 @@ class _Check:
         if (any if self.cluster.enforce_in_all else all)(waits):
             raise self.error(PARTITION_CONFIG_UNAVAILABLE)
 
-    def shapes(self, partitions: Sequence[Partition]) -> None:
-        """What no node of any of the partitions can give, nor all of them together.
+    def fit(self, partitions: Sequence[Partition]) -> None:
+        """Refuses a job for which the partitions do not have the nodes, however idle they are.
 
-        Above a limit of its only partition a job waits, whatever it wants. Of several partitions in which it cannot start the
-        last one decides; there more than the nodes have is refused, also above a limit of other things.
+        A job above a limit of its only partition waits, whatever it wants. Of several partitions in which the job cannot start
+        the last one decides; there a job that wants more than the nodes have is refused even if it is above a limit too.
         """
         refused, before = False, [""]
         for partition in partitions:
@@ -364,9 +351,9 @@ class _Check:
             refused = (limit is None or limit in _OF_SIZE) and not self.above_its_nodes(partition)
             if not refused:
                 continue
-            request = partition_rules.in_partition(self.request, self.cluster, partition)
-            lines = unsuitable(Shape(request, self.cluster, partition))
-            refused = bool(lines) or not has_place(request, self.cluster, partition)
+            request = partition_rules.apply_partition_rules(self.request, self.cluster, partition)
+            lines = NodeRequirements(request, self.cluster, partition).unmet()
+            refused = bool(lines) or not fits_when_idle(request, self.cluster, partition)
             if not refused and limit is None:
                 return
             before = lines if any(lines) and not any(before) else before
@@ -374,13 +361,13 @@ class _Check:
             raise self.error(NODE_CONFIG_UNAVAILABLE, *filter(None, before))
 
     def above_its_nodes(self, partition: Partition) -> bool:
-        """Whether the job wants more nodes than its partition gives to one job; one without nodes gives none."""
+        """Whether the job wants more nodes than the partition gives to one job; a partition without nodes gives none."""
         most = partition.max_nodes if partition.nodes else 0
-        return most is not None and job_demand(self.request).min_nodes > most
+        return most is not None and resolve(self.request).min_nodes > most
 
 
 def _limiting(found: Sequence[Partition]) -> list[Partition]:
-    """Those whose limits are enforced: partitions that are up; where none is, those that take jobs nevertheless."""
+    """The partitions whose limits are enforced: all that are up or, if none is up, those that take jobs nevertheless."""
     return [one for one in found if one.state.upper() == "UP"] or [one for one in found if _takes_jobs(one)]
 
 

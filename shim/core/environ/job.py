@@ -9,8 +9,7 @@ from __future__ import annotations
 from shim.core.environ.skypilot import skypilot_environment
 from shim.core.formats import hostlist, lists
 from shim.core.formats.array_spec import ArraySpec, written_step
-from shim.core.placement.memory import memory_rule
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import memory_rule, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def allocation_environment(job: Job, cluster: Cluster) -> dict[str, str]:
     variables.update(asked_variables(job))
     variables.update(asked_gpu_variables(job))
     if (job.request.distribution or "").startswith("arbitrary") and job.request.node_list:
-        variables["SLURM_ARBITRARY_NODELIST"] = hostlist.fold_sorted(job_demand(job.request).required)
+        variables["SLURM_ARBITRARY_NODELIST"] = hostlist.fold_sorted(resolve(job.request).required)
     return variables
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster, Node, Partition
 
 
-def amended(cluster: Cluster, changes: dict[str, Any]) -> Cluster:
+def apply_changes(cluster: Cluster, changes: dict[str, Any]) -> Cluster:
     """The cluster with the changes."""
     nodes, partitions = changes.get("nodes", {}), changes.get("partitions", {})
     return cluster.replace(
@@ -32,7 +32,7 @@ def differences(before: Cluster, after: Cluster) -> dict[str, Any]:
     }
 
 
-def merged(changes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def merge_changes(changes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Both, the later ones on top."""
     made = {}
     for what in ("nodes", "partitions"):

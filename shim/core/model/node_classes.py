@@ -1,7 +1,7 @@
-"""The nodes of a cluster by kind: what looks at every node's shape need look at each shape once.
+"""The nodes of a cluster by class: nodes of one class differ in name, state and address only.
 
-A site has few kinds of nodes and may have thousands of nodes. What is found out is kept for the clusters that were asked about
-last; a cluster is a value, so it stays true as long as the cluster lives.
+A site may have thousands of nodes, but has few classes of them, so that a check of every class is cheap. The classes of the
+clusters that were asked for last are kept: a cluster is an immutable value.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from shim.core.model.cluster import Cluster, Node, Partition
 _KEPT = 8  # clusters; a changed node or partition makes another one
 
 
-class Kinds:
-    """Of one cluster: its nodes by ``name``, all ``features`` and names of ``gres``, and the kinds of each partition."""
+class NodeClasses:
+    """Of one cluster: its ``nodes`` by name, all ``features`` and names of ``gres``, and the node classes of each partition."""
 
-    __slots__ = ("_kind_of", "_partitions", "cluster", "features", "gres", "nodes")
+    __slots__ = ("_class_of", "_partitions", "cluster", "features", "gres", "nodes")
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.nodes: dict[str, Node] = {}
-        self._kind_of: dict[str, Node] = {}
+        self._class_of: dict[str, Node] = {}
         self._partitions: dict[str, list[tuple[Node, tuple[str, ...]]]] = {}
         first: dict[tuple[object, ...], Node] = {}
         for node in cluster.nodes:
             self.nodes[node.name] = node
-            self._kind_of[node.name] = first.setdefault(_shape(node), node)
+            self._class_of[node.name] = first.setdefault(_shape(node), node)
         self.features = frozenset(feature for node in first.values() for feature in node.features)
         self.gres = frozenset(gres.name for node in first.values() for gres in node.gres)
 
     def of(self, partition: Partition) -> list[tuple[Node, tuple[str, ...]]]:
-        """The kinds of the partition's nodes: one node of each, and the names of all. A node's state is no part of its kind."""
+        """The classes of the partition's nodes: a node of each class, and the names of all of its nodes."""
         found = self._partitions.get(partition.name)
         if found is None:
             names: dict[str, tuple[Node, list[str]]] = {}
             for name in partition.nodes:
-                kind = self._kind_of.get(name)
-                if kind is not None:
-                    names.setdefault(kind.name, (kind, []))[1].append(name)
-            found = self._partitions[partition.name] = [(kind, tuple(own)) for kind, own in names.values()]
+                first = self._class_of.get(name)
+                if first is not None:
+                    names.setdefault(first.name, (first, []))[1].append(name)
+            found = self._partitions[partition.name] = [(first, tuple(own)) for first, own in names.values()]
         return found
 
 
-_known: list[Kinds] = []
+_known: list[NodeClasses] = []
 
 
-def kinds(cluster: Cluster) -> Kinds:
-    """The kinds of this very cluster."""
+def node_classes(cluster: Cluster) -> NodeClasses:
+    """The node classes of this very cluster."""
     for known in _known:
         if known.cluster is cluster:
             return known
-    found = Kinds(cluster)
+    found = NodeClasses(cluster)
     _known.insert(0, found)
     del _known[_KEPT:]
     return found

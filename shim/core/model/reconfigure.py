@@ -22,7 +22,7 @@ _PLACE = ("kubeconfig", "context", "namespace")  # settings that say where a clu
 _SHOWN = 5  # jobs that are named of those for whom something stays
 
 
-class Settled(Value):
+class Reconfigured(Value):
     """``clusters``: those in force, configured ones first. ``offered``: of a cluster that keeps something, as new jobs see it; None
     for one that is configured no more. ``blocked``: why a cluster that is configured takes no jobs. ``kept``: what stays as it was,
     by name and with the jobs for whom it does.
@@ -34,7 +34,7 @@ class Settled(Value):
     kept: tuple[str, ...] = ()
 
 
-def settle(before: Sequence[Cluster], wanted: Sequence[Cluster], active: Iterable[Job]) -> Settled:
+def reconfigure(before: Sequence[Cluster], wanted: Sequence[Cluster], active: Iterable[Job]) -> Reconfigured:
     """What is in force. ``before``: what was until now; ``wanted``: what is configured; ``active``: all jobs that have not ended."""
     old = {cluster.name: cluster for cluster in before}
     jobs: dict[str, list[Job]] = {}
@@ -64,7 +64,7 @@ def settle(before: Sequence[Cluster], wanted: Sequence[Cluster], active: Iterabl
             kept.append(f"cluster {name} stays for {_named(jobs[name])}: it is configured no more")
             offered[name] = None
             made.append(was)
-    return Settled(clusters=tuple(made), offered=offered, blocked=blocked, kept=tuple(kept))
+    return Reconfigured(clusters=tuple(made), offered=offered, blocked=blocked, kept=tuple(kept))
 
 
 def _unlike(was: Cluster, new: Cluster) -> str:

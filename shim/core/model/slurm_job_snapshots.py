@@ -39,11 +39,11 @@ _COLUMNS = (
 FORMAT = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
 # In which squeue must be asked: times in seconds, array indexes in full.
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
-AGAIN = 600.0  # seconds after its end in which a job may be requeued, as long as its Slurm still knows it
+REQUEUE_WINDOW = 600.0  # seconds after its end in which a job may be requeued, as long as its Slurm still knows it
 _LONGEST = 4096  # nodes of one job that are told one by one
 
 
-def seen(text: str) -> List[Dict[str, str]]:
+def parse_squeue(text: str) -> List[Dict[str, str]]:
     """Squeue's answer to FORMAT, a dict for each job; lines that are none are left out."""
     found = []
     for line in text.splitlines():
@@ -56,14 +56,14 @@ def seen(text: str) -> List[Dict[str, str]]:
     return found
 
 
-def settled(job: Job) -> bool:
+def is_final(job: Job) -> bool:
     """Whether nothing more will be known of it: it has ended, or its Slurm has forgotten it."""
     return job.state in states.TERMINAL or bool(job.system_comment)
 
 
 def worth_asking(job: Job, now: float) -> bool:
     """Whether its Slurm may know more of it than the row does."""
-    return not settled(job) or (not job.system_comment and job.end_time > now - AGAIN)
+    return not is_final(job) or (not job.system_comment and job.end_time > now - REQUEUE_WINDOW)
 
 
 def as_recorded(job: Job) -> Job:
@@ -73,7 +73,7 @@ def as_recorded(job: Job) -> Job:
     return job if job.eligible_time else job.replace(eligible_time=job.submit_time)
 
 
-def after(rows: Iterable[Job], answer: Iterable[Dict[str, str]], now: float) -> List[Job]:
+def apply(rows: Iterable[Job], answer: Iterable[Dict[str, str]], now: float) -> List[Job]:
     """The rows that have changed, or are new (tasks of arrays), by what squeue says of them.
 
     ``rows``: those that were asked about. One that squeue does not show any more, and that had not ended, stays as it was
@@ -88,10 +88,10 @@ def after(rows: Iterable[Job], answer: Iterable[Dict[str, str]], now: float) -> 
             continue
         job = _told(row, job_id, fields)
         known = by_id.get(job_id)
-        if known is None or (job != known and (not settled(known) or job.restarts > known.restarts)):
+        if known is None or (job != known and (not is_final(known) or job.restarts > known.restarts)):
             found.append(job)
     for job_id, job in by_id.items():
-        if job_id not in said and not settled(job):
+        if job_id not in said and not is_final(job):
             text = f"not known to {job.cluster} any more ({stamp(now)}): this is how it was seen last"
             found.append(as_recorded(job).replace(system_comment=text, end_time=now))
     return found

@@ -10,8 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.core.placement.memory import MemoryRule
-    from shim.core.placement.resolve import JobDemand
+    from shim.core.placement.resolve import MemoryRule, ResolvedRequest
 
 
 class NodeFree(Value):
@@ -30,74 +29,74 @@ class NodeFree(Value):
         return [types[index] for index in self.gpus]
 
 
-def room(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> int:
+def usable_cpus(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> int:
     """How many CPUs of ``one`` the job's tasks can have; 0 when the node cannot be part of the job at all.
 
     Slurm counts CPUs, not tasks: of 8 CPUs all count for tasks of 3, see ``tasks.spread``. With GPUs it counts whole tasks.
     With overcommit: as many as the tasks want.
     """
-    if not _fits_once(wish, rule, one):
+    if not _fits_once(resolved, rule, one):
         return 0
-    each = wish.cpus_per_task
-    if wish.overcommit:
-        cpus = max(wish.ntasks or 1, 1) * each
+    each = resolved.cpus_per_task
+    if resolved.overcommit:
+        cpus = max(resolved.ntasks or 1, 1) * each
     else:
         cpus = min(one.cpus, one.memory // rule.per_cpu) if rule.per_cpu else one.cpus
-        if cpus < wish.min_cpus:
+        if cpus < resolved.min_cpus:
             return 0
-        if wish.has_gres:
+        if resolved.has_gres:
             cpus -= cpus % each
     cores = one.node.sockets * one.node.cores_per_socket
     for cap in (
-        wish.tasks_per_node,
-        not wish.overcommit and wish.tasks_per_socket and wish.tasks_per_socket * one.node.sockets,
-        not wish.overcommit and wish.tasks_per_core and wish.tasks_per_core * cores,
+        resolved.tasks_per_node,
+        not resolved.overcommit and resolved.tasks_per_socket and resolved.tasks_per_socket * one.node.sockets,
+        not resolved.overcommit and resolved.tasks_per_core and resolved.tasks_per_core * cores,
     ):
         if cap:
             cpus = min(cpus, cap * each)
-    if wish.task_gpus:
-        own = gpus.total(wish.task_gpus)
-        tasks = min(gpus.capacity(wish.task_gpus, one.gpu_types), gpu_limit(wish, rule, one) // own)
+    if resolved.task_gpus:
+        own = gpus.total(resolved.task_gpus)
+        tasks = min(gpus.capacity(resolved.task_gpus, one.gpu_types), gpu_limit(resolved, rule, one) // own)
         cpus = min(cpus, tasks * each)
     return cpus
 
 
-def gpu_limit(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> int:
+def gpu_limit(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> int:
     """For how many GPUs the node has the CPUs (--cpus-per-gpu) and the memory (--mem-per-gpu)."""
     limit = len(one.gpus)
-    if wish.cpus_per_gpu:
-        limit = min(limit, one.cpus // wish.cpus_per_gpu)
+    if resolved.cpus_per_gpu:
+        limit = min(limit, one.cpus // resolved.cpus_per_gpu)
     if rule.per_gpu:
         limit = min(limit, one.memory // rule.per_gpu)
     return limit
 
 
-def limited(demand: gpus.Demand, types: Sequence[str], limit: int) -> list[str]:
+def cap_gpus(demand: gpus.Demand, types: Sequence[str], limit: int) -> list[str]:
     """Of free GPUs of these ``types`` at most ``limit``, those first whose type ``demand`` names."""
     named = [kind for kind, _ in demand if kind]
     return sorted(types, key=lambda kind: kind not in named)[:limit]
 
 
-def _fits_once(wish: JobDemand, rule: MemoryRule, one: NodeFree) -> bool:
+def _fits_once(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> bool:
     """Whether the node has what every node of the job must have."""
-    if one.cpus < wish.min_cpus or (wish.whole and one.cpus < one.node.cpus):
+    if one.cpus < resolved.min_cpus or (resolved.whole and one.cpus < one.node.cpus):
         return False
-    if one.node.cpus < wish.one_node:
+    if one.node.cpus < resolved.one_node:
         return False
-    if wish.whole and one.cpus < wish.cpus_per_gpu * len(one.gpus):
+    if resolved.whole and one.cpus < resolved.cpus_per_gpu * len(one.gpus):
         return False  # with all of its GPUs
     socket = one.node.cores_per_socket * one.node.threads_per_core
-    if one.node.cpus < (wish.tasks_per_node or 0) or socket < (wish.tasks_per_socket or 0):
+    if one.node.cpus < (resolved.tasks_per_node or 0) or socket < (resolved.tasks_per_socket or 0):
         return False  # also with overcommit
-    if not wish.overcommit and one.node.cpus < (wish.tasks_per_socket or 0) * wish.cpus_per_task:
+    if not resolved.overcommit and one.node.cpus < (resolved.tasks_per_socket or 0) * resolved.cpus_per_task:
         return False
     if rule.per_node is not None and one.memory < (rule.per_node or one.node.memory):
         return False
-    if wish.node_gpus:
-        own = gpus.total(wish.node_gpus)
-        if gpus.capacity(wish.node_gpus, one.gpu_types) < 1 or gpu_limit(wish, rule, one) < own:
+    if resolved.node_gpus:
+        own = gpus.total(resolved.node_gpus)
+        if gpus.capacity(resolved.node_gpus, one.gpu_types) < 1 or gpu_limit(resolved, rule, one) < own:
             return False
-    for name, count in wish.node_gres:
+    for name, count in resolved.node_gres:
         if sum(gres.count for gres in one.node.gres if gres.name == name) < count:
             return False
-    return not wish.job_gpus or any(not kind or kind in one.gpu_types for kind, _ in wish.job_gpus if one.gpus)
+    return not resolved.job_gpus or any(not kind or kind in one.gpu_types for kind, _ in resolved.job_gpus if one.gpus)

@@ -48,7 +48,7 @@ def show(demand: Demand) -> str:
     return ",".join(f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for kind, count in demand)
 
 
-def times(demand: Demand, factor: int) -> Demand:
+def scale(demand: Demand, factor: int) -> Demand:
     """The demand, ``factor`` times over."""
     return tuple((kind, count * factor) for kind, count in demand)
 
@@ -86,7 +86,7 @@ def typed_first(demand: Demand) -> list[tuple[str, int]]:
     return sorted(demand, key=lambda item: not item[0])
 
 
-def part(left: Demand, free: Sequence[str], after: int) -> Demand:
+def take_share(left: Demand, free: Sequence[str], after: int) -> Demand:
     """Of a demand on several nodes, what one takes: all it can, one of each kind kept for each of ``after`` others.
 
     ``free``: the types of the node's free GPUs. ``-N2 --gpus=4`` gives 3 and 1.
@@ -102,7 +102,7 @@ def part(left: Demand, free: Sequence[str], after: int) -> Demand:
     return tuple(taken)
 
 
-def less(demand: Demand, taken: Demand) -> Demand:
+def subtract(demand: Demand, taken: Demand) -> Demand:
     """What is left of ``demand``."""
     gone = dict(taken)
     return tuple((kind, count - gone.get(kind, 0)) for kind, count in demand)

@@ -12,11 +12,12 @@ from shim.core.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
     from shim.core.placement.gpus import Demand
 
 
-class JobDemand(Value):
+class ResolvedRequest(Value):
     """A request, completed. Per-node and per-job GPUs are demands (``core.layout.gpus``)."""
 
     min_nodes: int = 1
@@ -58,7 +59,7 @@ class _Gpus(Value):
     gres: Demand = ()  # other resources, per node
 
 
-def job_demand(request: JobRequest) -> JobDemand:
+def resolve(request: JobRequest) -> ResolvedRequest:
     """The numbers behind ``request``."""
     named = hostlist.expand(request.node_list) if request.node_list else []
     arbitrary = bool(named) and (request.distribution or "").startswith("arbitrary")
@@ -75,7 +76,7 @@ def job_demand(request: JobRequest) -> JobDemand:
     each_node, one_node = _load_of_nodes(request, min_nodes, ntasks, asked)
     if request.ntasks_per_gpu and ntasks and min_nodes > 1:
         max_nodes = min_nodes
-    return JobDemand(
+    return ResolvedRequest(
         min_nodes=min_nodes,
         max_nodes=max_nodes,
         fixed_nodes=fixed,
@@ -106,7 +107,7 @@ def _gpus(request: JobRequest) -> _Gpus:
     if request.gpus_per_node:
         per_node = gpus.gpu_demand(request.gpus_per_node)
     elif request.gpus_per_socket:
-        per_node = gpus.times(gpus.gpu_demand(request.gpus_per_socket), request.sockets_per_node or 1)
+        per_node = gpus.scale(gpus.gpu_demand(request.gpus_per_socket), request.sockets_per_node or 1)
     per_job, per_task = gpus.gpu_demand(request.gpus), gpus.gpu_demand(request.gpus_per_task)
     return _Gpus(per_node=per_node, per_job=per_job, per_task=per_task, gres=gres)
 
@@ -200,3 +201,38 @@ def _shown_cpus(
         return max(min_nodes, least)
     ranged = request.min_nodes is not None and max_nodes not in (None, min_nodes)
     return max(per_task if ranged or by_gpus is not None else min_nodes * per_task, least)
+
+
+class MemoryRule(Value):
+    """MiB per node (0 = all of the node), per CPU or per GPU; None where it does not count."""
+
+    per_node: int | None = None
+    per_cpu: int | None = None
+    per_gpu: int | None = None
+
+    def of(self, node_memory: int, cpus: int, gpus: int) -> int:
+        """MiB on a node with ``node_memory`` for so many CPUs and GPUs; 0 = not charged."""
+        if self.per_node is not None:
+            return self.per_node or node_memory
+        return (self.per_cpu or 0) * cpus + (self.per_gpu or 0) * gpus
+
+
+def memory_rule(request: JobRequest, cluster: Cluster, partition: Partition | None = None) -> MemoryRule:
+    """What a job is charged: what it wants, on a cluster that counts memory."""
+    return wanted_memory(request, cluster, partition) if cluster.counts_memory else MemoryRule()
+
+
+def wanted_memory(request: JobRequest, cluster: Cluster, partition: Partition | None = None) -> MemoryRule:
+    """What the request says, else the default of its partition or cluster, else nothing: memory is not charged."""
+    if request.mem_per_node is not None:
+        return MemoryRule(per_node=request.mem_per_node)
+    if request.mem_per_cpu is not None:
+        return MemoryRule(per_cpu=request.mem_per_cpu) if request.mem_per_cpu else MemoryRule(per_node=0)
+    if request.mem_per_gpu is not None:
+        return MemoryRule(per_gpu=request.mem_per_gpu)
+    for source in (partition, cluster):
+        if source is not None and source.def_mem_per_cpu is not None:
+            return MemoryRule(per_cpu=source.def_mem_per_cpu)
+        if source is not None and source.def_mem_per_node is not None:
+            return MemoryRule(per_node=source.def_mem_per_node or None)
+    return MemoryRule()

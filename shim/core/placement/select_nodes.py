@@ -8,31 +8,25 @@ from __future__ import annotations
 
 from shim.core.model.job import NodeShare
 from shim.core.placement import features, gpus
-from shim.core.placement.capacity import NodeFree, gpu_limit, limited, room
+from shim.core.placement.capacity import NodeFree, cap_gpus, gpu_limit, usable_cpus
 from shim.core.placement.gpus import gpu_types
-from shim.core.placement.memory import memory_rule
-from shim.core.placement.order import by_sets
-from shim.core.placement.pending_estimate import Needs, needs
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import memory_rule, resolve
 from shim.core.placement.tasks import spread, task_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from shim.core.model.cluster import Cluster, Partition
     from shim.core.model.request import JobRequest
     from shim.core.placement.gpus import Demand
-    from shim.core.placement.memory import MemoryRule
-    from shim.core.placement.resolve import JobDemand
+    from shim.core.placement.resolve import MemoryRule, ResolvedRequest
 
     Counts = Sequence[tuple[str, int]]  # features and how many nodes must have them
     Shares = tuple[NodeShare, ...]
 
-__all__ = ["Needs", "NodeFree", "needs", "place"]
 
-
-def place(
+def select_nodes(
     request: JobRequest, cluster: Cluster, free: Sequence[NodeFree], partition: Partition | None = None
 ) -> Shares | None:
     """The nodes for ``request`` among ``free``, or None when it cannot start on them.
@@ -41,11 +35,11 @@ def place(
     cluster's). Memory is charged for jobs that ask for it or for whom a default exists. Where the nodes are one machine
     (settings overcommit=machine) two nodes of a job share a GPU only when there are not enough of them.
     """
-    placing = _Placing(request, cluster, partition)
+    placing = _Selection(request, cluster, partition)
     if partition is not None and partition.max_cpus_per_node is not None:
         free = [one.replace(cpus=min(one.cpus, partition.max_cpus_per_node)) for one in free]
     placing.look_at(free)
-    excluded = frozenset(placing.wish.excluded)
+    excluded = frozenset(placing.resolved.excluded)
     candidates = [one for one in free if one.node.name not in excluded and placing.rooms[one.node.name] > 0]
     for text in (request.prefer, request.constraint) if request.prefer else (request.constraint,):
         try:
@@ -60,49 +54,53 @@ def place(
     return None
 
 
-class _Placing:
+class _Selection:
     """The rules of one request, applied to sets of nodes."""
 
     def __init__(self, request: JobRequest, cluster: Cluster, partition: Partition | None) -> None:
         self.request = request
-        self.wish = job_demand(request)
+        self.resolved = resolve(request)
         largest = partition.max_nodes if partition is not None else None
-        if largest is not None and self.wish.min_nodes <= largest < (self.wish.max_nodes or 0):
-            self.wish = self.wish.replace(max_nodes=largest)  # -N1-8 takes as many as the partition gives to one job
+        if largest is not None and self.resolved.min_nodes <= largest < (self.resolved.max_nodes or 0):
+            self.resolved = self.resolved.replace(
+                max_nodes=largest
+            )  # -N1-8 takes as many as the partition gives to one job
         self.rule = memory_rule(request, cluster, partition)
         self.one_set_of_gpus = cluster.one_set_of_gpus
         self.least_loaded = partition is not None and partition.lln
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.rooms: dict[str, int] = {}
-        self.first = min((self.positions.get(name, 0) for name in self.wish.required), default=0)
-        if request.contiguous and self.wish.required and self.positions.keys() >= set(self.wish.required):
+        self.first = min((self.positions.get(name, 0) for name in self.resolved.required), default=0)
+        if request.contiguous and self.resolved.required and self.positions.keys() >= set(self.resolved.required):
             # With all that lies between them.
-            last = max(self.positions.get(name, 0) for name in self.wish.required)
+            last = max(self.positions.get(name, 0) for name in self.resolved.required)
             between = tuple(node.name for node in cluster.nodes[self.first : last + 1])
-            least, most = max(self.wish.min_nodes, len(between)), self.wish.max_nodes
-            self.wish = self.wish.replace(required=between, min_nodes=least, max_nodes=most and max(most, least))
+            least, most = max(self.resolved.min_nodes, len(between)), self.resolved.max_nodes
+            self.resolved = self.resolved.replace(
+                required=between, min_nodes=least, max_nodes=most and max(most, least)
+            )
 
     def look_at(self, free: Sequence[NodeFree]) -> None:
         """Notes how many CPUs of each node the tasks can have."""
-        self.rooms = {one.node.name: room(self.wish, self.rule, one) for one in free}
+        self.rooms = {one.node.name: usable_cpus(self.resolved, self.rule, one) for one in free}
 
     def position(self, one: NodeFree) -> int:
         return self.positions.get(one.node.name, len(self.positions))
 
     def in_turn(self, usable: Sequence[NodeFree]) -> list[NodeFree]:
         """The nodes in the order in which they are taken."""
-        wish = self.wish
-        if self.request.spread_job and not wish.job_gpus:
+        resolved = self.resolved
+        if self.request.spread_job and not resolved.job_gpus:
             return sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
         if self.least_loaded:
             ordered = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
             return sorted(ordered, key=lambda one: one.node.cpus - one.cpus)
-        most = wish.min_nodes if self.request.use_min_nodes else max(wish.min_nodes, wish.max_nodes or 0)
-        return by_sets(usable, self.rooms, self.position, wish, most)
+        most = resolved.min_nodes if self.request.use_min_nodes else max(resolved.min_nodes, resolved.max_nodes or 0)
+        return by_sets(usable, self.rooms, self.position, resolved, most)
 
     def choose(self, usable: Sequence[NodeFree], counts: Counts) -> Shares | None:
         """Fills from the nodes in turn, then from the roomiest first, which finds a place if there is one."""
-        if sum(self.rooms[one.node.name] for one in usable) < (self.wish.ntasks or 0) * self.wish.cpus_per_task:
+        if sum(self.rooms[one.node.name] for one in usable) < (self.resolved.ntasks or 0) * self.resolved.cpus_per_task:
             return None
         in_turn = self.in_turn(usable)
         roomy = sorted(in_turn, key=lambda one: -self.rooms[one.node.name])
@@ -130,9 +128,9 @@ class _Placing:
 
     def fill(self, order: Sequence[NodeFree], counts: Counts) -> Shares | None:
         """Takes nodes from ``order`` until the job has all it wants: the most nodes of a -N range, else the fewest."""
-        wish = self.wish
-        picked = [one for one in order if one.node.name in wish.required]
-        if len(picked) < len(wish.required):
+        resolved = self.resolved
+        picked = [one for one in order if one.node.name in resolved.required]
+        if len(picked) < len(resolved.required):
             return None
         for name, wanted in counts:
             have = sum(name in one.node.features for one in picked)
@@ -141,14 +139,14 @@ class _Placing:
                 return None
             picked.extend(more)
         pool = [*picked, *(one for one in order if one not in picked)]
-        least = max(wish.min_nodes, len(picked))
-        most = len(pool) if wish.max_nodes is None else min(wish.max_nodes, len(pool))
-        if wish.ntasks is not None:
-            most = min(most, max(wish.ntasks, least))
+        least = max(resolved.min_nodes, len(picked))
+        most = len(pool) if resolved.max_nodes is None else min(resolved.max_nodes, len(pool))
+        if resolved.ntasks is not None:
+            most = min(most, max(resolved.ntasks, least))
         numbers = range(least, most + 1)
         # GPUs that are not counted by nodes come from as few nodes as have them.
-        many_first = not (wish.job_gpus or wish.task_gpus) and (
-            self.request.spread_job or (wish.max_nodes is not None and not self.request.use_min_nodes)
+        many_first = not (resolved.job_gpus or resolved.task_gpus) and (
+            self.request.spread_job or (resolved.max_nodes is not None and not self.request.use_min_nodes)
         )
         for number in reversed(numbers) if many_first else numbers:
             shares = self.shares(pool[:number])
@@ -159,17 +157,17 @@ class _Placing:
     def shares(self, nodes: Sequence[NodeFree]) -> Shares | None:
         """What the job holds of exactly these nodes, in the cluster's order; None when they do not suffice."""
         rooms = [self.rooms[one.node.name] for one in nodes]
-        if not (self.wish.whole or self.wish.each_node):
-            wanted = max(self.wish.ntasks or 0, len(nodes)) * self.wish.cpus_per_task
+        if not (self.resolved.whole or self.resolved.each_node):
+            wanted = max(self.resolved.ntasks or 0, len(nodes)) * self.resolved.cpus_per_task
             if sum(rooms) < wanted:
                 return None
-            rooms = spread(rooms, wanted, self.wish.min_cpus, self.wish.min_nodes)
+            rooms = spread(rooms, wanted, self.resolved.min_cpus, self.resolved.min_nodes)
         pairs = sorted(zip(nodes, rooms), key=lambda pair: self.position(pair[0]))
         nodes = [one for one, _ in pairs]
         tasks = self.tasks([here for _, here in pairs])
         if tasks is None:
             return None
-        own_gpus = _share_gpus(self.wish, self.rule, nodes, tasks, self.one_set_of_gpus)
+        own_gpus = _share_gpus(self.resolved, self.rule, nodes, tasks, self.one_set_of_gpus)
         if own_gpus is None:
             return None
         made = []
@@ -182,25 +180,25 @@ class _Placing:
 
     def tasks(self, rooms: Sequence[int]) -> list[int] | None:
         """Tasks to make room for on each node, where they may have so many CPUs: dealt round, at least one a node."""
-        wish = self.wish
-        each = wish.cpus_per_task
-        if wish.each_node:
-            enough = wish.each_node * len(rooms) >= max(wish.ntasks or 0, self.request.ntasks or 0)
-            fits = all(wish.each_node * each <= here for here in rooms)
-            return [wish.each_node] * len(rooms) if enough and fits else None
-        ntasks = max(wish.ntasks or 0, len(rooms))
+        resolved = self.resolved
+        each = resolved.cpus_per_task
+        if resolved.each_node:
+            enough = resolved.each_node * len(rooms) >= max(resolved.ntasks or 0, self.request.ntasks or 0)
+            fits = all(resolved.each_node * each <= here for here in rooms)
+            return [resolved.each_node] * len(rooms) if enough and fits else None
+        ntasks = max(resolved.ntasks or 0, len(rooms))
         if sum(rooms) < ntasks * each:
             return None
-        if wish.overcommit:
-            return list(task_counts([1] * len(rooms), ntasks, wish.tasks_per_node))
+        if resolved.overcommit:
+            return list(task_counts([1] * len(rooms), ntasks, resolved.tasks_per_node))
         return list(task_counts([here // each for here in rooms], ntasks))
 
     def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:
-        cpus = min(tasks * self.wish.cpus_per_task, self.rooms[one.node.name])
-        cpus = max(cpus, self.wish.min_cpus, self.wish.cpus_per_gpu * len(own))
-        if self.wish.overcommit:
-            cpus = self.wish.cpus_per_task
-        if self.wish.whole:
+        cpus = min(tasks * self.resolved.cpus_per_task, self.rooms[one.node.name])
+        cpus = max(cpus, self.resolved.min_cpus, self.resolved.cpus_per_gpu * len(own))
+        if self.resolved.overcommit:
+            cpus = self.resolved.cpus_per_task
+        if self.resolved.whole:
             cpus = one.node.cpus
         memory = self.rule.of(one.node.memory, cpus, len(own))
         if cpus > one.cpus or memory > one.memory:
@@ -211,18 +209,20 @@ class _Placing:
 
     def with_tasks(self, shares: Sequence[NodeShare]) -> Shares:
         """The shares with the tasks that SLURM_TASKS_PER_NODE shows: without -n, what the CPUs have room for."""
-        wish = self.wish
-        if wish.each_node:
+        resolved = self.resolved
+        if resolved.each_node:
             return tuple(shares)
-        if wish.tasks_per_node and wish.ntasks is not None:
-            return tuple(share.replace(tasks=wish.tasks_per_node) for share in shares)  # however few tasks there are
-        if wish.ntasks is not None:
+        if resolved.tasks_per_node and resolved.ntasks is not None:
+            return tuple(
+                share.replace(tasks=resolved.tasks_per_node) for share in shares
+            )  # however few tasks there are
+        if resolved.ntasks is not None:
             return tuple(shares)
-        return tuple(share.replace(tasks=max(1, share.cpus // wish.cpus_per_task)) for share in shares)
+        return tuple(share.replace(tasks=max(1, share.cpus // resolved.cpus_per_task)) for share in shares)
 
 
 def _share_gpus(
-    wish: JobDemand, rule: MemoryRule, nodes: Sequence[NodeFree], tasks: Sequence[int], one_set_of_gpus: bool
+    resolved: ResolvedRequest, rule: MemoryRule, nodes: Sequence[NodeFree], tasks: Sequence[int], one_set_of_gpus: bool
 ) -> list[tuple[int, ...]] | None:
     """The GPU indexes on each node, or None when the nodes have too few.
 
@@ -231,24 +231,24 @@ def _share_gpus(
     """
     chosen: list[tuple[int, ...]] = []
     used: list[int] = []
-    left = wish.job_gpus
+    left = resolved.job_gpus
     for position, (one, count) in enumerate(zip(nodes, tasks)):
-        if wish.task_gpus:
-            demand = gpus.times(wish.task_gpus, count)
-        elif wish.node_gpus:
-            demand = wish.node_gpus
+        if resolved.task_gpus:
+            demand = gpus.scale(resolved.task_gpus, count)
+        elif resolved.node_gpus:
+            demand = resolved.node_gpus
         else:
-            usable = limited(left, one.gpu_types, gpu_limit(wish, rule, one))
-            demand = gpus.part(left, usable, after=len(nodes) - position - 1)
-            left = gpus.less(left, demand)
+            usable = cap_gpus(left, one.gpu_types, gpu_limit(resolved, rule, one))
+            demand = gpus.take_share(left, usable, after=len(nodes) - position - 1)
+            left = gpus.subtract(left, demand)
         own = _pick_gpus(demand, one, used if one_set_of_gpus else [])
         if own is None:
             return None
-        if wish.whole:
+        if resolved.whole:
             own = one.gpus
         used.extend(own)
         chosen.append(own)
-    if gpus.total(wish.job_gpus) > sum(len(own) for own in chosen):
+    if gpus.total(resolved.job_gpus) > sum(len(own) for own in chosen):
         return None
     return chosen
 
@@ -260,3 +260,115 @@ def _pick_gpus(demand: Demand, one: NodeFree, used: list[int]) -> tuple[int, ...
     if own is None and used:
         own = gpus.pick(demand, [*unused, *(index for index in one.gpus if index in used)], types)
     return own
+
+
+class _Set:
+    """Neighbours. ``named``: where in ``nodes`` those begin that stand behind the first node that -w names; None: none is."""
+
+    __slots__ = ("cpus", "gpus", "named", "nodes", "weight")
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self.nodes: list[NodeFree] = []
+        self.cpus = 0
+        self.gpus = 0
+        self.named: int | None = None
+
+    def in_turn(self) -> list[NodeFree]:
+        """From the first node on; where one is named, from that one up and then down."""
+        at = self.named or 0
+        return self.nodes[at:] + self.nodes[:at][::-1]
+
+
+def by_sets(
+    usable: Sequence[NodeFree],
+    rooms: Mapping[str, int],
+    position: Callable[[NodeFree], int],
+    resolved: ResolvedRequest,
+    most: int,
+) -> list[NodeFree]:
+    """The nodes in the order in which they are taken, those first that the job names.
+
+    ``rooms``: the CPUs of each that the tasks can have; ``position``: its place in the cluster; ``most``: how many nodes the
+    job takes if it can have them (of ``-N 2-4`` four).
+    """
+    named = [one for one in usable if one.node.name in resolved.required]
+    sets = _sets(usable, rooms, position, frozenset(resolved.required))
+    cpus = resolved.cpus - sum(rooms[one.node.name] for one in named)
+    devices = gpus.total(resolved.job_gpus) - sum(len(one.gpus) for one in named)
+    nodes = most - len(named)
+    found = list(named)
+    left = dict.fromkeys(sets)
+    largest = _Largest(sets)
+    while len(left) > 1 and (cpus > 0 or nodes > 0 or devices > 0):
+        fewest = nodes - (most - resolved.min_nodes)
+        best = largest.best(left, cpus, fewest, devices) or _best(left, cpus, fewest, devices)
+        del left[best]
+        found += best.in_turn()
+        cpus -= best.cpus
+        nodes -= len(best.nodes)
+        devices -= best.gpus
+    for one in left:
+        found += one.in_turn()
+    return found
+
+
+def _sets(
+    usable: Sequence[NodeFree],
+    rooms: Mapping[str, int],
+    position: Callable[[NodeFree], int],
+    named: frozenset[str],
+) -> list[_Set]:
+    """The sets that hold more than named nodes, in the cluster's order."""
+    sets: list[_Set] = []
+    end = -1
+    for place, one in sorted(((position(one), one) for one in usable), key=lambda pair: pair[0]):
+        if not sets or place != end + 1 or one.node.weight != sets[-1].weight:
+            sets.append(_Set(one.node.weight))
+        end = place
+        last = sets[-1]
+        if one.node.name not in named:
+            last.nodes.append(one)
+            last.cpus += rooms[one.node.name]
+            last.gpus += len(one.gpus)
+        elif last.named is None:
+            last.named = len(last.nodes)
+    return [one for one in sets if one.nodes]
+
+
+class _Largest:
+    """Knows the best of many sets at once while none of them can be enough: then it is the first of the largest."""
+
+    def __init__(self, sets: Sequence[_Set]) -> None:
+        plain = all(one.named is None for one in sets)
+        # The best last.
+        self._order = sorted(sets, key=lambda one: (one.weight, -one.cpus))[::-1] if plain else []
+        self._nodes = max((len(one.nodes) for one in sets), default=0)
+        self._gpus = max((one.gpus for one in sets), default=0)
+
+    def best(self, left: Mapping[_Set, None], cpus: int, nodes: int, devices: int) -> _Set | None:
+        """The best of those that are left; None: they must be looked at."""
+        while self._order and self._order[-1] not in left:
+            self._order.pop()
+        if not self._order or not (self._order[-1].cpus < cpus or self._nodes < nodes or self._gpus < devices):
+            return None
+        return self._order[-1]
+
+
+def _best(sets: Iterable[_Set], cpus: int, nodes: int, devices: int) -> _Set:
+    """The set to take from next, for so much that is still wanted."""
+    best = next(iter(sets))
+    best_is_enough = False
+    for one in sets:
+        enough = one.cpus >= cpus and len(one.nodes) >= nodes and one.gpus >= devices
+        if (
+            one is best
+            or (best.named is None and one.named is not None)
+            or one.weight < best.weight
+            or (
+                one.weight == best.weight
+                and ((enough and (not best_is_enough or one.cpus < best.cpus)) or (not enough and one.cpus > best.cpus))
+            )
+        ):
+            best, best_is_enough = one, enough
+    return best

@@ -111,10 +111,10 @@ class StepGpus:
                 chosen.append(share.gpus)
                 continue
             types = dict(zip(share.gpus, share.gpu_types or [""] * len(share.gpus)))
-            demand = gpus.times(self.task, count) if self.task else self.node
+            demand = gpus.scale(self.task, count) if self.task else self.node
             if self.total:
-                demand = gpus.part(left, [types[index] for index in free], len(shares) - position - 1)
-                left = gpus.less(left, demand)
+                demand = gpus.take_share(left, [types[index] for index in free], len(shares) - position - 1)
+                left = gpus.subtract(left, demand)
             own = gpus.pick(demand, free, types)
             if own is None:
                 return None

@@ -22,7 +22,7 @@ class StepError(ShimError):
         self.why = NODES_BUSY
 
 
-class NodeUse(Value):
+class ShareUse(Value):
     """What running steps hold of one node of their job. ``steps`` also counts those that share (--overlap)."""
 
     cpus: int = 0
@@ -61,16 +61,16 @@ class StepLayout(Value):
         return sum(self.tasks)
 
 
-def in_use(layouts: Iterable[StepLayout], nodes: int) -> tuple[NodeUse, ...]:
+def in_use(layouts: Iterable[StepLayout], nodes: int) -> tuple[ShareUse, ...]:
     """What the steps with these layouts hold of a job's ``nodes`` nodes."""
-    used = [NodeUse() for _ in range(nodes)]
+    used = [ShareUse() for _ in range(nodes)]
     for layout in layouts:
         for position, index in enumerate(layout.nodes):
             before = used[index]
             if layout.overlap:
                 used[index] = before.replace(steps=before.steps + 1)
                 continue
-            used[index] = NodeUse(
+            used[index] = ShareUse(
                 cpus=before.cpus + layout.cpus[position],
                 memory=before.memory + layout.memory[position],
                 gpus=(*before.gpus, *layout.gpus[position]),

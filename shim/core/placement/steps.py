@@ -9,8 +9,8 @@ from __future__ import annotations
 from shim.core.errors import MEMORY_NOT_AVAILABLE, NODE_CONFIG_UNAVAILABLE, NODES_BUSY, TOO_MANY_CPUS
 from shim.core.formats import hostlist
 from shim.core.placement.step_gpus import StepGpus
-from shim.core.placement.step_values import NodeUse, StepError, StepLayout, in_use
-from shim.core.placement.tasks import PACKS, kind_of, task_layout
+from shim.core.placement.step_values import ShareUse, StepError, StepLayout
+from shim.core.placement.tasks import PACKS, distribution_kind, task_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from shim.core.model.job import Job
     from shim.core.model.request import StepRequest
 
-__all__ = ["NodeUse", "StepError", "StepLayout", "in_use", "step_layout"]
-
 
 def step_layout(
-    step: StepRequest, job: Job, used: Sequence[NodeUse], nodes: Mapping[str, Sequence[str]] | None = None
+    step: StepRequest, job: Job, used: Sequence[ShareUse], nodes: Mapping[str, Sequence[str]] | None = None
 ) -> StepLayout:
     """The layout of ``step`` in ``job`` while other steps use ``used`` (one value per share of the job). ``nodes``: what features
     those have, by name.
@@ -37,13 +35,13 @@ def step_layout(
     layout = plan.lay_out(used)
     if layout is not None:
         return layout
-    if plan.lay_out([NodeUse()] * len(job.shares)) is not None:
+    if plan.lay_out([ShareUse()] * len(job.shares)) is not None:
         raise StepError(plan.cannot + NODES_BUSY, retry=True)
     raise StepError(plan.cannot + (NODE_CONFIG_UNAVAILABLE if step.exclude else TOO_MANY_CPUS))
 
 
 def _in_what_is_left(
-    step: StepRequest, job: Job, used: Sequence[NodeUse], nodes: Mapping[str, Sequence[str]] | None
+    step: StepRequest, job: Job, used: Sequence[ShareUse], nodes: Mapping[str, Sequence[str]] | None
 ) -> StepLayout:
     """The layout where the environment still counts nodes that the job has given up."""
     have = len(job.shares)
@@ -214,7 +212,7 @@ class _Plan:
         if limited and wanted > max(limited):
             raise StepError(self.cannot + MEMORY_NOT_AVAILABLE)
 
-    def lay_out(self, used: Sequence[NodeUse]) -> StepLayout | None:
+    def lay_out(self, used: Sequence[ShareUse]) -> StepLayout | None:
         """The layout beside the steps that hold ``used``, or None when there is not enough left."""
         room = {index: self.room(index, used[index]) for index in self.allowed}
         if any(not room.get(index) for index in self.required):
@@ -230,7 +228,7 @@ class _Plan:
                     return layout
         return None
 
-    def room(self, index: int, use: NodeUse) -> int:
+    def room(self, index: int, use: ShareUse) -> int:
         """The CPUs of a node that the step may use now."""
         cpus = self.shares[index].cpus
         if self.step.overlap:
@@ -239,7 +237,7 @@ class _Plan:
             return 0 if use.cpus else cpus
         return max(0, cpus - use.cpus)
 
-    def on(self, nodes: Sequence[int], room: dict[int, int], used: Sequence[NodeUse]) -> StepLayout | None:
+    def on(self, nodes: Sequence[int], room: dict[int, int], used: Sequence[ShareUse]) -> StepLayout | None:
         """The layout on exactly these nodes, or None when they have too little left."""
         step = self.step
         cpus = [room[index] for index in nodes]
@@ -293,7 +291,7 @@ class _Plan:
 
     def distribution(self, nodes: int) -> tuple[str, int | None]:
         """SLURM_DISTRIBUTION (``-m block:cyclic`` and ``cyclic,pack`` stay as given) and SLURM_DIST_PLANESIZE."""
-        kind = kind_of(self.step.distribution, self.ntasks, nodes)
+        kind = distribution_kind(self.step.distribution, self.ntasks, nodes)
         name, _, size = kind.partition("=")
         given = self.step.distribution or ""
         if given in PACKS:

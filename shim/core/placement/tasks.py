@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PACKS = ("pack", "nopack")  # they may stand alone in ``-m``, or behind a comma
 
 
-def kind_of(distribution: str | None, ntasks: int, nodes: int) -> str:
+def distribution_kind(distribution: str | None, ntasks: int, nodes: int) -> str:
     """``block``, ``cyclic``, ``plane=N`` or ``arbitrary``: the node part of ``-m``, or Slurm's default for the shape.
 
     ``-m '*'`` and an absent option mean block with more tasks than nodes, otherwise cyclic (SLURM_DISTRIBUTION shows it).
@@ -76,7 +76,7 @@ def task_layout(
 
     ``arbitrary``: the node index of each task, for that distribution (the list is repeated when it is too short).
     """
-    kind = kind_of(distribution, ntasks, len(cpus))
+    kind = distribution_kind(distribution, ntasks, len(cpus))
     if kind == "arbitrary" and arbitrary:
         ranks: list[list[int]] = [[] for _ in cpus]
         for rank in range(ntasks):

@@ -187,9 +187,9 @@ def _nodes_counted(job: Job) -> int:
         return job.nodes
     request = job.request
     if request.min_nodes != 0 and (request.node_list or (request.min_nodes is None and request.gpus)):
-        from shim.core.placement.resolve import job_demand
+        from shim.core.placement.resolve import resolve
 
-        return job_demand(request).min_nodes
+        return resolve(request).min_nodes
     return 1 if request.min_nodes is None else request.min_nodes
 
 
@@ -282,17 +282,17 @@ def nodes_counted(job: Job, view: View) -> int:
     shaping = (cpus, request.ntasks_per_node, request.ntasks_per_core, request.gpus, request.node_list)
     if not any(shaping):
         return job.nodes
-    from shim.core.placement.pending_estimate import needs
+    from shim.core.placement.pending_estimate import pending_estimate
 
-    return needs(request, view.cluster, partition_of(job, view.cluster)).guessed_nodes
+    return pending_estimate(request, view.cluster, partition_of(job, view.cluster)).guessed_nodes
 
 
 def _most_nodes(job: Job, view: View) -> int | None:
     if view.cluster is None:
         return None
-    from shim.core.placement.pending_estimate import needs
+    from shim.core.placement.pending_estimate import pending_estimate
 
-    return needs(job.request, view.cluster, partition_of(job, view.cluster)).max_nodes
+    return pending_estimate(job.request, view.cluster, partition_of(job, view.cluster)).max_nodes
 
 
 def exit_code(status: int) -> str:

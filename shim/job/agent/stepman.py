@@ -13,7 +13,7 @@ from errno import E2BIG
 from time import time
 
 from shim.core.model.states import CANCELLED
-from shim.core.placement.steps import in_use
+from shim.core.placement.step_values import in_use
 from shim.job.agent.stepman_launch import Launcher
 from shim.job.agent.stepman_parts import lay_out, together, wishes_of
 from shim.job.agent.stepman_queue import Queue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
-    from shim.core.placement.step_values import NodeUse, StepLayout
+    from shim.core.placement.step_values import ShareUse, StepLayout
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
@@ -120,7 +120,7 @@ def wishes_of(message: Message) -> list[Wish]:
 def lay_out(
     wishes: Sequence[Wish],
     spec: RunSpec,
-    used: Sequence[NodeUse],
+    used: Sequence[ShareUse],
     gone: Mapping[int, object],
     given_up: Container[int] = (),
 ) -> list[Part]:
@@ -173,7 +173,7 @@ def _check_groups(wishes: Sequence[Wish], last: int) -> None:
     )
 
 
-def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapping[int, object]) -> Part:
+def _on_component(wish: Wish, spec: RunSpec, used: Sequence[ShareUse], gone: Mapping[int, object]) -> Part:
     job = spec.components[wish.group]
     if wish.group in gone:
         raise ShimError(f"error: Unable to create step for job {job.job_id}: {ALREADY_DONE}")
@@ -181,7 +181,9 @@ def _on_component(wish: Wish, spec: RunSpec, used: Sequence[NodeUse], gone: Mapp
     return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes], spec.cluster))
 
 
-def _shared_out(wishes: Sequence[Wish], spec: RunSpec, used: Sequence[NodeUse], given_up: Container[int]) -> list[Part]:
+def _shared_out(
+    wishes: Sequence[Wish], spec: RunSpec, used: Sequence[ShareUse], given_up: Container[int]
+) -> list[Part]:
     """The parts of a step in a plain job: the only one may have all nodes, of several each takes some of those that are left."""
     job = spec.job
     here = [index for index in range(len(job.shares)) if index not in given_up]
@@ -241,7 +243,7 @@ def _left(request: StepRequest, job: Job, taken: Sequence[int]) -> list[int]:
     return [index for index in free if job.shares[index].name in names]
 
 
-def _layout(request: StepRequest, job: Job, used: Sequence[NodeUse], cluster: Cluster) -> StepLayout:
+def _layout(request: StepRequest, job: Job, used: Sequence[ShareUse], cluster: Cluster) -> StepLayout:
     features = {node.name: node.features for node in cluster.nodes} if request.constraint else None
     layout = step_layout(request, job, used, features)
     command_lines(request, layout)  # refused now rather than after the step was made

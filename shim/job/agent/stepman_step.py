@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.core.model.job import Usage
-    from shim.core.placement.steps import StepLayout
+    from shim.core.placement.step_values import StepLayout
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_relay import Relay
     from shim.job.link import Link

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.admission import elastic, refusals
+from shim.core.admission import elastic, feasibility, refusals
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.request import JobRequest
@@ -31,8 +31,8 @@ def cluster(gpus: int = 0) -> Cluster:
 def taken(request: JobRequest, on: Cluster) -> tuple[JobRequest, Cluster, list[str]]:
     requests, said = elastic.adapted([request], on)
     grown = elastic.grown(on, requests)
-    refusals.refusals(requests[0], grown, 1000, 0)
-    assert refusals.pending_reason(requests[0], grown) is None
+    refusals.check_request(requests[0], grown, 1000, 0)
+    assert feasibility.pending_reason(requests[0], grown) is None
     return requests[0], grown, said
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from shim.core.admission.partition_rules import in_partition
-from shim.core.admission.refusals import pending_reason, refusals
+from shim.core.admission.feasibility import pending_reason
+from shim.core.admission.partition_rules import apply_partition_rules
+from shim.core.admission.refusals import check_request
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.request import JobRequest
@@ -33,7 +34,7 @@ def cluster(accounting: bool = False, enforce: bool = False, in_all: bool = True
 def refused(of: Cluster, uid: int = 1001, groups: tuple[str, ...] = ("users",), **fields: Any) -> str:
     request = JobRequest(**{"kind": "batch", "partition": "p", **fields})
     try:
-        refusals(request, of, uid, 0, lambda: groups)
+        check_request(request, of, uid, 0, lambda: groups)
     except RequestError as error:
         return error.lines[-1]
     return ""
@@ -119,7 +120,7 @@ def test_cpus_of_a_node() -> None:
 def test_what_a_partition_makes_of_a_job() -> None:
     def kept(limits: dict[str, Any], **fields: Any) -> JobRequest:
         of = cluster(**limits)
-        return in_partition(JobRequest(kind="batch", partition="p", **fields), of, of.partitions[0])
+        return apply_partition_rules(JobRequest(kind="batch", partition="p", **fields), of, of.partitions[0])
 
     assert kept({"oversubscribe": "EXCLUSIVE"}).exclusive == "node"
     assert kept({"oversubscribe": "EXCLUSIVE"}, oversubscribe=True).exclusive is None

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.admission.feasibility import has_place, idle, placed, usable_nodes
-from shim.core.admission.refusals import pending_reason, refusals, unavailable_nodes
+from shim.core.admission.feasibility import (
+    fits_when_idle,
+    idle_nodes,
+    pending_reason,
+    select_within_limits,
+    unavailable_nodes,
+    usable_nodes,
+)
+from shim.core.admission.refusals import check_request
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.request import INFINITE, JobRequest
@@ -47,7 +54,7 @@ CLUSTER = Cluster(
 
 def refused(uid: int = USER, cluster: Cluster = CLUSTER, **fields: Any) -> tuple[str, ...] | None:
     try:
-        refusals(JobRequest(**fields), cluster, uid, NOW)
+        check_request(JobRequest(**fields), cluster, uid, NOW)
     except RequestError as error:
         assert error.code == 1
         return error.lines
@@ -230,7 +237,7 @@ def test_root_may() -> None:
 
 def test_a_better_priority_is_for_operators() -> None:
     assert refused(nice=-10) == (FAILED + "Invalid --nice value",)
-    refusals(JobRequest(nice=-10), CLUSTER, USER, NOW, operator=True)
+    check_request(JobRequest(nice=-10), CLUSTER, USER, NOW, operator=True)
 
 
 def test_no_default_partition() -> None:
@@ -406,5 +413,5 @@ MANY = CLUSTER.replace(
 def test_a_few_nodes_of_each_kind_tell_whether_there_is_a_place(fields: dict[str, Any]) -> None:
     request = JobRequest(**fields)
     partition = MANY.partitions[0]
-    everywhere = placed(request, MANY, idle(usable_nodes(request, MANY, partition)), partition)
-    assert has_place(request, MANY, partition) == (everywhere is not None)
+    everywhere = select_within_limits(request, MANY, idle_nodes(usable_nodes(request, MANY, partition)), partition)
+    assert fits_when_idle(request, MANY, partition) == (everywhere is not None)

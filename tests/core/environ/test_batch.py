@@ -9,7 +9,7 @@ import pytest
 from shim.core.environ.job import allocation_environment, batch_environment
 from shim.core.model.job import NodeShare
 from shim.core.model.request import JobRequest
-from tests.core.placement.shapes import cluster, idle, job, place
+from tests.core.placement.shapes import cluster, idle, job, select_nodes
 
 N2 = {"min_nodes": 2, "max_nodes": 2}
 GPU_NAMES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
@@ -285,7 +285,7 @@ class TestAllocation:
 
 def test_a_range_of_nodes_with_tasks_per_node_counts_the_tasks_it_got():
     asked = request(min_nodes=2, max_nodes=4, ntasks_per_node=2)
-    shares = place(asked, cluster(), idle())
+    shares = select_nodes(asked, cluster(), idle())
     assert shares is not None
     assert batch_environment(job(asked, shares=shares), cluster())["SLURM_NTASKS"] == "8"
 
@@ -300,7 +300,7 @@ def test_a_range_of_nodes_with_tasks_per_node_counts_the_tasks_it_got():
 )
 def test_an_arbitrary_list_has_no_layout(options: dict[str, Any], nodes: str, tasks: str | None) -> None:
     request = JobRequest(distribution="arbitrary", **options)
-    started = job(request, shares=place(request, cluster(), idle()))
+    started = job(request, shares=select_nodes(request, cluster(), idle()))
     batch = batch_environment(started, cluster())
     assert (batch["SLURM_ARBITRARY_NODELIST"], batch.get("SLURM_TASKS_PER_NODE")) == (nodes, tasks)
     assert "SLURM_TASKS_PER_NODE" in allocation_environment(started, cluster())

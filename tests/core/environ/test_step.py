@@ -11,7 +11,8 @@ from shim.core.environ.job import batch_environment
 from shim.core.environ.step import step_environment, task_environment
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.placement.steps import NodeUse, step_layout
+from shim.core.placement.step_values import ShareUse
+from shim.core.placement.steps import step_layout
 from tests.core.placement.shapes import cluster, job
 
 USER = {"PATH": "/usr/bin:/bin", "HOME": "/home/bob"}
@@ -20,7 +21,7 @@ USER = {"PATH": "/usr/bin:/bin", "HOME": "/home/bob"}
 def tasks(made: Job, step: StepRequest, base: dict[str, str] | None = None) -> list[dict[str, str]]:
     """The complete environments of a step's tasks, by rank."""
     on = cluster()
-    layout = step_layout(step, made, [NodeUse()] * len(made.shares))
+    layout = step_layout(step, made, [ShareUse()] * len(made.shares))
     step = step.replace(comm_port=38515)
     if base is None:
         base = completed(USER, batch_environment(made, on))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
-from shim.core.model.node_classes import kinds
+from shim.core.model.node_classes import node_classes
 
 BIG = Partition(name="big", nodes=("n1", "n2", "n3", "elsewhere"))
 CLUSTER = Cluster(
@@ -19,11 +19,14 @@ CLUSTER = Cluster(
 
 
 def test_a_partition_s_nodes_by_kind() -> None:
-    assert [(kind.name, names) for kind, names in kinds(CLUSTER).of(BIG)] == [("n1", ("n1", "n2")), ("n3", ("n3",))]
+    assert [(kind.name, names) for kind, names in node_classes(CLUSTER).of(BIG)] == [
+        ("n1", ("n1", "n2")),
+        ("n3", ("n3",)),
+    ]
 
 
 def test_names_that_exist_anywhere_in_the_cluster() -> None:
-    found = kinds(CLUSTER)
+    found = node_classes(CLUSTER)
     assert found.features == {"fast", "slow"}
     assert found.gres == {"gpu"}
     assert found.nodes["n2"].state == "DOWN"
@@ -31,6 +34,6 @@ def test_names_that_exist_anywhere_in_the_cluster() -> None:
 
 def test_a_changed_cluster_is_looked_at_again() -> None:
     changed = CLUSTER.replace(nodes=CLUSTER.nodes[:1])
-    assert list(kinds(changed).nodes) == ["n1"]
-    assert list(kinds(CLUSTER).nodes) == ["n1", "n2", "n3", "n4"]
-    assert kinds(changed) is kinds(changed)
+    assert list(node_classes(changed).nodes) == ["n1"]
+    assert list(node_classes(CLUSTER).nodes) == ["n1", "n2", "n3", "n4"]
+    assert node_classes(changed) is node_classes(changed)

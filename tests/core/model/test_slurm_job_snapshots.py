@@ -23,7 +23,9 @@ def row(**fields: object) -> Job:
 
 
 def after(jobs: list[Job], *lines: str) -> list[Job]:
-    return slurm_job_snapshots.after(jobs, slurm_job_snapshots.seen("\n".join([*lines, "a note of the site"])), NOW)
+    return slurm_job_snapshots.apply(
+        jobs, slurm_job_snapshots.parse_squeue("\n".join([*lines, "a note of the site"])), NOW
+    )
 
 
 def test_a_job_that_runs() -> None:
@@ -70,7 +72,7 @@ def test_what_is_not_known_any_more_stays_as_it_was_seen() -> None:
     (job,) = after([row(state="RUNNING")])
     assert (job.state, job.end_time) == ("RUNNING", NOW)
     assert job.system_comment.startswith("not known to hpc any more")
-    assert slurm_job_snapshots.settled(job)
+    assert slurm_job_snapshots.is_final(job)
     assert after([row(state="COMPLETED", end_time=NOW)]) == [], "it had ended"
 
 

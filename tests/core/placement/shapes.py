@@ -8,7 +8,8 @@ from typing import Any
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
-from shim.core.placement.select_nodes import NodeFree, place
+from shim.core.placement.capacity import NodeFree
+from shim.core.placement.select_nodes import select_nodes
 
 
 def node(number: int, **changes: Any) -> Node:
@@ -48,7 +49,7 @@ def idle(nodes: tuple[Node, ...] = NODES, **cpus: int) -> list[NodeFree]:
 def placed(options: Mapping[str, Any], on: Cluster | None = None, free: list[NodeFree] | None = None) -> Any:
     """Where a request goes: {node: (CPUs, tasks, GPUs)}; None when it cannot start."""
     on = on or cluster()
-    shares = place(JobRequest(**options), on, idle(on.nodes) if free is None else free)
+    shares = select_nodes(JobRequest(**options), on, idle(on.nodes) if free is None else free)
     return shares and {share.name: (share.cpus, share.tasks, share.gpus) for share in shares}
 
 
@@ -58,7 +59,7 @@ def job(request: JobRequest | None = None, on: Cluster | None = None, **changes:
     request = request or JobRequest()
     shares = changes.pop("shares", None)
     if shares is None:
-        shares = place(request, on, idle(on.nodes))
+        shares = select_nodes(request, on, idle(on.nodes))
         assert shares is not None
     return Job(
         cluster="ref",

@@ -6,7 +6,7 @@ import pytest
 
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.request import JobRequest
-from shim.core.placement.select_nodes import needs
+from shim.core.placement.pending_estimate import pending_estimate
 from tests.core.placement.shapes import cluster
 
 N1 = {"min_nodes": 1, "max_nodes": 1}
@@ -54,7 +54,7 @@ N2 = {"min_nodes": 2, "max_nodes": 2}
     ],
 )
 def test_measured_needs(options, num_nodes, nodes, cpus, tasks):
-    found = needs(JobRequest(**options), cluster())
+    found = pending_estimate(JobRequest(**options), cluster())
     assert (found.num_nodes, found.nodes, found.cpus, found.tasks) == (num_nodes, nodes, cpus, tasks)
 
 
@@ -77,7 +77,7 @@ def test_scontrol_guesses_otherwise_than_squeue_on_large_nodes(options, num_node
         nodes=(Node(name="a1", cpus=256), Node(name="h1", cpus=128)),
         partitions=(Partition(name="all", nodes=("a1", "h1"), default=True),),
     )
-    found = needs(JobRequest(**options), large)
+    found = pending_estimate(JobRequest(**options), large)
     assert (found.num_nodes, found.nodes) == (num_nodes, nodes)
 
 
@@ -94,7 +94,7 @@ def test_scontrol_guesses_otherwise_than_squeue_on_large_nodes(options, num_node
     ],
 )
 def test_gpus_of_the_job(options, gpus):
-    assert needs(JobRequest(**options), cluster()).gpus == gpus
+    assert pending_estimate(JobRequest(**options), cluster()).gpus == gpus
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_gpus_of_the_job(options, gpus):
     ],
 )
 def test_min_cpus_per_node(options, expected):
-    assert needs(JobRequest(**options), cluster()).min_cpus_per_node == expected
+    assert pending_estimate(JobRequest(**options), cluster()).min_cpus_per_node == expected
 
 
 def test_a_cluster_without_nodes_or_partitions():
-    assert needs(JobRequest(ntasks=3), Cluster(name="empty")).nodes == 3
-    assert needs(JobRequest(ntasks=3, partition="gone,debug"), cluster()).nodes == 1
+    assert pending_estimate(JobRequest(ntasks=3), Cluster(name="empty")).nodes == 3
+    assert pending_estimate(JobRequest(ntasks=3, partition="gone,debug"), cluster()).nodes == 1
 
 
 def test_cpus_of_a_task_as_slurm_keeps_them():
     for cpus, kept in ((65534, 1), (65535, 65535), (65536, 1), (65538, 2), (70000, 4464)):
-        found = needs(JobRequest(ntasks=2, cpus_per_task=cpus), cluster())
+        found = pending_estimate(JobRequest(ntasks=2, cpus_per_task=cpus), cluster())
         assert (found.cpus, found.cpus_per_task) == (2 * cpus, kept)
-    of_gpus = needs(JobRequest(ntasks=2, gpus_per_task="2", cpus_per_gpu=2), cluster())
+    of_gpus = pending_estimate(JobRequest(ntasks=2, gpus_per_task="2", cpus_per_gpu=2), cluster())
     assert (of_gpus.cpus, of_gpus.cpus_per_task, of_gpus.min_cpus_per_node) == (2, 4, 4)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.request import JobRequest
-from shim.core.placement.select_nodes import NodeFree, place
+from shim.core.placement.capacity import NodeFree
+from shim.core.placement.select_nodes import select_nodes
 from tests.core.placement.shapes import NODES, cluster, idle, node, placed
 
 N2 = {"min_nodes": 2, "max_nodes": 2}
@@ -215,13 +216,13 @@ def test_the_largest_set_is_filled_first():
 def test_sets_of_neighbours(options, expected):
     nodes = tuple(node(number) for number in range(1, 9))
     free = [one for one in idle(nodes) if one.node.name not in ("n4", "n7")]  # n[1-3], n[5-6], n8
-    shares = place(JobRequest(**options), cluster(nodes), free)
+    shares = select_nodes(JobRequest(**options), cluster(nodes), free)
     assert "".join(share.name[1:] for share in shares) == expected
 
 
 def test_nodes_of_little_weight_first():
     nodes = tuple(node(number).replace(weight=2 if number < 3 else 1) for number in range(1, 6))
-    shares = place(JobRequest(ntasks=25), cluster(nodes), idle(nodes))
+    shares = select_nodes(JobRequest(ntasks=25), cluster(nodes), idle(nodes))
     assert [share.name for share in shares] == ["n1", "n3", "n4", "n5"]
 
 
@@ -271,7 +272,7 @@ def test_exclusive_needs_an_idle_node():
     ],
 )
 def test_memory(options, on, expected):
-    shares = place(JobRequest(**options), cluster(**on), idle())
+    shares = select_nodes(JobRequest(**options), cluster(**on), idle())
     assert shares is not None
     assert shares[0].memory == expected
 
@@ -302,7 +303,7 @@ def test_memory_limits_the_tasks_of_a_node():
 
 def test_the_partition_gives_the_default_memory():
     partition = Partition(name="small", def_mem_per_cpu=10)
-    shares = place(JobRequest(ntasks=2), cluster(), idle(), partition)
+    shares = select_nodes(JobRequest(ntasks=2), cluster(), idle(), partition)
     assert shares is not None
     assert shares[0].memory == 20
 
@@ -364,7 +365,7 @@ def test_never_more_than_is_free(request, amounts, machine):
         for one, (cpus, memory, gpus) in zip(NODES, amounts, strict=True)
     ]
     on: Cluster = cluster(settings={"share": "machine"} if machine else {})
-    shares = place(request, on, free)
+    shares = select_nodes(request, on, free)
     if shares is None:
         return
     by_name = {one.node.name: one for one in free}

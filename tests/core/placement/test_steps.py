@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.placement.steps import NodeUse, StepError, StepLayout, in_use, step_layout
+from shim.core.placement.step_values import ShareUse, StepError, StepLayout, in_use
+from shim.core.placement.steps import step_layout
 from tests.core.placement.shapes import shares
 
-UNUSED = (NodeUse(), NodeUse())
+UNUSED = (ShareUse(), ShareUse())
 WARNING = "Warning: can't run 1 processes on 2 nodes, setting nnodes to 1"
 CANNOT = "error: Unable to create step for job 9: "
 

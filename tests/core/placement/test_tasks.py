@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.placement.tasks import kind_of, task_counts, task_layout
+from shim.core.placement.tasks import distribution_kind, task_counts, task_layout
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_cap_limits_and_is_ignored_when_tasks_would_be_left_over():
     ],
 )
 def test_kind(distribution, ntasks, nodes, expected):
-    assert kind_of(distribution, ntasks, nodes) == expected
+    assert distribution_kind(distribution, ntasks, nodes) == expected
 
 
 @given(

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from shim.control.backends.kubernetes.gangs import Choices, Placement
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.placement import features
-from shim.core.placement.resolve import job_demand
+from shim.core.placement.resolve import resolve
 from shim.job.spec import RunSpec
 
 if TYPE_CHECKING:
     from shim.control.backends.kubernetes.shape import Shape
-    from shim.core.placement.resolve import JobDemand
+    from shim.core.placement.resolve import ResolvedRequest
 
 _MOST = 64  # alternatives of node labels: beyond them the chosen nodes are named
 
@@ -25,19 +25,19 @@ _MOST = 64  # alternatives of node labels: beyond them the chosen nodes are name
 def placement(spec: RunSpec, settings: Settings, shape: Shape) -> Placement:
     """The placement of a job that our scheduler has chosen nodes for."""
     request = spec.job.request
-    wish = job_demand(request)
-    types = _gpu_types(wish)
+    resolved = resolve(request)
+    types = _gpu_types(resolved)
     choices = None if _needs_hosts(spec, types) else _choices(spec)
     # Nodes that only the configuration describes are places for a job, not machines, until a job names one.
     named = request.node_list or (choices is None and shape.names_nodes)
-    kept_out = dict.fromkeys((*wish.excluded, *spec.barred))
+    kept_out = dict.fromkeys((*resolved.excluded, *spec.barred))
     gpu_type = types[0] if len(types) == 1 else ""
     return Placement(
         on=tuple(shape.hostname(share.name) for share in spec.job.shares) if named else (),
         not_on=() if named else tuple(shape.hostname(name) for name in kept_out),
         choices=() if named else choices or (),
         gpu_type=gpu_type if gpu_type in settings.gpu_types else "",
-        alone=wish.whole,
+        alone=resolved.whole,
         tmp_disk=request.tmp_disk or 0,
     )
 
@@ -54,7 +54,7 @@ def _needs_hosts(spec: RunSpec, types: Sequence[str]) -> bool:
 def _whole_of_different(spec: RunSpec) -> bool:
     # All pods ask for the same: whole nodes of different sizes can only be had by their names.
     shares = spec.job.shares
-    return job_demand(spec.job.request).whole and len({(one.cpus, one.memory, len(one.gpus)) for one in shares}) > 1
+    return resolve(spec.job.request).whole and len({(one.cpus, one.memory, len(one.gpus)) for one in shares}) > 1
 
 
 def _choices(spec: RunSpec) -> Choices | None:
@@ -73,6 +73,8 @@ def _choices(spec: RunSpec) -> Choices | None:
     return features.alternatives(expression, _MOST)
 
 
-def _gpu_types(wish: JobDemand) -> list[str]:
+def _gpu_types(resolved: ResolvedRequest) -> list[str]:
     """The types that the job has named."""
-    return sorted({kind for demand in (wish.node_gpus, wish.job_gpus, wish.task_gpus) for kind, _ in demand if kind})
+    return sorted(
+        {kind for demand in (resolved.node_gpus, resolved.job_gpus, resolved.task_gpus) for kind, _ in demand if kind}
+    )

@@ -39,8 +39,8 @@ def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
     if wanted:
         question = _asked(wanted, place)
         if question.code == 0 or INVALID_JOB_ID.encode() in question.err:
-            changed = slurm_job_snapshots.after(
-                wanted, slurm_job_snapshots.seen(question.out.decode(errors="replace")), now
+            changed = slurm_job_snapshots.apply(
+                wanted, slurm_job_snapshots.parse_squeue(question.out.decode(errors="replace")), now
             )
         else:
             said = question.err.decode(errors="replace").strip()

@@ -12,7 +12,7 @@ from shim.control.groups import names_of
 from shim.control.lifecycle import het
 from shim.control.lifecycle.submission import Submitter
 from shim.control.scheduler import Plan, plan
-from shim.core.admission import elastic, refusals
+from shim.core.admission import elastic, partition_rules, refusals
 from shim.core.errors import DEPENDENCY_PROBLEM, NODE_CONFIG_UNAVAILABLE, ShimError, submission_failed
 from shim.core.formats import hostlist
 from shim.core.formats.dependency import Dependency, unfulfilled
@@ -110,9 +110,9 @@ def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float, *,
 
 def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float, *, operator: bool) -> None:
     refuse_het(len(requests), cluster.backend)
-    refusals.het_refusals(requests)
+    refusals.check_components(requests)
     for request in requests:
-        refusals.refusals(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator)
+        refusals.check_request(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator)
 
 
 def pending_jobs(
@@ -160,7 +160,7 @@ def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submi
 
 def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:
     """The request with no more time than its partitions allow at most: Slurm's trial does not ask for it."""
-    longest = [partition.max_time for partition in refusals.partitions_of(request, cluster)]
+    longest = [partition.max_time for partition in partition_rules.partitions_of(request, cluster)]
     limits = [limit for limit in longest if limit is not None]
     if not limits or len(limits) < len(longest) or request.time_limit is None or cluster.enforce_part_limits:
         return request

@@ -38,6 +38,6 @@ async def seen(world: World, connection: Connection, message: dict[str, Any]) ->
             known = store.passed_job(job.cluster, job.job_id)
             if known is None and (not job.array_job_id or store.passed_job(job.cluster, job.array_job_id) is None):
                 continue
-            if known is None or not slurm_job_snapshots.settled(known) or job.restarts > known.restarts:
+            if known is None or not slurm_job_snapshots.is_final(known) or job.restarts > known.restarts:
                 store.save_passed(job)
     return {}

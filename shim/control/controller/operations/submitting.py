@@ -16,14 +16,14 @@ from shim.control.controller.operations.choosing import accepted, pending_jobs, 
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
-from shim.core.admission.refusals import partitions_of
+from shim.core.admission.partition_rules import partitions_of
 from shim.core.errors import NODE_CONFIG_UNAVAILABLE, PATHNAME_TOO_LONG, submission_failed
 from shim.core.limits import LONGEST_FILE
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
-from shim.core.model.node_classes import kinds
+from shim.core.model.node_classes import node_classes
 from shim.core.model.request import JobRequest
-from shim.core.placement.pending_estimate import needs
+from shim.core.placement.pending_estimate import pending_estimate
 from shim.core.script import bytes_of
 
 
@@ -123,8 +123,12 @@ def test_only(world: World, connection: Connection, message: dict[str, Any], clu
 def _refuse_memory(request: JobRequest, cluster: Cluster) -> None:
     """Slurm's trial counts the memory of the CPUs that a node must give, also where memory is not counted and the job would run."""
     most = max(
-        (node.memory for partition in partitions_of(request, cluster) for node, _ in kinds(cluster).of(partition)),
+        (
+            node.memory
+            for partition in partitions_of(request, cluster)
+            for node, _ in node_classes(cluster).of(partition)
+        ),
         default=0,
     )
-    if (request.mem_per_cpu or 0) * needs(request, cluster).min_cpus_per_node > most:
+    if (request.mem_per_cpu or 0) * pending_estimate(request, cluster).min_cpus_per_node > most:
         raise submission_failed(request.kind, NODE_CONFIG_UNAVAILABLE)

@@ -13,7 +13,8 @@ from shim.control.backends.kubernetes import gang, trying, volumes
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.placement.steps import NodeUse, StepError, step_layout
+from shim.core.placement.step_values import ShareUse, StepError
+from shim.core.placement.steps import step_layout
 
 SETTINGS = Settings(mounts=({"path": "/home", "pvc": "home"}, {"path": "/data", "host_path": "/data"}))
 
@@ -52,13 +53,13 @@ def test_features_that_only_real_nodes_can_be_chosen_by(constraint: str) -> None
 
 @pytest.mark.parametrize("asked", [None, "img:1"])
 def test_a_step_with_the_image_of_its_job(asked: str | None) -> None:
-    layout = step_layout(StepRequest(container_image=asked), job(container_image="img:1"), [NodeUse()])
+    layout = step_layout(StepRequest(container_image=asked), job(container_image="img:1"), [ShareUse()])
     assert layout is not None
 
 
 def test_a_step_with_another_image() -> None:
     with pytest.raises(StepError, match="its pods have the image img:1"):
-        step_layout(StepRequest(container_image="img:2"), job(container_image="img:1"), [NodeUse()])
+        step_layout(StepRequest(container_image="img:2"), job(container_image="img:1"), [ShareUse()])
 
 
 def with_output(work_dir: str, stdout: str, stderr: str) -> Job:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.core.model.cluster import Node
-from shim.core.placement import order
+from shim.core.placement import select_nodes
 from shim.core.placement.capacity import NodeFree
-from shim.core.placement.resolve import JobDemand
+from shim.core.placement.resolve import ResolvedRequest
 
 # Each node: whether the job can have it, its free CPUs and GPUs, its weight.
 nodes = st.lists(
@@ -19,7 +19,7 @@ nodes = st.lists(
 )
 
 
-def in_order(made: list[tuple[bool, int, int, int]], wish: JobDemand, most: int) -> list[str]:
+def in_order(made: list[tuple[bool, int, int, int]], resolved: ResolvedRequest, most: int) -> list[str]:
     free = [
         NodeFree(node=Node(name=f"n{place}", weight=weight), cpus=cpus, memory=0, gpus=tuple(range(gpus)))
         for place, (_usable, cpus, gpus, weight) in enumerate(made)
@@ -27,7 +27,9 @@ def in_order(made: list[tuple[bool, int, int, int]], wish: JobDemand, most: int)
     places = {one.node.name: place for place, one in enumerate(free)}
     usable = [one for one, (wanted, *_) in zip(free, made) if wanted]
     rooms = {one.node.name: one.cpus for one in usable}
-    return [one.node.name for one in order.by_sets(usable, rooms, lambda one: places[one.node.name], wish, most)]
+    return [
+        one.node.name for one in select_nodes.by_sets(usable, rooms, lambda one: places[one.node.name], resolved, most)
+    ]
 
 
 @given(nodes, st.integers(1, 40), st.integers(1, 12), st.integers(0, 4), st.integers(0, 8), st.booleans())
@@ -35,9 +37,9 @@ def test_the_best_set_found_at_once_is_the_best_of_all(
     made: list[tuple[bool, int, int, int]], cpus: int, fewest: int, more: int, gpus: int, named: bool
 ) -> None:
     required = tuple(f"n{place}" for place, one in enumerate(made) if one[0])[:1] if named else ()
-    wish = JobDemand(min_nodes=fewest, cpus=cpus, job_gpus=(("", gpus),) if gpus else (), required=required)
-    found = in_order(made, wish, fewest + more)
+    resolved = ResolvedRequest(min_nodes=fewest, cpus=cpus, job_gpus=(("", gpus),) if gpus else (), required=required)
+    found = in_order(made, resolved, fewest + more)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order._Largest, "best", lambda *_: None)
-        assert found == in_order(made, wish, fewest + more)
+        patch.setattr(select_nodes._Largest, "best", lambda *_: None)
+        assert found == in_order(made, resolved, fewest + more)
     assert sorted(found) == sorted(f"n{place}" for place, one in enumerate(made) if one[0])
