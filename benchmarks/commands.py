@@ -39,8 +39,8 @@ gc.disable()
 sys.path.insert(0, sys.argv[1])
 from shim.core.options import values
 from shim.core.options.batch import settle
-from shim.core.options.request import job_request
-from shim.core.options.verify import verify
+from shim.core.options.build import job_request
+from shim.core.options.validate import verify
 text = open(sys.argv[2]).read()
 (settings,) = settle(values.Context(1e9, 1000, None), [[]], {}, text, "forty.sh", lambda settings: None)
 verify(settings)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from shim.control import site
 from shim.core.errors import ShimError, Unsupported
-from shim.core.options import direct, scan, values
-from shim.core.options.merge import read_line
-from shim.core.options.support import approximations, fate, refuse_unsupported
+from shim.core.options import srun_salloc, value_parsing, values
+from shim.core.options.sources import read_line
+from shim.core.options.support import approximations, level_of, refuse_unsupported
 
 _COMMANDS = ("srun", "sbatch", "salloc", "scancel", "scontrol", "squeue", "sacct", "sinfo")
 _BEFORE = frozenset(
@@ -68,7 +68,7 @@ def verdicts(text: str, backend: str) -> tuple[list[str], list[str]]:
         elif line.program == "srun":
             try:
                 less += [where + one for one in _srun(line.words[1:], backend)]
-            except scan.Shown:
+            except value_parsing.PrintAndExit:
                 continue
             except ShimError as problem:
                 refused.append(where + "; ".join(one.lstrip("\0").removeprefix("error: ") for one in problem.lines))
@@ -81,14 +81,14 @@ def _srun(words: Sequence[str], backend: str) -> list[str]:
     if not any("$" in word or "`" in word for word in words):
         context = values.Context(time.time(), os.getuid(), lambda _path: "", grammar)
         said: list[str] = []
-        for component in direct.settle("srun", words, {}, context):
+        for component in srun_salloc.settle("srun", words, {}, context):
             refuse_unsupported(component.settings, backend)
             said += approximations(component.settings, backend)
         return said
     options, _rest = read_line("srun", words, grammar)
     said = []
     for option, _value in options:
-        what, reason = fate(option, backend)
+        what, reason = level_of(option, backend)
         if what == "refused":
             raise Unsupported(f"error: --{option.long} is not supported here: {reason}")
         if what == "approximated":

@@ -7,15 +7,32 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from shim.control.config_words import CLUSTER, PARTITION, TOP, Word
-from shim.core.options.fates_query import ABSENT, QUERY, query_fate
+from shim.core.options.getopt import Option
 from shim.core.options.grammar import OLD, VERSIONS, Grammar
-from shim.core.options.option import Option
-from shim.core.options.support import COMMANDS, fate_of, spelling
-from shim.core.options.table_query import options_of as query_options_of
-from shim.core.options.table_submit import options_of
+from shim.core.options.help import spelling
+from shim.core.options.query_options import ROWS
+from shim.core.options.query_options import options_of as query_options_of
+from shim.core.options.submit_options import COMMANDS, options_of
+from shim.core.options.support import level_of, support_level
 from shim.dispatch import MODULES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+# The commands of Slurm that are not here, and what becomes of them.
+ABSENT = {
+    "sacctmgr": "no accounting database: accounts, users and QOS are known to nobody (`sacct` reads the job index)",
+    "sattach": "not there: `srun` shows its step's output, a batch job's is in its file",
+    "sbcast": "not there: nodes on one machine share its files; pods get the working directory (docs/kubernetes.md)",
+    "scrontab": "not there: cron calls `sbatch`",
+    "sdiag": "not there: `shim controller` and the controller's log tell how it is",
+    "sprio": "not there: `squeue -o %Q` and `scontrol show job` show priorities",
+    "sreport": "not there, as it reads the accounting database: `sacct -P` lists jobs with their times and sizes",
+    "sshare": "not there: no shares are kept, the queue is in the order of submission and priority",
+    "sstat": "not there: what a step has used is told when it ends, by `sacct`",
+    "strigger": "not there: no events of nodes that a program could be started by",
+    "sview": "not there: no graphical interface",
+}
 
 
 def pages() -> dict[str, str]:
@@ -120,15 +137,15 @@ class Row:
     def line(self) -> str:
         """The row of the table."""
         variables = " ".join(f"`{name}`" for name in self.variables)
-        return f"| `{spelling(self.option)}` | {' '.join(self.commands)} | {variables} | {self._fate('local')} | {self._fate('kubernetes')} | {self._note()} |"
+        return f"| `{spelling(self.option)}` | {' '.join(self.commands)} | {variables} | {self._level('local')} | {self._level('kubernetes')} | {self._note()} |"
 
-    def _fate(self, backend: str) -> str:
-        fate, reason = fate_of(self.option.field, backend)
-        if backend != "local" and reason == fate_of(self.option.field)[1]:
+    def _level(self, backend: str) -> str:
+        level, reason = level_of(self.option, backend)
+        if backend != "local" and reason == level_of(self.option)[1]:
             reason = ""
         if self.option.field != self.option.long:
             reason = f"the same as --{self.option.field}" if backend == "local" else ""
-        return fate + (f": {reason}" if reason else "")
+        return level + (f": {reason}" if reason else "")
 
     def _note(self) -> str:
         if len(self.levels) == len(VERSIONS):
@@ -185,15 +202,15 @@ def _queries() -> Iterator[str]:
     yield ""
     yield "| command | option | variables | what becomes of it |"
     yield "| --- | --- | --- | --- |"
-    for command in QUERY:
+    for command in ROWS:
         for option in sorted(query_options_of(command), key=lambda option: option.long):
             if option.long in ("help", "usage", "version"):
                 continue
-            fate, reason = query_fate(command, option.field)
+            level, reason = support_level(query_options_of(command).by_name[option.field])
             if option.field != option.long:
                 reason = f"the same as --{option.field}"
             variables = " ".join(f"`{name}`" for name in option.env)
-            yield f"| {command} | `{spelling(option)}` | {variables} | {fate}{f': {reason}' if reason else ''} |"
+            yield f"| {command} | `{spelling(option)}` | {variables} | {level}{f': {reason}' if reason else ''} |"
     yield ""
 
 

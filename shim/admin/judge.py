@@ -17,13 +17,13 @@ from shim.core.errors import ShimError, Unsupported, submission_failed
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-from shim.core.options import scan, values
+from shim.core.options import value_parsing, values
 from shim.core.options.batch import settle
-from shim.core.options.merge import Settings
-from shim.core.options.option import Option
-from shim.core.options.request import job_request
+from shim.core.options.build import job_request
+from shim.core.options.getopt import Option
+from shim.core.options.sources import Settings
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
-from shim.core.options.verify import verify
+from shim.core.options.validate import verify
 from shim.job import capped
 
 Options = Sequence[tuple[Option, str | None]]
@@ -128,7 +128,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
             verdict.reason = verdict.reason or feasibility.pending_reason(request, cluster)
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)
-    except scan.Shown:
+    except value_parsing.PrintAndExit:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:
         verdict.unsupported = problem.lines

@@ -18,7 +18,7 @@ from shim.control.backends.slurm.questions import Question, answered
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError
 from shim.core.model.request import JobRequest
-from shim.core.options.rebuilt import arguments
+from shim.core.options.to_argv import to_sbatch_argv
 from shim.core.routing import Place, Route
 
 
@@ -89,7 +89,9 @@ def _submitted(job_id: int, place: Place, request: JobRequest, ticket: dict[str,
     if request.partition and place.partitions and not set(partitions) <= set(place.partitions):
         notes.append(f"--partition={request.partition}: not on {place.name}; its default partition is used")
         request = request.replace(partition=None)
-    options, given_up = arguments(request.replace(hold=True, comment=ticket["mark"], name=request.name or "sbatch"))
+    options, given_up = to_sbatch_argv(
+        request.replace(hold=True, comment=ticket["mark"], name=request.name or "sbatch")
+    )
     notes += [f"{option}: given up, {place.name} may be too old for it" for option in given_up]
     call = made("sbatch", Route(place, ["--parsable", *options, "/dev/stdin", *request.arguments]))
     directory = request.extra.get("submit_dir") or request.work_dir

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shim.control.client import Allocation
     from shim.core.model.request import JobRequest
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
 
     Event = Dict[str, Any]
 else:

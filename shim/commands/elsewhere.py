@@ -54,9 +54,9 @@ class Asked:
         dated: bool = False,
     ) -> None:
         from shim.control.backends.slurm.questions import Question
-        from shim.core.options.again import again
+        from shim.core.options.to_argv import to_query_argv
 
-        options, words = again(program, argv, ("clusters", "iterate", "noheader", "allclusters"))
+        options, words = to_query_argv(program, argv, ("clusters", "iterate", "noheader", "allclusters"))
         self.program = program
         self.dated = {place.name for place, headed in zip(places, _headed(places, header, each)) if headed and dated}
         self.questions = [

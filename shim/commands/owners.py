@@ -6,7 +6,7 @@ import os
 import sys
 
 from shim.commands import reading
-from shim.core.options.again import again
+from shim.core.options.to_argv import to_query_argv
 from shim.core.routing import HIGHEST_REAL, Route
 
 TYPE_CHECKING = False
@@ -88,6 +88,6 @@ def run(program: str, place: Place, argv: Sequence[str]) -> int:
 
 
 def _route(program: str, place: Place, argv: Sequence[str]) -> Route:
-    options, words = again(program, argv, ("clusters",))
+    options, words = to_query_argv(program, argv, ("clusters",))
     dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
     return Route(place, [*options, *words], dropped)

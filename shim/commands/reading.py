@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
 
 
 def open_index(program: str) -> Reader | None:
@@ -180,12 +180,12 @@ def refuse(program: str, values: Values) -> None:
     """Unsupported for the first option given that is refused here."""
     if not values:
         return
-    from shim.core.options.fates import REFUSED
-    from shim.core.options.fates_query import query_fate
+    from shim.core.options.query_options import options_of
 
+    rows = options_of(program).by_name
     for name in values:
-        fate, reason = query_fate(program, name)
-        if fate == REFUSED:
+        level, _, reason = rows[name].get("support", "").partition(": ")
+        if level == "refused":
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
 
 
@@ -238,7 +238,7 @@ def answered(program: str, values: dict[str, str]) -> bool:
     for what in ("version", "help", "usage"):
         if what in values:
             from shim.commands.options_here import grammar
-            from shim.core.options.usage import text_for
+            from shim.core.options.help import text_for
 
             sys.stdout.write(text_for(program, what, grammar()))
             return True

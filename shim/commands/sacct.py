@@ -10,7 +10,7 @@ from shim.commands import elsewhere, funnel, reading, sacct_ask
 from shim.control import site
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, UsageError, plain
-from shim.core.options.query import read
+from shim.core.options.query_options import read
 from shim.core.render import sacct_rows, sacct_table
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job, Step
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
     from shim.core.render.sacct_rows import Row
     from shim.core.routing import Place
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from shim.commands.job_ids import JobId
     from shim.core.model.job import Job, Step
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
     from shim.core.render.sacct_rows import Row
 
 _ALL = "0"  # -j 0: every job

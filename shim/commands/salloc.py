@@ -20,9 +20,9 @@ from shim.commands.allocating import (
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import ShimError
-from shim.core.options import scan
-from shim.core.options.merge import full_path
-from shim.core.options.request import job_request
+from shim.core.options import value_parsing
+from shim.core.options.build import job_request
+from shim.core.options.sources import full_path
 from shim.core.options.support import refuse_het
 from shim.job.loop import Loop
 from shim.job.submitter import umask
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Sequence
 
     from shim.control.client import Allocation
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
 else:
     import _signal
 
@@ -45,7 +45,7 @@ def main(argv: List[str]) -> int:
     """Runs salloc with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
     try:
         components, directory = settled(PROGRAM, argv)
-    except scan.Shown as shown:
+    except value_parsing.PrintAndExit as shown:
         sys.stdout.write(shown.text)
         return shown.code
     words = components[-1].words

@@ -9,12 +9,12 @@ import time
 from shim.commands.options_here import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
-from shim.core.options import scan, values
+from shim.core.options import value_parsing, values
 from shim.core.options.batch import command_line, settle
-from shim.core.options.merge import full_path
-from shim.core.options.request import job_request
+from shim.core.options.build import job_request
+from shim.core.options.sources import full_path
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
-from shim.core.options.verify import verify
+from shim.core.options.validate import verify
 from shim.job import capped
 from shim.job.submitter import passed_on, umask
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Sequence, Tuple
 
     from shim.core.model.request import JobRequest
-    from shim.core.options.merge import Settings
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option
+    from shim.core.options.sources import Settings
 
 PROGRAM = "sbatch"
 
@@ -72,7 +72,7 @@ def _main(argv: List[str]) -> int:
         found, words = command_line(argv, context)
         source = _source([one for part in found for one in part], words, directory)
         components = _settle(context, found, source, directory)
-    except scan.Shown as shown:
+    except value_parsing.PrintAndExit as shown:
         sys.stdout.write(shown.text)
         return shown.code
     where = backend(components[0].get("clusters"))
@@ -135,7 +135,7 @@ def _settle(
 def _tell(settings: Settings, directory: str) -> None:
     """-v: the options as they were understood, and those that do less here."""
     if settings.get("verbose"):
-        from shim.core.options.dump import defined_options
+        from shim.core.options.verbose import defined_options
 
         _say(*defined_options(settings, directory), *approximations(settings, backend(settings.get("clusters"))))
 

@@ -11,7 +11,7 @@ from shim.control import site
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.formats.lists import split_outside_brackets
 from shim.core.model import states
-from shim.core.options.query import read
+from shim.core.options.query_options import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Ids = List[Tuple[str, JobId]]
     from typing import Any
 
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
 
 _PROGRAM = "scancel"
 # What is left of Slurm's error numbers in an exit code, by how their texts begin.
@@ -220,9 +220,9 @@ def _cancel_there(
 ) -> int:
     """Runs the real scancels; the exit code. ``alone``: nothing else is to be done, so one of them takes this process's place."""
     from shim.commands import owners
-    from shim.core.options.again import again
+    from shim.core.options.to_argv import to_query_argv
 
-    options, _ = again(_PROGRAM, argv, ("clusters",))
+    options, _ = to_query_argv(_PROGRAM, argv, ("clusters",))
     meant = [place for place in places if place.name in theirs]
     if alone and len(meant) == 1:
         owners.become(_PROGRAM, meant[0], [*options, *theirs[meant[0].name]])

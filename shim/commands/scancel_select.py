@@ -14,7 +14,7 @@ from shim.core.model import states
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.model.job import Job
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
 
 _PROGRAM = "scancel"
 # What happened already, or was never there, is no failure; only -v tells.

@@ -18,7 +18,7 @@ from shim.core.errors import (
     Unsupported,
     plain,
 )
-from shim.core.options.query import read
+from shim.core.options.query_options import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from shim.commands.scontrol_session import OF_JOBS, PROGRAM
 from shim.control import site
 from shim.core.errors import ShimError
 from shim.core.formats.lists import split_outside_brackets
-from shim.core.options.again import again
+from shim.core.options.to_argv import to_query_argv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ _OURS: Dict[str, Callable[[Session, Optional[str]], int]] = {
 
 def _options(session: Session) -> List[str]:
     """The options, and the flags that verbs have set since, as options."""
-    found = again(PROGRAM, session.argv, ("clusters",))[0]
+    found = to_query_argv(PROGRAM, session.argv, ("clusters",))[0]
     flags = (("--details", session.details), ("--oneliner", session.oneliner))
     return [*found, *(flag for flag, is_set in flags if is_set and flag not in found)]
 

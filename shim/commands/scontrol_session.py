@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
 
 PROGRAM = "scontrol"
 OF_JOBS = ("hold", "holdu", "uhold", "release", "requeue", "requeuehold", "resume", "suspend", "top")

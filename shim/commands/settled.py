@@ -8,7 +8,7 @@ from time import time
 from shim.commands.funnel import say
 from shim.commands.options_here import backend, grammar, gres_names
 from shim.core.errors import ShimError
-from shim.core.options import direct, values
+from shim.core.options import srun_salloc, values
 from shim.core.options.support import approximations, refuse_unsupported
 from shim.job import capped
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Sequence, Tuple
 
-    from shim.core.options.direct import Component
+    from shim.core.options.srun_salloc import Component
 
 
 def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
@@ -36,7 +36,7 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
             say(program, line)
 
     context = values.Context(time(), os.getuid(), capped.text, grammar(), gres_names, once)
-    components = direct.settle(program, argv, os.environ, context)
+    components = srun_salloc.settle(program, argv, os.environ, context)
     where = backend(components[0].settings.get("clusters"))
     if lost:
         say(program, lost)
@@ -44,7 +44,7 @@ def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
         if one.notes:
             say(program, *one.notes)
         if one.settings.get("verbose"):
-            from shim.core.options.dump import defined_options
+            from shim.core.options.verbose import defined_options
 
             say(program, *defined_options(one.settings, directory), *approximations(one.settings, where))
         refuse_unsupported(one.settings, where)

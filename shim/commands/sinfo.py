@@ -12,7 +12,7 @@ from shim.control.outlook import Outlook
 from shim.core.errors import ShimError
 from shim.core.formats.lists import comma_list
 from shim.core.model import states
-from shim.core.options.query import read
+from shim.core.options.query_options import read
 from shim.core.render import columns, sinfo_fields, sinfo_rows
 from shim.core.render.node_state import STATE_WORDS, VALID_STATES, uses
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shim.core.model.cluster import Cluster
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
     from shim.core.render.columns import Column
     from shim.core.render.node_state import NodeUse
 

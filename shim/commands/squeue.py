@@ -13,7 +13,7 @@ from shim.control import site
 from shim.control.outlook import Outlook
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.model import states
-from shim.core.options.query import read
+from shim.core.options.query_options import read
 from shim.core.render import columns, job_order
 
 TYPE_CHECKING = False

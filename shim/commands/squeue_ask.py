@@ -15,7 +15,7 @@ from shim.core.model import states
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.model.job import Job
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
 
 _PROGRAM = "squeue"
 
@@ -31,7 +31,7 @@ class Ask:
         self.ids = self._ids("jobs", words)
         self.step_ids = self._ids("steps", words)
         if words:
-            from shim.core.options.usage import text_for
+            from shim.core.options.help import text_for
 
             sys.stdout.write(text_for(_PROGRAM, "usage"))
             raise ShimError(f"error: Unrecognized option: {words[0]}")

@@ -12,9 +12,9 @@ from errno import EFBIG
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import INVALID_GRES, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError, Unsupported, plain
-from shim.core.options import scan
-from shim.core.options.direct import for_step
-from shim.core.options.request import step_request
+from shim.core.options import value_parsing
+from shim.core.options.build import step_request
+from shim.core.options.srun_salloc import for_step
 from shim.core.options.support import refuse_het
 from shim.job.submitter import passed_on, umask
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
     from shim.core.model.request import JobRequest, StepRequest
-    from shim.core.options.direct import Component
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
+    from shim.core.options.srun_salloc import Component
     from shim.job.loop import Loop
     from shim.job.steps.client import StepClient
     from shim.job.steps.parts import Asked
@@ -47,7 +47,7 @@ def main(argv: List[str]) -> int:
 def _main(argv: List[str]) -> int:
     try:
         components, directory = settled(PROGRAM, argv)
-    except scan.Shown as shown:
+    except value_parsing.PrintAndExit as shown:
         sys.stdout.write(shown.text)
         return shown.code
     components = for_step(components)
@@ -248,7 +248,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
 
 def _request(one: Component, directory: str, umask: int) -> JobRequest:
     """The job, or the component, that is asked for to run the command in."""
-    from shim.core.options.request import job_request
+    from shim.core.options.build import job_request
 
     words = one.words
     return job_request(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shim.commands.job_ids import JobId
     from shim.commands.sacct_ask import Ask as SacctAsk
     from shim.commands.squeue_ask import Ask
-    from shim.core.options.query import Values
+    from shim.core.options.query_options import Values
     from shim.core.render.columns import Column
 
 _RULE = "-" * 29

@@ -9,7 +9,7 @@ from time import time
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
-from shim.core.options import scan, values
+from shim.core.options import value_parsing, values
 from shim.core.routing import HIGHEST_REAL, SUBMITTING
 from shim.job import capped
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
 
 
 def asked(program: str, argv: Sequence[str]) -> tuple[str, str, str]:
@@ -28,15 +28,15 @@ def asked(program: str, argv: Sequence[str]) -> tuple[str, str, str]:
     """
     try:
         if program not in SUBMITTING:
-            from shim.core.options import query
+            from shim.core.options import query_options
 
-            return query.read(program, argv, os.environ)[0].get("clusters", ""), "", ""
+            return query_options.read(program, argv, os.environ)[0].get("clusters", ""), "", ""
         settings, _, _ = read(program, argv)
         clusters = settings.get("clusters") or ""
         if program == "srun" and not clusters and settings.get("jobid"):
             clusters = _cluster_of(settings.get("jobid"))
         return clusters, settings.get("partition") or "", settings.get("dependency") or ""
-    except (ShimError, scan.Shown, KeyError):
+    except (ShimError, value_parsing.PrintAndExit, KeyError):
         return (
             found_in(argv, "--clusters", "-M"),
             found_in(argv, "--partition", "-p"),
@@ -78,7 +78,7 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
 
     ``stdin``: a script on standard input may be read, and is put back. ShimError for what Slurm 22.05 would refuse.
     """
-    from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment
+    from shim.core.options.sources import COMMAND_LINE, Settings, first_pass, put_environment
 
     context = values.Context(time(), os.getuid(), capped.text, site.grammar())
     if program != "sbatch":

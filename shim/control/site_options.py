@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shim.control.config import Config, ConfigError, Setting
+from shim.core.options.getopt import FLAG, OPTIONAL, REQUIRED
 from shim.core.options.grammar import Grammar
-from shim.core.options.merge import EARLY
-from shim.core.options.option import FLAG, OPTIONAL, REQUIRED
-from shim.core.options.table_submit import options_of
+from shim.core.options.submit_options import options_of
 
 
 def grammar(config: Config) -> Grammar:
@@ -53,7 +52,7 @@ def _mapped(setting: Setting | None, known: Grammar) -> Iterator[tuple[str, int,
         option = next(
             (one for command in ("sbatch", "srun") for one in options_of(command, known) if one.long == meant), None
         )
-        if option is None or meant in EARLY:
+        if option is None or "early" in option.row:
             raise ConfigError(f'{where}: "{meant}" is no option that it could stand for')
         if equals and option.arity == FLAG:
             raise ConfigError(f"{where}: --{meant} takes no value")

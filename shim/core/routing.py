@@ -151,7 +151,7 @@ def _as_named(program: str, argv: Sequence[str], environ: Mapping[str, str], pla
     """The route to ``place`` without a ``-M`` that only we understand."""
     if place.name == place.real_name or not mentioned(argv, environ, [place.name]):
         return Route(place, argv)
-    from shim.core.options.editing import without_cluster
+    from shim.core.options.to_argv import without_cluster
 
     variables = [name for name in environ if name.endswith("_CLUSTERS") and environ[name] == place.name]
     return Route(place, without_cluster(program, argv, place.name), variables)

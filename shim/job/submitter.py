@@ -19,7 +19,7 @@ def passed_on(propagate: Optional[str]) -> Dict[str, List[int]]:
     names: Sequence[str] = RLIMITS
     if propagate is not None:
         # Dear to import, and hardly anybody gives the option.
-        from shim.core.options.words import limits_to_pass
+        from shim.core.options.keyword_values import limits_to_pass
 
         names = limits_to_pass(propagate)
     import resource

@@ -16,8 +16,8 @@ import pytest
 
 from shim.commands import funnel
 from shim.control import client
-from shim.core.options import table_query, table_submit
-from shim.core.options.option import FLAG, Option
+from shim.core.options import query_options, submit_options
+from shim.core.options.getopt import FLAG, Option
 from tests.commands.conftest import World
 from tests.commands.test_any_submission import answer
 
@@ -74,7 +74,7 @@ def place(busy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_bytes_that_are_no_text(place: Path, program: str) -> None:
-    table = (table_submit if program in SUBMITTING else table_query).options_of(program)
+    table = (submit_options if program in SUBMITTING else query_options).options_of(program)
     options = [option for option in table if option.field not in LEFT_OUT]
     variables = [name for option in options for name in option.env]
     for seed in range(COUNT):

@@ -21,7 +21,7 @@ from shim.control import client
 from shim.core.admission import feasibility, refusals
 from shim.core.errors import ShimError
 from shim.core.model.request import JobRequest
-from shim.core.options.table_submit import options_of
+from shim.core.options.submit_options import options_of
 from tests import reference
 
 _OF_ALL_KINDS = (

@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 
+from shim.admin.docs import ABSENT
 from shim.commands import salloc
 from shim.control import client, site
 from shim.core.errors import ShimError
-from shim.core.options import batch, components, direct, merge, query
-from shim.core.options.fates import APPROXIMATED, FATES, HONOURED, REFUSED
-from shim.core.options.fates_query import ABSENT, QUERY, QUERY_NOTES, query_fate
+from shim.core.options import batch, components, query_options, sources, srun_salloc
+from shim.core.options.getopt import FLAG, Option
 from shim.core.options.grammar import VERSIONS, Grammar
-from shim.core.options.option import FLAG, Option
-from shim.core.options.support import COMMANDS, fate_of
-from shim.core.options.table_query import options_of as query_options
-from shim.core.options.table_submit import options_of as submit_options
+from shim.core.options.submit_options import COMMANDS
+from shim.core.options.submit_options import options_of as submit_options
+from shim.core.options.support import APPROXIMATED, HONOURED, REFUSED, level_of, support_level
 from shim.dispatch import MODULES
 from tests.commands.conftest import World
 
@@ -33,11 +32,17 @@ HEARD: set[str] = set()
 def _hear(*names: str) -> None:
     """Notes who is asked for, unless the tables' own code asks."""
     asking = sys._getframe(2).f_globals["__name__"]
-    if asking not in (query.__name__, merge.__name__, "shim.core.options.support", "shim.core.options.dump", __name__):
+    if asking not in (
+        query_options.__name__,
+        sources.__name__,
+        "shim.core.options.support",
+        "shim.core.options.verbose",
+        __name__,
+    ):
         HEARD.update(names)
 
 
-class Values(query.Values):
+class Values(query_options.Values):
     """The values of a query's options."""
 
     def __getitem__(self, name: str) -> str:
@@ -99,7 +104,7 @@ BESIDE = {
 
 def each_field(command: str) -> Iterator[Option]:
     seen: set[str] = set()
-    for option in query_options(command):
+    for option in query_options.options_of(command):
         if option.field not in seen and option.long == option.field:
             seen.add(option.field)
             yield option
@@ -109,33 +114,27 @@ def spelled(option: Option, value: str) -> str:
     return f"--{option.long}" + ("" if option.arity == FLAG else f"={value}")
 
 
-@pytest.mark.parametrize("command", sorted(QUERY))
+@pytest.mark.parametrize("command", sorted(query_options.ROWS))
 def test_every_option_of_a_query(busy: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.setattr(query, "Values", Values)
+    monkeypatch.setattr(query_options, "Values", Values)
     busy.errors = ["Access/permission denied"]
     unread = []
     for option in each_field(command):
-        fate, reason = query_fate(command, option.field)
+        level, reason = support_level(option.row)
         word = spelled(option, VALUES[command].get(option.field, "word"))
         HEARD.clear()
         for beside in BESIDE[command]:
             said = busy.run(command, word, *beside)
-            if fate == REFUSED:
+            if level == REFUSED:
                 assert (said.code, said.out) == (1, ""), word
                 assert said.err == f"{command}: error: --{option.field} is not supported here: {reason}\n"
-        if fate in (HONOURED, APPROXIMATED) and option.field not in HEARD:
+        if level in (HONOURED, APPROXIMATED) and option.field not in HEARD:
             unread.append(option.field)
-        assert fate in FATES and (reason or fate == HONOURED), option
     assert unread == [], f"nobody reads these options of {command}"
 
 
-def test_the_tables_of_queries_speak_of_their_options() -> None:
-    for command, fates in QUERY.items():
-        fields = {option.field for option in query_options(command)}
-        named = [name for names in fates.values() for name in names]
-        named += [name for one, name in QUERY_NOTES if one == command]
-        assert fields.issuperset(named) and len(set(named)) == len(named), command
-    assert set(QUERY) | set(COMMANDS) | {"shim"} == set(MODULES) - set(ABSENT)
+def test_each_command_of_slurm_is_here_or_said_to_be_absent() -> None:
+    assert set(query_options.ROWS) | set(COMMANDS) | {"shim"} == set(MODULES) - set(ABSENT)
 
 
 class Recording(dict):  # type: ignore[type-arg]
@@ -154,7 +153,7 @@ class Recording(dict):  # type: ignore[type-arg]
         return super().get(name, default)
 
 
-class Settings(merge.Settings):
+class Settings(sources.Settings):
     """The options of a submission."""
 
     def __init__(self, command: str, context: Any) -> None:
@@ -213,7 +212,7 @@ OF_ONE_KIND = {
 @pytest.fixture
 def place(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Submissions get as far as a controller, an allocation that is granted, or a step in one."""
-    for module in (batch, components, direct):
+    for module in (batch, components, srun_salloc):
         monkeypatch.setattr(module, "Settings", Settings)
     granted = {"job": {"job_id": 7, "shares": []}, "environment": {}, "run_dir": str(tmp_path)}
 
@@ -242,8 +241,8 @@ def test_every_option_of_a_submission(
     monkeypatch.setattr(site, "grammar", lambda: grammar)
     unread = []
     for option in submit_options(command, grammar):
-        fate, _reason = fate_of(option.field)
-        if option.field != option.long or fate not in (HONOURED, APPROXIMATED):
+        level, _reason = level_of(option)
+        if option.field != option.long or level not in (HONOURED, APPROXIMATED):
             continue
         HEARD.clear()
         own = OF_ONE_KIND.get(option.field)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shim.core import script
 from shim.core.options.components import cut, keep_verbosity, next_component
-from shim.core.options.merge import (
+from shim.core.options.sources import (
     COMMAND_LINE,
     Settings,
     first_pass,
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, List, Mapping, Optional, Sequence, Tuple
 
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option
     from shim.core.options.values import Context
 
 PACKJOB = 'Warning: the "packjob" component separator is being deprecated. Please, use "hetjob" instead.'
@@ -76,7 +76,7 @@ def settle(
             put_directive(settings, scripted[place])
         own = found[min(place, len(found) - 1)]
         if text is not None and ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(own, environ, settings):
-            from shim.core.options.foreign import foreign_directives
+            from shim.core.options.pbs_lsf import foreign_directives
 
             for word in foreign_directives(text, name):
                 if word.startswith("--gres=") and "gres" in settings:

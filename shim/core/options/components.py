@@ -8,88 +8,23 @@ and its part of the command line.
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.options.merge import Settings
+from shim.core.options.sources import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional, Sequence
 
-# Options that each component starts without.
-_STARTS_ANEW = frozenset(
-    [
-        "accel-bind",
-        "bb",
-        "bbf",
-        "bcast",
-        "bcast-exclude",
-        "compress",
-        "constraint",
-        "contiguous",
-        "core-spec",
-        "cores-per-socket",
-        "cpu-bind",
-        "cpu-freq",
-        "cpus-per-gpu",
-        "cpus-per-task",
-        "distribution",
-        "exclusive",
-        "extra-node-info",
-        "gpu-bind",
-        "gpu-freq",
-        "gpus",
-        "gpus-per-node",
-        "gpus-per-socket",
-        "gpus-per-task",
-        "gres",
-        "gres-flags",
-        "licenses",
-        "mail-type",
-        "mail-user",
-        "mem-bind",
-        "mem-per-cpu",
-        "mem-per-gpu",
-        "mincpus",
-        "mpi",
-        "network",
-        "REQ_SWITCH",
-        "nodefile",
-        "nodelist",
-        "nodes",
-        "ntasks",
-        "ntasks-per-core",
-        "ntasks-per-gpu",
-        "ntasks-per-node",
-        "ntasks-per-socket",
-        "ntasks-per-tres",
-        "overcommit",
-        "overlap",
-        "oversubscribe",
-        "partition",
-        "power",
-        "relative",
-        "resv-ports",
-        "send-libs",
-        "sockets-per-node",
-        "spread-job",
-        "switch-wait",
-        "switches",
-        "thread-spec",
-        "threads-per-core",
-        "tmp",
-        "use-min-nodes",
-        "verbose",
-        "WAIT4SWITCH",
-    ]
-)
-
+# What variables say of --switches, which each component starts without.
+_OF_SWITCHES = ("REQ_SWITCH", "WAIT4SWITCH", "switch-wait")
 MOST_COMPONENTS = 128  # of a job, as far as --het-group can name them
 
 
 def next_component(before: Settings) -> Settings:
     """The settings of the component behind ``before``, as far as they carry over; nothing of its own is read yet."""
     settings = Settings(before.command, before.context)
+    by_name = settings.table.by_name
     for name, value in before.values.items():
-        if name not in _STARTS_ANEW:
+        if name not in _OF_SWITCHES and "anew" not in by_name.get(name, ()):
             settings.values[name] = value
             if name in before.sources:
                 settings.sources[name] = before.sources[name]

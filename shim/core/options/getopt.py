@@ -1,4 +1,4 @@
-"""The grammar of command lines: getopt_long as the C library has it, with its messages.
+"""Options as the C library's getopt_long has them: what is known of an option (``Row``), a command's table, reading a command line.
 
 Exact names before unique prefixes, clustered short options, attached values, optional values only in attached form, ``--``
 ends the options. sbatch, srun and salloc stop at the first word that is no option (what follows belongs to the script);
@@ -8,14 +8,149 @@ the query commands find options after such words too.
 from __future__ import annotations
 
 from shim.core.errors import UsageError, plain
-from shim.core.options.option import FLAG, REQUIRED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional, Sequence, Tuple
+    from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypedDict
 
-    from shim.core.options.option import Option, Table
+    class _Named(TypedDict):
+        name: str
 
+    class Row(_Named, total=False):
+        """All that is known of an option of a command. What a row does not say has the value named here.
+
+        On the command line
+            name          its long spelling
+            short         its letter; none
+            takes         its value as ``--help`` shows it: ``=count``, or ``[=kind]`` for one that is only taken attached; no value
+            spelling_of   the option that it is another name of, which has all that follows; none
+            adds_up       given several times (queries) it means all that was said; the last one counts
+            early         sbatch obeys it before it reads the script: no directive sets it; False
+        Where it is there (sbatch, srun, salloc)
+            on            the commands that have it; all three
+            since, until  the one of the two releases, 22.05 and 25.11, that has it; both
+            plugin        a site's plugin has added it; False
+        In variables
+            env           the variables that set it, the last one that is set winning. Of sbatch, srun and salloc each reads its own
+                          (SBATCH_, SALLOC_, srun all others) and those with a ``*``; ``+`` and ``-`` mark those that only
+                          25.11 and only 22.05 has
+        Its value
+            kind          how it is read, shown by ``-v`` and written again: ``value_parsing``; text, or flag where it takes no value
+            stands_for    the value that a site's own flag means
+            shown         what ``-v`` shows for every value
+        What it asks for
+            job           the field of JobRequest that is its value; ``extra``: its text is recorded there; ``*field``: ``build`` makes
+                          the field of this and other values
+            step          the field of StepRequest, likewise
+            bits          Slurm keeps 16 bits of it; False
+            anew          the next component of a heterogeneous job starts without it; False: it has the value of the one before
+        What is said of it
+            section       the part of ``--help`` (a key of ``help.SECTIONS``)
+            help          what it does
+            support       what becomes of it here: honoured, approximated, inert or refused (``support``), with the reason behind a
+                          colon; honoured
+            kubernetes    what becomes of it in pods, where that differs
+        """
+
+        short: str
+        takes: str
+        spelling_of: str
+        adds_up: bool
+        early: bool
+        on: str
+        since: str
+        until: str
+        plugin: bool
+        env: str
+        kind: str
+        stands_for: str
+        shown: str
+        job: str
+        step: str
+        bits: bool
+        anew: bool
+        section: str
+        help: str
+        support: str
+        kubernetes: str
+
+
+FLAG = 0  # takes no value
+REQUIRED = 1  # ``--opt=value``, ``--opt value``, ``-ovalue``, ``-o value``
+OPTIONAL = 2  # a value only as ``--opt=value`` or ``-ovalue``
+
+IGNORED = "ignored"  # the kind of a plugin's option that has no effect here
+
+
+class Option:
+    """An option of one command: ``row`` as getopt needs it, with the variables that set it (``env``).
+
+    ``field`` is the name its value is stored under: two spellings of the same option share it (and are no ambiguity for an
+    abbreviation). ``stands_for``: the value that a site's own flag means; None for all others.
+    """
+
+    __slots__ = ("arity", "env", "field", "kind", "long", "row", "short", "stands_for")
+
+    def __init__(self, row: Row, env: Sequence[str] = ()) -> None:
+        takes = row.get("takes")
+        self.row = row
+        self.long = row["name"]
+        self.short = row.get("short", "")
+        self.arity = FLAG if not takes else OPTIONAL if takes[0] == "[" else REQUIRED
+        self.kind = row.get("kind") or ("text" if takes else "flag")
+        self.env = env
+        self.field = row.get("spelling_of") or self.long
+        self.stands_for = row.get("stands_for")
+
+    def __repr__(self) -> str:
+        return f"Option(--{self.long})"
+
+
+def _variables(row: Row) -> Sequence[str]:
+    return row.get("env", "").split()
+
+
+class Table:
+    """The options of a command in Slurm's order. ``variables`` tells those of a row that the command reads.
+
+    Options are made when they are asked for: a command line has few of them.
+    """
+
+    __slots__ = ("_made", "by_name", "rows", "variables")
+
+    def __init__(self, rows: Iterable[Row], variables: Callable[[Row], Sequence[str]] = _variables) -> None:
+        self.rows: Tuple[Row, ...] = tuple(rows)
+        self.variables = variables
+        self.by_name: Dict[str, Row] = {row["name"]: row for row in self.rows}
+        self._made: Dict[str, Option] = {}
+
+    def __iter__(self) -> Iterator[Option]:
+        return map(self.option, self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def option(self, row: Row) -> Option:
+        """The option of one of the table's rows."""
+        made = self._made.get(row["name"])
+        if made is None:
+            made = self._made[row["name"]] = Option(row, self.variables(row))
+        return made
+
+    def named(self, long: str) -> Optional[Option]:
+        """The option with exactly this name."""
+        row = self.by_name.get(long)
+        return None if row is None else self.option(row)
+
+    def lettered(self, letter: str) -> Optional[Option]:
+        """The option with this letter; of several spellings the last one."""
+        for row in reversed(self.rows):
+            if row.get("short") == letter:
+                return self.option(row)
+        return None
+
+
+if TYPE_CHECKING:
     Found = Tuple[Option, Optional[str]]
 
 
@@ -83,13 +218,14 @@ def _long(word: str, argv: Sequence[str], at: int, options: Table, found: List[F
 
 def match_long(name: str, word: str, options: Table) -> Option:
     """The option that ``name`` means; ``word`` is what the user typed, for the messages."""
-    exact = options.by_name.get(name)
+    exact = options.named(name)
     if exact is not None:
         return exact
     first: Optional[Option] = None
     others: List[Option] = []
-    for option in options:
-        if option.long.startswith(name):
+    for row in options.rows:
+        if row["name"].startswith(name):
+            option = options.option(row)
             if first is None:
                 first = option
             elif option.field != first.field or option.arity != first.arity:
@@ -106,7 +242,7 @@ def _shorts(word: str, argv: Sequence[str], at: int, options: Table, found: List
     """Reads a cluster such as ``-Hn4``; where to go on."""
     for index in range(1, len(word)):
         letter = word[index]
-        option = options.by_letter.get(letter)
+        option = options.lettered(letter)
         if option is None:
             byte = letter.encode("utf-8", "surrogateescape")[:1]  # getopt knows bytes only
             raise _Refused(f"invalid option -- '{byte.decode('utf-8', 'surrogateescape')}'")

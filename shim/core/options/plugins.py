@@ -2,44 +2,95 @@
 
 from __future__ import annotations
 
-from shim.core.options.option import IGNORED, Option
+from shim.core.options.getopt import FLAG, IGNORED, OPTIONAL, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List
+    from typing import List, Tuple
 
+    from shim.core.options.getopt import Row
     from shim.core.options.grammar import Grammar
+else:
+    Row = dict
 
 # The options of the container plugin pyxis; Slurm puts those of plugins behind its own.
-PYXIS = """
-container-image - = bra text
-container-mounts - = bra text
-container-workdir - = bra text
-container-name - = bra text
-container-save - = bra text
-container-mount-home - - bra flag
-no-container-mount-home - - bra flag
-container-remap-root - - bra flag
-no-container-remap-root - - bra flag
-container-entrypoint - - bra flag
-no-container-entrypoint - - bra flag
-container-entrypoint-log - - bra flag
-container-writable - - bra flag
-container-readonly - - bra flag
-container-env - = bra text
-"""
+# fmt: off
+PYXIS: Tuple[Row, ...] = (
+    Row(name="container-image", takes="=image", job="container_image", step="container_image", plugin=True,
+        help="image of the container, or a squashfs file",
+        support="refused: containers are not started on this machine",
+        kubernetes="honoured: the image of the job's pods; a step that asks for another one is refused"),
+    Row(name="container-mounts", takes="=list", job="container_mounts", plugin=True,
+        help="mounts, as src:dst[:flags][,...]",
+        support="inert: goes with --container-image",
+        kubernetes="approximated: nothing is mounted for it: targets that the configuration does not mount from there are refused"),
+    Row(name="container-workdir", takes="=path", job="container_workdir", plugin=True,
+        help="working directory in the container",
+        support="inert: goes with --container-image",
+        kubernetes="approximated: recorded; the script begins in the job's working directory (--chdir)"),
+    Row(name="container-name", takes="=name", plugin=True, help="name under which the container is kept",
+        support="refused: containers are not started on this machine",
+        kubernetes="refused: a pod is made anew for each job"),
+    Row(name="container-save", takes="=path", plugin=True, help="save the container as a squashfs file",
+        support="refused: containers are not started on this machine",
+        kubernetes="refused: the file system of a pod is gone with it"),
+    Row(name="container-mount-home", plugin=True, help="mount the home directory",
+        support="inert: goes with --container-image",
+        kubernetes="inert: homes are mounted as the configuration says"),
+    Row(name="no-container-mount-home", plugin=True, help="do not mount the home directory",
+        support="inert: goes with --container-image",
+        kubernetes="inert: homes are mounted as the configuration says"),
+    Row(name="container-remap-root", plugin=True, help="be root in the container",
+        support="inert: goes with --container-image",
+        kubernetes="approximated: the pod's user is what the configuration says"),
+    Row(name="no-container-remap-root", plugin=True, help="be oneself in the container",
+        support="inert: goes with --container-image",
+        kubernetes="approximated: the pod's user is what the configuration says"),
+    Row(name="container-entrypoint", plugin=True, help="run the image's entry point",
+        support="refused: containers are not started on this machine",
+        kubernetes="refused: an image's entry point is not run"),
+    Row(name="no-container-entrypoint", plugin=True, help="do not run the image's entry point",
+        support="inert: goes with --container-image",
+        kubernetes="inert: an image's entry point is not run"),
+    Row(name="container-entrypoint-log", plugin=True, help="show what the entry point prints",
+        support="inert: goes with --container-image",
+        kubernetes="inert: an image's entry point is not run"),
+    Row(name="container-writable", plugin=True, help="the container can be written",
+        support="inert: goes with --container-image",
+        kubernetes="inert: a pod's own file system can be written"),
+    Row(name="container-readonly", plugin=True, help="the container cannot be written",
+        support="inert: goes with --container-image",
+        kubernetes="inert: a pod's own file system can be written, and is gone with it"),
+    Row(name="container-env", takes="=names", job="container_env", plugin=True,
+        help="variables of the job that win over the image's",
+        support="inert: goes with --container-image",
+        kubernetes="approximated: recorded; the job's variables win over the image's, as --export says"),
+)
+# fmt: on
 
 
-def with_plugins(options: List[Option], grammar: Grammar) -> List[Option]:
-    """The options of a command with those of a site's other plugins behind them; of two of one name the configured one counts."""
-    own: List[Option] = []
-    by_name = {option.long: option for option in options}
+def with_plugins(rows: List[Row], command: str, grammar: Grammar) -> List[Row]:
+    """The options of a command with those of a site's plugins behind them; of two of one name the configured one counts."""
+    if grammar.pyxis:
+        rows = [*rows, *PYXIS]
+    own: List[Row] = []
+    by_name = {row["name"]: row for row in rows}
     for long, arity, target in grammar.plugins:
         name, equals, value = target.partition("=")
+        known = next((row for row in PYXIS if row["name"] == long), Row(name=long, help="an option of this site"))
+        shown = known.get("takes", "").strip("[=]") or "value"
+        takes = "" if arity == FLAG else f"[={shown}]" if arity == OPTIONAL else f"={shown}"
+        added = Row(name=long, takes=takes, plugin=True, help=known["help"])
         if not target:
-            own.append(Option(long, "", arity, IGNORED))
+            added["kind"] = IGNORED
+            added["support"] = "inert: accepted without effect, as the configuration says (plugins.ignore)"
         elif name in by_name:  # salloc has not all options of sbatch
-            meant = by_name[name]
-            own.append(Option(long, "", arity, meant.kind, (), meant.field, value if equals else None))
-    names = {option.long for option in own}
-    return [option for option in options if option.long not in names] + own
+            meant = Option(by_name[name])
+            added["kind"], added["spelling_of"] = meant.kind, meant.field
+            if equals:
+                added["stands_for"] = value
+        else:
+            continue
+        own.append(added)
+    names = {row["name"] for row in own}
+    return [row for row in rows if row["name"] not in names] + own

@@ -4,51 +4,46 @@ honoured      it does what it does on Slurm
 approximated  it is read, checked and shown; the reason says what is missing
 inert         it has nothing to act on here, so having no effect is right
 refused       the command ends with an error that names it: running without it would be another job
+
+The rows say it (``getopt.Row``: ``support``, ``kubernetes``).
 """
 
 from __future__ import annotations
 
 from shim.core.errors import ACCESS_DENIED, KINDS, Unsupported, submission_failed
-from shim.core.options.fates import APPROXIMATED, DONE, HONOURED, INERT, LOCAL, NOTES, REFUSED
-from shim.core.options.option import IGNORED
+from shim.core.options.getopt import IGNORED
+from shim.core.options.submit_options import row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Tuple
 
-    from shim.core.options.merge import Settings
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option, Row
+    from shim.core.options.sources import Settings
 
-COMMANDS = ("sbatch", "srun", "salloc")
+HONOURED = "honoured"
+APPROXIMATED = "approximated"
+INERT = "inert"
+REFUSED = "refused"
+LEVELS = (HONOURED, APPROXIMATED, INERT, REFUSED)
+
 BACKENDS = ("local", "kubernetes", "slurm")
 _HET_BACKENDS = ("local", "slurm")  # where the components of a heterogeneous job start together
 _PASSED_ON = "passed on as it is"
-_IGNORED = "accepted without effect, as the configuration says (plugins.ignore)"
 
 
-def fate_of(name: str, backend: str = "local") -> Tuple[str, str]:
-    """What becomes of the option ``name`` (its field) there, and the reason; no reason is needed for what is honoured."""
-    if backend == "slurm":
+def support_level(row: Row, backend: str = "local") -> Tuple[str, str]:
+    """What becomes of the option there, and the reason; no reason is needed for what is honoured."""
+    if backend == "slurm" and row.get("kind") != IGNORED:
         return HONOURED, _PASSED_ON
-    if backend == "kubernetes":
-        from shim.core.options.fates_kubernetes import AS_LOCAL, KUBERNETES
-
-        for fate, names in KUBERNETES.items():
-            if name in names:
-                return fate, names[name]
-        if name not in AS_LOCAL.split():
-            raise KeyError(name)
-    for fate, names in LOCAL.items():
-        if name in names:
-            return fate, names[name]
-    if name not in DONE.split():
-        raise KeyError(name)
-    return HONOURED, NOTES.get(name, "")
+    said = (row.get("kubernetes") if backend == "kubernetes" else None) or row.get("support", HONOURED)
+    level, _, reason = said.partition(": ")
+    return level, reason
 
 
-def fate(option: Option, backend: str = "local") -> Tuple[str, str]:
-    """``fate_of`` for an option as a site has it: a plugin's may be ignored."""
-    return (INERT, _IGNORED) if option.kind == IGNORED else fate_of(option.field, backend)
+def level_of(option: Option, backend: str = "local") -> Tuple[str, str]:
+    """``support_level`` of an option under whichever of its spellings."""
+    return support_level(option.row if option.field == option.long else row_of(option.field), backend)
 
 
 def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
@@ -56,11 +51,11 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
     for name in settings.sources:
         if settings.get(name) == "" and not settings.given(name):
             continue  # an empty variable asks for nothing
-        fate_, reason = fate_of(name, backend)
+        level, reason = support_level(settings.row(name), backend)
         if name == "reboot" and settings.context.uid:
             kind = KINDS[settings.command]
             raise submission_failed(kind, ACCESS_DENIED, "rebooting of nodes is only allowed for admins")
-        if fate_ == REFUSED:
+        if level == REFUSED:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
     if settings.command != "srun" and settings.get("resv-ports"):
         raise Unsupported("error: --resv-ports is not supported here: no ports are set aside (MpiParams)")
@@ -71,10 +66,10 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
 
 def approximations(settings: Settings, backend: str = "local") -> List[str]:
     """A line for stderr (``-v``) for each option asked for that does less here than on Slurm."""
-    lines = [f"--{name} is {_IGNORED}" for name in dict.fromkeys(settings.ignored)]
+    lines = [f"--{name} is {support_level(settings.row(name))[1]}" for name in dict.fromkeys(settings.ignored)]
     for name in settings.sources:
-        fate_, reason = fate_of(name, backend)
-        if fate_ == APPROXIMATED:
+        level, reason = support_level(settings.row(name), backend)
+        if level == APPROXIMATED:
             lines.append(f"--{name} is approximated here: {reason}")
     return lines
 
@@ -83,9 +78,3 @@ def refuse_het(components: int, backend: str = "local") -> None:
     """Raises Unsupported for a job of several components where the backend starts jobs of one only."""
     if components > 1 and backend not in _HET_BACKENDS:
         raise Unsupported(f"error: heterogeneous jobs are not supported on the {backend} backend")
-
-
-def spelling(option: Option) -> str:
-    """``-t, --time=…`` as help texts have it."""
-    value = {0: "", 1: "=…", 2: "[=…]"}[option.arity]
-    return (f"-{option.short}, " if option.short else "") + f"--{option.long}{value}"

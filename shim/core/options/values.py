@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from shim.core.errors import UsageError, plain
 from shim.core.formats.integers import SPACE, int32, leading_int
-from shim.core.options.option import IGNORED
-from shim.core.options.scan import Context, Shown, bad, count, natural, whole_int
+from shim.core.options.getopt import IGNORED
+from shim.core.options.value_parsing import Context, PrintAndExit, count, invalid_value, natural, whole_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Optional, Tuple
 
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option
 
 __all__ = ["Context", "is_set", "value_of"]
 
@@ -55,7 +55,7 @@ def _minutes(option: Option, text: Optional[str], context: Context) -> int:
     try:
         return parse_minutes(text or "")
     except ValueError:
-        raise bad(option) from None
+        raise invalid_value(option) from None
 
 
 def _memory(option: Option, text: Optional[str], context: Context) -> int:
@@ -64,21 +64,21 @@ def _memory(option: Option, text: Optional[str], context: Context) -> int:
     try:
         return parse_memory(text or "")
     except ValueError:
-        raise bad(option) from None
+        raise invalid_value(option) from None
 
 
 def _when(option: Option, text: Optional[str], context: Context) -> int:
     from shim.core.formats.datetimes import WhenError, parse_when
 
     if not text:
-        raise bad(option)
+        raise invalid_value(option)
     try:
         epoch = parse_when(text, context.now)
     except WhenError as error:
         where = plain(f"Invalid time specification (pos={error.position}): {text}")
         raise UsageError(where, f"error: Invalid --{option.long} specification") from None
     if not epoch:  # the time that stands for none
-        raise bad(option)
+        raise invalid_value(option)
     return epoch
 
 
@@ -139,7 +139,7 @@ def _nice(option: Option, text: Optional[str], context: Context) -> int:
 
 def _no_kill(option: Option, text: Optional[str], context: Context) -> bool:
     if text and text.lower() not in ("set", "off", "no"):
-        raise bad(option)
+        raise invalid_value(option)
     return not text or text.lower() == "set"
 
 
@@ -148,7 +148,7 @@ def _user_env(option: Option, text: Optional[str], context: Context) -> str:
     number, rest = leading_int(text or "0")
     kind = rest[:1].upper()  # nothing behind it is looked at
     if kind not in ("", "L", "S"):
-        raise bad(option)
+        raise invalid_value(option)
     return "(null)" if number == -1 and not kind else f"{number or 0}{kind}"
 
 
@@ -169,7 +169,7 @@ def _hosts(option: Option, text: Optional[str], context: Context) -> str:
 def _gres(option: Option, text: Optional[str], context: Context) -> str:
     if (text or "").lower() == "help":
         names = context.gres_names() if context.gres_names is not None else ("gpu",)
-        raise Shown("Valid gres options are:\n" + "".join(f"{name}[[:type]:count]\n" for name in names))
+        raise PrintAndExit("Valid gres options are:\n" + "".join(f"{name}[[:type]:count]\n" for name in names))
     return text or ""
 
 
@@ -179,6 +179,10 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "autocomplete": _text,
     IGNORED: _text,
     "text": _text,
+    "bcast": _text,
+    "hint": _text,
+    "node-file": _text,
+    "slurmd-debug": _text,
     "all": _all,
     "path": _text,
     "count": count,
@@ -199,41 +203,37 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
 }
 
 
-def _of_amounts(option: Option, text: Optional[str], context: Context) -> Any:
+def _of_numbers(option: Option, text: Optional[str], context: Context) -> Any:
     """Readers that most scripts do not need are in modules of their own."""
-    from shim.core.options import amounts
+    from shim.core.options import numeric_values
 
-    return amounts.READERS[option.kind](option, text, context)
-
-
-def _of_signals(option: Option, text: Optional[str], context: Context) -> Any:
-    from shim.core.options import signalling
-
-    return signalling.READERS[option.kind](option, text, context)
+    return numeric_values.READERS[option.kind](option, text, context)
 
 
-def _of_words(option: Option, text: Optional[str], context: Context) -> Any:
-    from shim.core.options import words
+def _of_keywords(option: Option, text: Optional[str], context: Context) -> Any:
+    from shim.core.options import keyword_values
 
     if option.kind == "power" and context.say is not None:
-        for word in words.ignored_power(text or ""):
+        for word in keyword_values.ignored_power(text or ""):
             context.say(f"error: Ignoring unrecognized power option ({word})")
-    return words.READERS[option.kind](option, text)
+    return keyword_values.READERS[option.kind](option, text)
 
 
 def _of_binding(option: Option, text: Optional[str], context: Context) -> Any:
-    from shim.core.options import binding
+    from shim.core.options import binding_values
 
-    return binding.READERS[option.kind](option, text)
+    return binding_values.READERS[option.kind](option, text)
 
 
 for _reader, _kinds in (
-    (_of_amounts, "seconds ports switch binary threads boot-delay geometry switches priority"),
-    (_of_signals, "signal step-signal signals signal-name"),
+    (
+        _of_numbers,
+        "seconds ports switch binary threads boot-delay geometry switches priority signal step-signal signals signal-name",
+    ),
     (_of_binding, "accel-bind acctg-freq cpu-bind cpu-freq gpu-bind gpu-freq mem-bind"),
     (
-        _of_words,
-        "distribution exclusive gres-flags gres-flags-new mail mpi open-mode power profile requeue tres-per-task yes-no",
+        _of_keywords,
+        "distribution exclusive gres-flags gres-flags-new mail mpi open-mode power profile requeue send-libs tres-per-task yes-no",
     ),
 ):
     _READERS.update(dict.fromkeys(_kinds.split(), _reader))

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from shim.core.errors import ShimError, Unsupported, UsageError
 from shim.core.model.request import SignalRequest
 from shim.core.options.batch import settle
-from shim.core.options.dump import defined_options
-from shim.core.options.merge import COMMAND_LINE, DIRECTIVE, ENVIRONMENT, Settings, read_line
-from shim.core.options.request import job_request
-from shim.core.options.scan import Shown
+from shim.core.options.build import job_request
+from shim.core.options.sources import COMMAND_LINE, DIRECTIVE, ENVIRONMENT, Settings, read_line
 from shim.core.options.support import refuse_unsupported
+from shim.core.options.validate import verify
+from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
-from shim.core.options.verify import verify
+from shim.core.options.verbose import defined_options
 
 NOW = 1_800_000_000.0
 
@@ -304,7 +304,7 @@ def test_more_is_said_with_v() -> None:
 def test_hints_are_looked_at_last() -> None:
     with pytest.raises(ShimError, match="unrecognized --hint argument"):
         request("--hint=foo")
-    with pytest.raises(Shown) as shown:
+    with pytest.raises(PrintAndExit) as shown:
         request("--hint=help")
     assert (shown.value.code, shown.value.text[:16]) == (1, "Application hint")
     assert request("--hint=foo --threads-per-core=2").threads_per_core == 2

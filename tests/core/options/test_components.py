@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.core.errors import ShimError, Unsupported
-from shim.core.options import direct
+from shim.core.options import srun_salloc
 from shim.core.options.batch import command_line, packed, settle
 from shim.core.options.components import het_groups
-from shim.core.options.merge import Settings
+from shim.core.options.sources import Settings
 from shim.core.options.support import refuse_het
 from shim.core.options.values import Context
 
@@ -153,7 +153,7 @@ def test_the_first_component_begins_with_what_the_whole_command_line_carries() -
     assert [one.get("time") for one in scripted("-n1", "-t 3 : -t 5")] == [3, 5]
     assert [one.get("time") for one in scripted("-t 9|hetjob|-n2", "-n1 : -t 5")] == [9, 5]
     assert [one.get("partition") for one in scripted("-n1", "-n1 : -p gpu")] == [None, "gpu"]
-    first, second = direct.settle("srun", ["-n1", "a", ":", "-t", "5", "b"], {}, CONTEXT)
+    first, second = srun_salloc.settle("srun", ["-n1", "a", ":", "-t", "5", "b"], {}, CONTEXT)
     assert (first.settings.get("time"), second.settings.get("time")) == (None, 5)
 
 
@@ -170,7 +170,7 @@ def test_the_old_word_is_warned_of() -> None:
 def asked(command: str, line: str, **environ: str) -> list[tuple[int, object, list[str]]]:
     return [
         (one.group, one.settings.get("ntasks"), one.words)
-        for one in direct.settle(command, line.split(), environ, CONTEXT)
+        for one in srun_salloc.settle(command, line.split(), environ, CONTEXT)
     ]
 
 
@@ -201,7 +201,7 @@ def test_a_component_reads_its_own_variables() -> None:
         "SLURM_JOB_NUM_NODES_HET_GROUP_1": "2",
         "SLURM_JOB_ID_HET_GROUP_1": "8",
     }
-    first, second = direct.settle("srun", ["a", ":", "b"], environ, CONTEXT)
+    first, second = srun_salloc.settle("srun", ["a", ":", "b"], environ, CONTEXT)
     assert (first.settings.get("ntasks"), first.settings.get("nodes")) == (1, (1, 1))
     assert (second.settings.get("ntasks"), second.settings.get("nodes")) == (3, (2, 2))
     assert second.settings.get("jobid") == 7
@@ -209,8 +209,8 @@ def test_a_component_reads_its_own_variables() -> None:
 
 
 def test_the_tasks_of_a_step_are_counted_in_the_order_of_components() -> None:
-    components = direct.settle("srun", ["--het-group=1", "a", ":", "--het-group=0", "b"], {}, CONTEXT)
-    assert [one.words for one in direct.for_step(components)] == [["b"], ["a"]]
+    components = srun_salloc.settle("srun", ["--het-group=1", "a", ":", "--het-group=0", "b"], {}, CONTEXT)
+    assert [one.words for one in srun_salloc.for_step(components)] == [["b"], ["a"]]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_the_tasks_of_a_step_are_counted_in_the_order_of_components() -> None:
 )
 def test_srun_refuses(line: str, why: str) -> None:
     with pytest.raises(ShimError) as refused:
-        direct.for_step(direct.settle("srun", line.split(" "), {}, CONTEXT))
+        srun_salloc.for_step(srun_salloc.settle("srun", line.split(" "), {}, CONTEXT))
     assert why in refused.value.lines
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.core.errors import UsageError
-from shim.core.options import table_query, table_submit
+from shim.core.options import query_options, submit_options
 from shim.core.options.getopt import parse
 
-SBATCH = table_submit.options_of("sbatch")
+SBATCH = submit_options.options_of("sbatch")
 
 
 def found(argv: list[str], permute: bool = False) -> tuple[list[tuple[str, str | None]], list[str]]:
@@ -96,7 +96,9 @@ def test_all_names_of_an_ambiguous_letter() -> None:
 
 
 def test_query_commands_find_options_behind_words() -> None:
-    options, words = parse("scancel", ["12", "-s", "USR1", "13", "--", "-14"], table_query.options_of("scancel"), True)
+    options, words = parse(
+        "scancel", ["12", "-s", "USR1", "13", "--", "-14"], query_options.options_of("scancel"), True
+    )
     assert [(option.long, value) for option, value in options] == [("signal", "USR1")]
     assert words == ["12", "13", "-14"]
 

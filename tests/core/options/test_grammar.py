@@ -6,17 +6,17 @@ import pytest
 
 from shim.core.errors import ShimError, Unsupported, UsageError
 from shim.core.model.request import JobRequest
-from shim.core.options import direct, usage
+from shim.core.options import help, srun_salloc
 from shim.core.options.batch import settle
-from shim.core.options.dump import defined_options
+from shim.core.options.build import job_request, step_request
 from shim.core.options.grammar import NEW, Grammar
-from shim.core.options.merge import Settings, read_line
-from shim.core.options.request import job_request, step_request
-from shim.core.options.scan import Shown
+from shim.core.options.sources import Settings, read_line
+from shim.core.options.submit_options import options_of
 from shim.core.options.support import approximations, refuse_unsupported
-from shim.core.options.table_submit import options_of
+from shim.core.options.validate import verify
+from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
-from shim.core.options.verify import verify
+from shim.core.options.verbose import defined_options
 
 NEWER = Grammar(level=NEW)
 PYXIS = Grammar(pyxis=True)
@@ -40,7 +40,7 @@ def job(line: str, grammar: Grammar, script: str = "", **environ: str) -> JobReq
 
 
 def srun(line: str, grammar: Grammar, **environ: str) -> Settings:
-    return direct.settle("srun", line.split(), environ, Context(0.0, 1001, no_file, grammar))[0].settings
+    return srun_salloc.settle("srun", line.split(), environ, Context(0.0, 1001, no_file, grammar))[0].settings
 
 
 @pytest.mark.parametrize("name", ["oom-kill-step=1", "tres-per-task=cpu=2", "segment=2", "container-id=a", "stepmgr"])
@@ -119,12 +119,12 @@ def test_an_external_launcher_shares_resources() -> None:
 
 
 def test_the_version_follows_the_level() -> None:
-    assert usage.text_for("squeue", "version") == "slurm 22.05.8\n"
-    assert usage.text_for("squeue", "version", NEWER) == "slurm 25.11.0\n"
+    assert help.text_for("squeue", "version") == "slurm 22.05.8\n"
+    assert help.text_for("squeue", "version", NEWER) == "slurm 25.11.0\n"
 
 
 def test_completions() -> None:
-    with pytest.raises(Shown) as shown:
+    with pytest.raises(PrintAndExit) as shown:
         sbatch("--autocomplete=--mem", NEWER)
     assert shown.value.text.split() == ["--mem-bind=", "--mem-per-cpu=", "--mem-per-gpu=", "--mem-update=", "--mem="]
 
@@ -132,7 +132,7 @@ def test_completions() -> None:
 @pytest.mark.parametrize("command", ["sbatch", "srun", "salloc"])
 @pytest.mark.parametrize("grammar", [NEWER, PYXIS, SITE])
 def test_help_names_what_the_site_has(command: str, grammar: Grammar) -> None:
-    text = usage.text_for(command, "help", grammar)
+    text = help.text_for(command, "help", grammar)
     for option in options_of(command, grammar):
         assert option.long != option.field or f"--{option.long}" in text
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shim.core.formats import signals, tres
-from shim.core.options import words
-from shim.core.options.dump import defined_options
+from shim.core.options import keyword_values
+from shim.core.options.getopt import FLAG, OPTIONAL, Option
 from shim.core.options.grammar import NEW, Grammar
-from shim.core.options.merge import COMMAND_LINE, GEOMETRY, Settings
-from shim.core.options.option import FLAG, OPTIONAL, Option
-from shim.core.options.table_submit import options_of
+from shim.core.options.sources import COMMAND_LINE, GEOMETRY, Settings
+from shim.core.options.submit_options import options_of
 from shim.core.options.values import Context, value_of
+from shim.core.options.verbose import defined_options
 from shim.core.placement import features
 from shim.core.render.job_fields import LETTERS
 from shim.core.render.scontrol_job import job_record
@@ -30,7 +30,7 @@ VIEW = View(reference.NOW, reference.cluster)
 CONTEXTS = [
     Context(reference.NOW, 0, str, grammar) for grammar in (None, Grammar(level=NEW, pyxis=True))
 ]  # user 0: all options
-# Options that Slurm shows in a word that it does not read, or not at all: measured, tests/core/options/test_dump.py.
+# Options that Slurm shows in a word that it does not read, or not at all: measured, tests/core/options/test_verbose.py.
 ONE_WAY = {"autocomplete", "bell", "help", "no-bell", "send-libs", "slurmd-debug", "usage", "version"}
 OPTIONS: dict[str, list[tuple[Context, str, Option]]] = {}
 for _context in CONTEXTS:
@@ -105,7 +105,8 @@ TEXTS: dict[str, st.SearchStrategy[str | None]] = {
     "gres-flags-new": listed("allow-task-sharing", "DISABLE-binding", "one-task-per-sharing"),
     "hosts": st.sampled_from(["n1", "n[1-3,7]", "n1,m[01-10]"]),
     "level": st.none(),
-    "mail": listed("NONE") | listed("ALL", "begin", "END", *(name for name, _ in words.MAIL_TYPES), "nosuch,FAIL"),
+    "mail": listed("NONE")
+    | listed("ALL", "begin", "END", *(name for name, _ in keyword_values.MAIL_TYPES), "nosuch,FAIL"),
     "mem-bind": listed("v", "prefer", "sort", "none", "rank", "local") | MAPS | MAPS.map("quiet,p,{}".format),
     "memory": st.builds("{}{}".format, SIZES, st.sampled_from(["", "K", "M", "mb", "g", "GB"]))
     | numbers(1, 999).map("{}T".format),
@@ -132,6 +133,7 @@ TEXTS: dict[str, st.SearchStrategy[str | None]] = {
     "switch": st.none() | numbers(0),
     "switches": st.builds("{}{}".format, numbers(1), st.just("") | LIMITS.map("@{}".format) | st.just("@x")),
     "text": LINES,
+    **dict.fromkeys(("bcast", "hint", "node-file"), LINES),
     "tres-per-task": listed("cpu=2", "gres/gpu=1", "gres:gpu:a100:3"),
     "user-env": st.builds("{}{}".format, st.integers(0, 99), st.sampled_from(["", "l", "S"])),
     "when": INSTANTS,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shim.admin import docs
-from shim.core.options import fates, fates_kubernetes, help_texts, support, table_query, table_submit, usage, values
+from shim.core.model.request import JobRequest, StepRequest
+from shim.core.options import help, plugins, query_options, submit_options, support, values
 from shim.core.options.grammar import VERSIONS, Grammar
 
 SUBMIT = ("sbatch", "srun", "salloc")
@@ -23,7 +26,7 @@ time-min cpus-per-gpu
 
 
 def table(command: str):
-    return (table_submit if command in SUBMIT else table_query).options_of(command)
+    return (submit_options if command in SUBMIT else query_options).options_of(command)
 
 
 @pytest.mark.parametrize("command", SUBMIT + QUERY)
@@ -99,11 +102,9 @@ def test_variables(command: str, option: str, variables: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("command", SUBMIT + QUERY)
 def test_help_names_every_option(command: str) -> None:
-    text = usage.text_for(command, "help")
-    said = help_texts.texts(command)
+    text = help.text_for(command, "help")
     assert text.startswith(f"Usage: {command} ")
     for option in table(command):
-        assert said[option.field]
         if option.long == option.field:
             assert f"--{option.long}" in text
 
@@ -122,7 +123,7 @@ def test_help_names_every_option(command: str) -> None:
 )
 def test_the_form_of_help_and_usage(command: str, first: str, last: str) -> None:
     """First lines, titles, columns and ends as Slurm's."""
-    lines = usage.text_for(command, "help").splitlines()
+    lines = help.text_for(command, "help").splitlines()
     assert lines[0] == f"Usage: {command} {first}"
     assert [line for line in lines if line and not line.startswith((" ", "Usage"))] == [
         "Parallel run options:",
@@ -135,13 +136,13 @@ def test_the_form_of_help_and_usage(command: str, first: str, last: str) -> None
     ]
     assert "  -N, --nodes=min[-max]       number of nodes" in lines
     assert "      --gpus-per-node=[type:]count GPUs on each node" in lines
-    brief = usage.text_for(command, "usage").splitlines()
+    brief = help.text_for(command, "usage").splitlines()
     assert brief[-1].strip() == last
     assert "[-N min[-max]]" in " ".join(brief)
 
 
 def test_help_tells_plugins_apart() -> None:
-    text = usage.text_for("sbatch", "help", Grammar(pyxis=True, plugins=(("turbo", 0, ""),)))
+    text = help.text_for("sbatch", "help", Grammar(pyxis=True, plugins=(("turbo", 0, ""),)))
     own, _, plugins = text.partition("Options provided by plugins:\n")
     assert "--container=" in own
     assert plugins.startswith("      --container-image=image ")
@@ -150,8 +151,8 @@ def test_help_tells_plugins_apart() -> None:
 
 @pytest.mark.parametrize("command", SUBMIT + QUERY)
 def test_usage_and_version(command: str) -> None:
-    assert usage.text_for(command, "version") == "slurm 22.05.8\n"
-    lines = usage.text_for(command, "usage").splitlines()
+    assert help.text_for(command, "version") == "slurm 22.05.8\n"
+    lines = help.text_for(command, "usage").splitlines()
     assert lines[0].startswith(f"Usage: {command} ")
     assert max(map(len, lines)) < 100
 
@@ -159,41 +160,63 @@ def test_usage_and_version(command: str) -> None:
 GRAMMARS = [Grammar(level=level, pyxis=True) for level in VERSIONS]
 
 
-@pytest.mark.parametrize("backend", support.BACKENDS)
+def every_row() -> list[tuple[str, dict[str, Any]]]:
+    """Each row with the command that has it, as it stands in the tables."""
+    submitting = [(command, row) for command in SUBMIT for row in (*submit_options.ROWS, *plugins.PYXIS)]
+    return submitting + [(command, row) for command in QUERY for row in query_options.ROWS[command]()]
+
+
 @pytest.mark.parametrize("grammar", GRAMMARS, ids=VERSIONS)
-@pytest.mark.parametrize("command", SUBMIT)
-def test_every_option_has_a_fate(command: str, grammar: Grammar, backend: str) -> None:
-    for option in table_submit.options_of(command, grammar):
-        fate, reason = support.fate_of(option.field, backend)
-        assert fate in fates.FATES
-        assert reason or fate == fates.HONOURED
+@pytest.mark.parametrize("command", SUBMIT + QUERY)
+def test_rows_are_complete(command: str, grammar: Grammar) -> None:
+    """Each option has a text for --help, a part of it to stand in, and a level of support with its reason on each backend."""
+    options = submit_options.options_of(command, grammar) if command in SUBMIT else query_options.options_of(command)
+    for option in options:
+        if option.long != option.field:
+            assert options.named(option.field) is not None
+            continue
+        assert option.row["help"]
+        assert option.row.get("section", "") in help.SECTIONS
+        for backend in support.BACKENDS:
+            level, reason = support.support_level(option.row, backend)
+            assert level in support.LEVELS
+            assert reason or level == support.HONOURED
 
 
-def test_every_fate_is_of_an_option_and_said_once() -> None:
-    known = {
-        one.field for command in SUBMIT for grammar in GRAMMARS for one in table_submit.options_of(command, grammar)
-    }
-    local = [*fates.DONE.split(), *(name for names in fates.LOCAL.values() for name in names)]
-    kubernetes = [
-        *fates_kubernetes.AS_LOCAL.split(),
-        *(n for names in fates_kubernetes.KUBERNETES.values() for n in names),
-    ]
-    for names in (local, kubernetes):
-        assert len(names) == len(set(names))
-        assert set(names) == known
-    assert set(fates.NOTES) <= set(fates.DONE.split())
+def test_rows_are_of_commands_and_releases() -> None:
+    for _, row in every_row():
+        assert set(row.get("on", "sbatch").split()) <= set(SUBMIT)
+        assert {row.get("since", "25.11"), row.get("until", "22.05")} == {"25.11", "22.05"}
+
+
+def test_rows_name_fields_of_requests() -> None:
+    for _, row in every_row():
+        job, step = row.get("job", "extra").lstrip("*"), row.get("step", "name").lstrip("*")
+        assert job in JobRequest._defaults, row["name"]
+        assert step in StepRequest._defaults, row["name"]
+
+
+def test_fields_that_have_several_options_are_made_by_code() -> None:
+    """Of two options that were one field's value, one would be lost."""
+    for kind in ("job", "step"):
+        fields = [
+            (row["name"], row[kind])
+            for row in submit_options.ROWS
+            if not row.get(kind, "*").startswith("*") and row[kind] != "extra"
+        ]
+        assert len({field for _, field in set(fields)}) == len(set(fields))
 
 
 @pytest.mark.parametrize("backend", support.BACKENDS)
 def test_the_most_used_directives_are_not_refused(backend: str) -> None:
     assert len(MOST_USED.split()) >= 45
-    assert not [name for name in MOST_USED.split() if support.fate_of(name, backend)[0] == fates.REFUSED]
+    levels = {name: support.support_level(submit_options.row_of(name), backend)[0] for name in MOST_USED.split()}
+    assert support.REFUSED not in levels.values()
 
 
-def test_an_option_without_a_fate_is_a_mistake() -> None:
-    for backend in ("local", "kubernetes"):
-        with pytest.raises(KeyError):
-            support.fate_of("nosuch", backend)
+def test_a_name_that_no_option_has_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        submit_options.row_of("nosuch")
 
 
 def test_the_reference_page() -> None:

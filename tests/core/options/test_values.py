@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from shim.core.errors import ShimError, plain
 from shim.core.limits import RLIMITS
-from shim.core.options import scan, values, words
-from shim.core.options.table_submit import options_of
+from shim.core.options import keyword_values, value_parsing, values
+from shim.core.options.submit_options import options_of
 
 NOW = 1_800_000_000.0
 
@@ -230,12 +230,12 @@ def test_complaints(name: str, text: str, code: int, lines: list[str]) -> None:
 
 
 def test_limits_to_pass_on() -> None:
-    assert words.limits_to_pass("ALL") == words.limits_to_pass("") == list(RLIMITS)
-    assert words.limits_to_pass("NONE") == []
-    assert words.limits_to_pass("RLIMIT_CORE,STACK") == ["CORE", "STACK"]
+    assert keyword_values.limits_to_pass("ALL") == keyword_values.limits_to_pass("") == list(RLIMITS)
+    assert keyword_values.limits_to_pass("NONE") == []
+    assert keyword_values.limits_to_pass("RLIMIT_CORE,STACK") == ["CORE", "STACK"]
     for text, name in (("FOO", "FOO"), ("stack", "stack"), ("ALL,CORE", "ALL")):
         with pytest.raises(ShimError) as refused:
-            words.limits_to_pass(text)
+            keyword_values.limits_to_pass(text)
         assert refused.value.lines == (f"error: Bad rlimit name: {name}", f"error: --propagate={text} is not valid.")
         assert refused.value.code == 1
 
@@ -255,7 +255,7 @@ def test_an_unknown_mpi_type() -> None:
     ],
 )
 def test_texts_that_are_asked_for(name: str, text: str, code: int, start: str) -> None:
-    with pytest.raises(scan.Shown) as shown:
+    with pytest.raises(value_parsing.PrintAndExit) as shown:
         value(name, text)
     assert shown.value.code == code
     assert shown.value.text.startswith(start)
@@ -275,13 +275,13 @@ def test_any_text_is_a_value_or_a_refusal(name: str, text: str) -> None:
         value(name, text)
     except ShimError as refused:
         assert refused.code in (0, 1, 255)
-        assert refused.lines or isinstance(refused, scan.Shown)
+        assert refused.lines or isinstance(refused, value_parsing.PrintAndExit)
 
 
 def test_the_names_that_gres_help_lists() -> None:
-    option = options_of("sbatch").by_name["gres"]
+    option = options_of("sbatch").named("gres")
     context = values.Context(0.0, 1001, str, None, lambda: ["gpu", "nvme"])
-    with pytest.raises(scan.Shown) as shown:
+    with pytest.raises(value_parsing.PrintAndExit) as shown:
         values.value_of(option, "help", context)
     assert shown.value.text == "Valid gres options are:\ngpu[[:type]:count]\nnvme[[:type]:count]\n"
 

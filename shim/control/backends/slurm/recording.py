@@ -14,14 +14,14 @@ from shim.control.backends.slurm import beside
 from shim.core.errors import KINDS, ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-from shim.core.options import scan
+from shim.core.options import value_parsing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
 
 SHORT = 0.5  # seconds that a user waits for a controller to be there and to answer
 LONG = 60.0  # seconds that a process beside does
@@ -47,7 +47,7 @@ class Submission:
             self.silent = bool(settings.get("quiet"))
             self.makes_job = not settings.get("test-only")
             self.request = _request(program, settings, words, os.path.abspath(path) if path else None, self.directory)
-        except scan.Shown:
+        except value_parsing.PrintAndExit:
             self.makes_job = False  # --help
         except (ShimError, OSError):
             # Options of a newer Slurm, of plugins: what can be seen among them must do.
@@ -96,7 +96,7 @@ class Submission:
 
 
 def _request(program: str, settings: Settings, words: Sequence[str], path: str | None, directory: str) -> JobRequest:
-    from shim.core.options.request import job_request
+    from shim.core.options.build import job_request
     from shim.job.submitter import umask
 
     name = os.path.basename(path) if path else None

@@ -22,7 +22,7 @@ from shim.control import asking, paths
 from shim.control.backends.slurm import programs
 from shim.core import script
 from shim.core.errors import ShimError
-from shim.core.options import scan
+from shim.core.options import value_parsing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Prepared:
             if self._prepared():
                 outer = call.environment.get("SLURM_JOB_ID", "")
                 call.environment["SHIM_SKYPILOT"] = f"{outer}:{_stamp()}_{place.name}"
-        except (OSError, ShimError, scan.Shown):
+        except (OSError, ShimError, value_parsing.PrintAndExit):
             pass  # without the variables the job runs as ever; what is wrong with the command line sbatch will say
 
     def _prepared(self) -> bool:
@@ -110,7 +110,7 @@ class Prepared:
         settings, words, path = asking.read("sbatch", call.argv[1:])
         wrap = settings.get("wrap")
         if wrap is not None:
-            from shim.core.options.editing import with_value
+            from shim.core.options.to_argv import with_value
 
             call.argv[1:] = with_value("sbatch", call.argv[1:], "wrap", f"{self._reads()}{wrap}")
             return True

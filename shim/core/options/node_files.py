@@ -6,8 +6,8 @@ from shim.core.errors import ShimError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.core.options.merge import Settings
-    from shim.core.options.scan import Context
+    from shim.core.options.sources import Settings
+    from shim.core.options.value_parsing import Context
 
 
 def read_nodefile(path: str, context: Context) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from shim.core.errors import ShimError, UsageError
 from shim.core.formats import hostlist
 from shim.core.formats.integers import strtol
-from shim.core.options.getopt import parse
-from shim.core.options.option import FLAG, REQUIRED, Option, Table
+from shim.core.options.getopt import Table, parse
 from shim.core.script import split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, Iterator, List, Sequence, Tuple
+
+    from shim.core.options.getopt import Row
+else:
+    Row = dict
 
 # letter -> long option of sbatch that takes the same value; "" = without effect, "*" = see _pbs
 _PBS = {
@@ -126,8 +129,8 @@ def _found(
 ) -> Iterator[Tuple[str, str]]:
     """Letters and values of a line. Slurm's errors for these differ from those about its own lines."""
     # No name has a blank: what has no long spelling is never found by one.
-    table = [Option(long.get(letter, f" {letter}"), letter, REQUIRED, field=letter) for letter in with_value]
-    table += [Option(long.get(letter, f" {letter}"), letter, FLAG, field=letter) for letter in flags]
+    table = [Row(name=long.get(letter, f" {letter}"), short=letter, takes="=value") for letter in with_value]
+    table += [Row(name=long.get(letter, f" {letter}"), short=letter) for letter in flags]
     try:
         found, left = parse("sbatch", words, Table(table))
     except UsageError as error:

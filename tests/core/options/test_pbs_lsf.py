@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from shim.core.errors import ShimError
 from shim.core.options.batch import settle
-from shim.core.options.foreign import foreign_directives
-from shim.core.options.merge import Settings, read_line
+from shim.core.options.pbs_lsf import foreign_directives
+from shim.core.options.sources import Settings, read_line
 from shim.core.options.values import Context
 
 

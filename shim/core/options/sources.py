@@ -6,26 +6,23 @@ Later sources win, but every value of every source is read: a bad one is an erro
 from __future__ import annotations
 
 from shim.core.errors import UsageError
-from shim.core.options.getopt import parse
-from shim.core.options.option import IGNORED
-from shim.core.options.scan import Shown
-from shim.core.options.table_submit import options_of
+from shim.core.options.getopt import IGNORED, parse
+from shim.core.options.submit_options import options_of, row_of
+from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+    from shim.core.options.getopt import Option, Row, Table
     from shim.core.options.grammar import Grammar
-    from shim.core.options.option import Option, Table
     from shim.core.options.values import Context
 
 DIRECTIVE = "directive"
 ENVIRONMENT = "environment"
 COMMAND_LINE = "command line"
 
-# Options that sbatch obeys before it reads the script; a directive cannot set them.
-EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap")
 _TEXTS = ("help", "usage", "version")
 _STORED_AS = {"cluster": "clusters"}
 GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
@@ -55,6 +52,10 @@ class Settings:
         """The options that the command has at this site."""
         return options_of(self.command, self.context.grammar)
 
+    def row(self, name: str) -> Row:
+        """What is known of the option ``name``."""
+        return self.table.by_name.get(name) or row_of(name)
+
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
@@ -72,16 +73,16 @@ class Settings:
         self.sources.pop(name, None)
 
     def put(self, option: Option, text: Optional[str], source: str) -> None:
-        """Reads one option. ShimError with Slurm's text if the value is bad, Shown for --help and the like."""
+        """Reads one option. ShimError with Slurm's text if the value is bad, PrintAndExit for --help and the like."""
         name = _STORED_AS.get(option.field, option.field)
         if name in _TEXTS:
-            from shim.core.options.usage import text_for
+            from shim.core.options.help import text_for
 
-            raise Shown(text_for(self.command, name, self.context.grammar))
+            raise PrintAndExit(text_for(self.command, name, self.context.grammar))
         if option.kind == "autocomplete":
-            from shim.core.options.usage import completions
+            from shim.core.options.help import completions
 
-            raise Shown(completions(self.table.options, text or ""))
+            raise PrintAndExit(completions(self.table, text or ""))
         if option.kind == IGNORED:
             self.ignored.append(option.long)
             return
@@ -95,7 +96,7 @@ class Settings:
         if value is False and option.kind in ("flag", "requeue"):
             return
         if name == "mail-type" and name in self.values:
-            from shim.core.options.words import more_mail
+            from shim.core.options.keyword_values import more_mail
 
             value = more_mail(self.values[name], value)
         if name == "exclusive":
@@ -130,7 +131,7 @@ class Settings:
                 self.values[variable] = True
         wait, count = environ.get(prefix + "WAIT4SWITCH"), environ.get(prefix + "REQ_SWITCH")
         if wait is not None or count is not None:
-            from shim.core.options.amounts import switch_count, switch_wait
+            from shim.core.options.numeric_values import switch_count, switch_wait
 
             if wait is not None:
                 self.values["switch-wait"] = switch_wait(wait)
@@ -173,7 +174,7 @@ def put_directive(settings: Settings, words: Sequence[str]) -> None:
         left = parse(settings.command, words, settings.table, found=found)[1]
     finally:
         # Slurm reads each value as it meets it: of two mistakes on a line the first one is told.
-        settings.put_all([(option, text) for option, text in found if option.long not in EARLY], DIRECTIVE)
+        settings.put_all([(option, text) for option, text in found if "early" not in option.row], DIRECTIVE)
     if left:
         raise UsageError(f"error: Invalid directive found in batch script: {left[0]}")
 
@@ -182,13 +183,16 @@ def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
     """The options that variables set, in the table's order. srun knows the nodes of its job by one that is no option's."""
     if settings.command == "srun" and "SLURM_JOB_NODELIST" in environ:
         settings.values["SLURM_JOB_NODELIST"] = environ["SLURM_JOB_NODELIST"]
-    for option in settings.table:
-        if option.field == "switches":
-            settings.put_switches(environ, option.env[0].partition("REQ_SWITCH")[0])
-            continue
-        for variable in option.env:
-            if variable in environ:
-                settings.put(option, environ[variable], ENVIRONMENT)
+    table = settings.table
+    for row in table.rows:
+        if "env" in row:
+            variables = table.variables(row)
+            if row["name"] == "switches":
+                settings.put_switches(environ, variables[0].partition("REQ_SWITCH")[0])
+                continue
+            for variable in variables:
+                if variable in environ:
+                    settings.put(table.option(row), environ[variable], ENVIRONMENT)
 
 
 def put_hostfile(settings: Settings, environ: Mapping[str, str]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from shim.core.options.amounts import priority
-from shim.core.options.merge import GEOMETRY, full_path
+from shim.core.options.numeric_values import priority
+from shim.core.options.sources import GEOMETRY, full_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Sequence
 
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
 
 _RULE = "-------------------- --------------------"
 _ONCE = ("help", "usage", "version")
@@ -27,7 +27,7 @@ def defined_options(settings: Settings, directory: str) -> List[str]:
             lines.append(f"{'(null)':<20}: {settings.get('SLURM_JOB_NODELIST')}")
         if name in settings.sources and name not in shown and name not in _ONCE:
             shown.add(name)
-            lines.append(f"{name:<20}: {_show(settings, name, option.kind, directory)}")
+            lines.append(f"{name:<20}: {option.row.get('shown') or _show(settings, name, option.kind, directory)}")
     lines += [_RULE, "end of defined options"]
     return lines
 
@@ -53,8 +53,8 @@ def _show(settings: Settings, name: str, kind: str, directory: str) -> str:
         return _geometry([settings.get(one) for one in GEOMETRY])
     if kind == "path":
         return full_path(value, directory)
-    if name in _OWN_WAYS:
-        return _OWN_WAYS[name](value, settings.texts[name])
+    if kind in _WITH_TEXT:
+        return _WITH_TEXT[kind](value, settings.texts[name])
     if kind == "file" and settings.command != "srun":
         chdir = settings.get("chdir")
         return full_path(value, full_path(chdir, directory) if chdir else directory)
@@ -196,19 +196,17 @@ def _kill_signal(value: int, text: str) -> str:
     return name_of(value)
 
 
-# Options that are shown otherwise than others of their kind: by value and text.
-_OWN_WAYS: Dict[str, Callable[[Any, str], str]] = {
+# Kinds of which it counts how the value was written: by value and text.
+_WITH_TEXT: Dict[str, Callable[[Any, str], str]] = {
     "bcast": lambda value, text: text or "set",
-    "bell": lambda value, text: "bell-always",
     "cpu-bind": _cpu_bind,
     "hint": lambda value, text: text,
-    "ignore-signals": lambda value, text: text,
-    "immediate": lambda value, text: text or "1",
-    "kill-command": _kill_signal,
-    "nodefile": lambda value, text: text,
-    "no-bell": lambda value, text: "bell-never",
-    "resv-ports": lambda value, text: text or "0",
+    "node-file": lambda value, text: text,
+    "ports": lambda value, text: text or "0",
+    "seconds": lambda value, text: text or "1",
     "send-libs": lambda value, text: "set" if value else "(null)",
+    "signal-name": _kill_signal,
+    "signals": lambda value, text: text,
     "slurmd-debug": _level,
     "tres-per-task": lambda value, text: text,
 }

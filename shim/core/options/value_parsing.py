@@ -9,15 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Optional, Sequence
 
+    from shim.core.options.getopt import Option
     from shim.core.options.grammar import Grammar
-    from shim.core.options.option import Option
 
 INT_MAX = 2**31 - 1
 # What Slurm says of a number that is below one only after it is cut to 32 bits.
 _COUNTED = {"ntasks": "invalid number of tasks (-n {})", "cpus-per-task": "invalid number of cpus per task (-c {})"}
 
 
-class Shown(ShimError):
+class PrintAndExit(ShimError):
     """Not a refusal: an option asked for a text (``--help``) and nothing else is to be done. ``text`` goes to stdout."""
 
     def __init__(self, text: str, code: int = 0) -> None:
@@ -25,7 +25,7 @@ class Shown(ShimError):
         self.text = text
 
 
-def bad(option: Option) -> UsageError:
+def invalid_value(option: Option) -> UsageError:
     """Slurm's usual complaint about a value."""
     return UsageError(f"error: Invalid --{option.long} specification")
 

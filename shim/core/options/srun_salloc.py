@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from shim.core.errors import ShimError
 from shim.core.options.components import het_groups, keep_verbosity, next_component
-from shim.core.options.merge import COMMAND_LINE, Settings, first_pass, put_environment, put_hostfile
-from shim.core.options.verify import verify
+from shim.core.options.sources import COMMAND_LINE, Settings, first_pass, put_environment, put_hostfile
+from shim.core.options.validate import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option
     from shim.core.options.values import Context
 
     Found = Sequence[Tuple[Option, Optional[str]]]
@@ -91,7 +91,7 @@ def _fill(
     put_hostfile(settings, environ)
     notes = verify(settings)
     if "propagate" in settings:
-        from shim.core.options.words import limits_to_pass
+        from shim.core.options.keyword_values import limits_to_pass
 
         limits_to_pass(settings.get("propagate"))
     return notes

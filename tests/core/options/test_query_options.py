@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shim.core.errors import UsageError
-from shim.core.options.query import read
+from shim.core.options.query_options import read
 
 
 @pytest.mark.parametrize(

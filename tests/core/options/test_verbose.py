@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shim.core.errors import ShimError
-from shim.core.options.direct import settle
-from shim.core.options.dump import defined_options
-from shim.core.options.scan import Shown
+from shim.core.options.srun_salloc import settle
+from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
+from shim.core.options.verbose import defined_options
 
 
 def no_file(path: str) -> str:
@@ -90,7 +90,7 @@ def test_refused(command: str, line: str, lines: list[str], code: int) -> None:
 
 
 def test_help_on_binding() -> None:
-    with pytest.raises(Shown) as text:
+    with pytest.raises(PrintAndExit) as text:
         shown("srun", "--cpu-bind=help")
     assert (text.value.text, text.value.code) == ("CPU bind options not supported with current configuration\n", 1)
 

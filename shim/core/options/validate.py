@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.options.merge import GEOMETRY
+from shim.core.options.sources import GEOMETRY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional
 
-    from shim.core.options.merge import Settings
+    from shim.core.options.sources import Settings
 
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
@@ -72,7 +72,7 @@ def _node_lists_of_files(settings: Settings) -> None:
     """A node list with a slash in it names a file of nodes."""
     for name in ("nodelist", "exclude"):
         if "/" in settings.get(name, ""):
-            from shim.core.options.nodefile import of_file
+            from shim.core.options.node_files import of_file
 
             settings.values[name] = of_file(settings.values[name], settings)
 
@@ -105,7 +105,7 @@ def _slurmd_debug(settings: Settings, notes: List[str]) -> None:
 
 def _nodefile(settings: Settings) -> None:
     if "nodefile" in settings:
-        from shim.core.options.nodefile import from_nodefile
+        from shim.core.options.node_files import from_nodefile
 
         from_nodefile(settings)
 
@@ -128,7 +128,7 @@ def _hint(settings: Settings, notes: List[str]) -> None:
         if settings.get("verbose"):
             notes.append(_HINT_DROPPED)
         return
-    from shim.core.options.words import checked_hint
+    from shim.core.options.keyword_values import checked_hint
 
     settings.values["hint"] = checked_hint(settings.get("hint"))
 
@@ -158,7 +158,7 @@ def _tasks_of_gpus(settings: Settings) -> None:
 
 def _hostfile(settings: Settings) -> None:
     if settings.hostfile is not None and "nodelist" not in settings:
-        from shim.core.options.nodefile import from_hostfile
+        from shim.core.options.node_files import from_hostfile
 
         from_hostfile(settings, settings.hostfile)
 

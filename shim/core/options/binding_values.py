@@ -6,13 +6,13 @@ from shim.core.errors import ShimError, UsageError
 from shim.core.formats.integers import leading_int
 from shim.core.formats.lists import comma_list
 from shim.core.limits import GOVERNORS
-from shim.core.options.scan import Shown, bad
+from shim.core.options.value_parsing import PrintAndExit, invalid_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option
 
 _ALLOWED_GOVERNORS = ("OnDemand", "Performance", "UserSpace")  # CpuFreqGovernors of Slurm's default configuration
 _FREQUENCIES = ("Low", "Medium", "Highm1", "High")
@@ -77,7 +77,7 @@ def _mem_bind(option: Option, text: Optional[str]) -> str:
     way = ""
     for part in _cut(word.lower()):
         if part == "help":
-            raise Shown(_MEM_HELP, code=255)
+            raise PrintAndExit(_MEM_HELP, code=255)
         if part.startswith(("map_mem", "mask_mem")):
             kind = part.partition("_mem")[0] + "_mem"
             numbers = part.replace("=", ":").partition(":")[2]
@@ -134,7 +134,7 @@ def _accel_bind(option: Option, text: Optional[str]) -> str:
     given = (text or "").lower()
     letters = "".join(letter for letter in "vgn" if letter in given)
     if not letters or given.strip("gmnv"):
-        raise bad(option)
+        raise invalid_value(option)
     return letters
 
 
@@ -144,7 +144,7 @@ def _cpu_bind(option: Option, text: Optional[str]) -> str:
     ways = ("none", "no", "rank", "sockets", "cores", "threads", "ldoms", "rank_ldom")
     others = ("quiet", "q", "verbose", "v")
     if word.lower() == "help":
-        raise Shown("CPU bind options not supported with current configuration\n", code=1)
+        raise PrintAndExit("CPU bind options not supported with current configuration\n", code=1)
     listing = ""
     for part in word.lower().split(","):
         if listing and (part[:1].isdigit() or (part and not part.strip(_HEX))):

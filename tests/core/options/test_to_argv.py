@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from shim.core.errors import ShimError
 from shim.core.model.request import JobRequest
-from shim.core.options import rebuilt, values
+from shim.core.options import to_argv, values
 from shim.core.options.batch import settle
-from shim.core.options.merge import first_pass
-from shim.core.options.option import FLAG, Option
-from shim.core.options.request import job_request
-from shim.core.options.table_submit import options_of
-from shim.core.options.verify import verify
+from shim.core.options.build import job_request
+from shim.core.options.getopt import FLAG, Option
+from shim.core.options.sources import first_pass
+from shim.core.options.submit_options import options_of
+from shim.core.options.validate import verify
 from tests.core.options.test_round_trips import GPUS, ONE_WAY, TEXTS, listed, numbers
 
 
@@ -47,7 +47,7 @@ def request_of(argv: list[str]) -> JobRequest:
 )
 def test_said_again_it_is_the_same(line: str) -> None:
     request = request_of(line.split())
-    options, given_up = rebuilt.arguments(request)
+    options, given_up = to_argv.to_sbatch_argv(request)
     assert given_up == []
     assert request_of(options) == request
 
@@ -104,11 +104,11 @@ def test_any_options_said_again_are_the_same(argv: list[str]) -> None:
 
 
 def compare(argv: list[str], request: JobRequest) -> None:
-    options, given_up = rebuilt.arguments(request)
+    options, given_up = to_argv.to_sbatch_argv(request)
     assert given_up == [], argv
     assert request_of(options) == request, argv
 
 
 def test_options_of_newer_slurms_are_given_up() -> None:
     request = JobRequest(extra={"segment": "4", "network": "x", "submit_dir": "/w"}, work_dir="/w")
-    assert rebuilt.arguments(request) == (["--chdir=/w", "--network=x"], ["--segment"])
+    assert to_argv.to_sbatch_argv(request) == (["--chdir=/w", "--network=x"], ["--segment"])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from shim.core.errors import ShimError, Unsupported, UsageError
 from shim.core.formats.integers import leading_int
 from shim.core.formats.lists import comma_list
-from shim.core.options.option import OPTIONAL
-from shim.core.options.scan import Shown, bad
+from shim.core.options.value_parsing import PrintAndExit, invalid_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Set
 
-    from shim.core.options.option import Option
+    from shim.core.options.getopt import Option
 
 # In the order in which Slurm prints them. ALL stands for those that are marked.
 MAIL_TYPES = (
@@ -64,7 +63,7 @@ def _mail(option: Option, text: Optional[str]) -> str:
         elif any(upper == name for name, _ in MAIL_TYPES):
             known.add(upper)
     if not known:
-        raise bad(option)
+        raise invalid_value(option)
     return ",".join(name for name, _ in MAIL_TYPES if name in known)
 
 
@@ -98,7 +97,7 @@ def _distribution(option: Option, text: Optional[str]) -> str:
     if first == "arbitrary":
         good = len(words) == 1
     if not good or (comma and pack not in _PACKS):
-        raise bad(option)
+        raise invalid_value(option)
     settled = [default if word == "*" else word for word, default in zip(words, ("block", "cyclic", "cyclic"))]
     return ":".join(settled) + comma + pack
 
@@ -106,7 +105,7 @@ def _distribution(option: Option, text: Optional[str]) -> str:
 def _exclusive(option: Option, text: Optional[str]) -> str:
     word = (text or "exclusive").lower()
     if word not in ("exclusive", "user", "mcs"):
-        raise bad(option)
+        raise invalid_value(option)
     return word
 
 
@@ -114,17 +113,21 @@ def _open_mode(option: Option, text: Optional[str]) -> str:
     """Slurm looks at the first letter only."""
     letter = (text or "")[:1].lower()
     if letter not in ("a", "t"):
-        raise bad(option)
+        raise invalid_value(option)
     return letter
 
 
 def _yes_no(option: Option, text: Optional[str]) -> bool:
     word = (text or "").lower()
-    if option.arity == OPTIONAL:  # --send-libs, where letters will do
-        word = {"": "yes", "y": "yes", "n": "no"}.get(word, word)
     if word not in ("yes", "no"):
-        raise bad(option)
+        raise invalid_value(option)
     return word == "yes"
+
+
+def _send_libs(option: Option, text: Optional[str]) -> bool:
+    """As yes or no, where letters will do."""
+    word = (text or "").lower()
+    return _yes_no(option, {"": "yes", "y": "yes", "n": "no"}.get(word, word))
 
 
 def checked_hint(text: str) -> str:
@@ -132,7 +135,7 @@ def checked_hint(text: str) -> str:
     words = text.lower().split(",")
     for word in words:
         if word == "help":
-            raise Shown(HINT_HELP, code=1)
+            raise PrintAndExit(HINT_HELP, code=1)
         if word not in HINTS:
             raise ShimError(f'error: unrecognized --hint argument "{word}", see --hint=help')
     return ",".join(words)
@@ -141,7 +144,7 @@ def checked_hint(text: str) -> str:
 def _gres_flags(option: Option, text: Optional[str]) -> str:
     word = (text or "").lower()
     if word not in ("disable-binding", "enforce-binding"):
-        raise bad(option)
+        raise invalid_value(option)
     return word
 
 
@@ -149,14 +152,14 @@ def _gres_flags_new(option: Option, text: Optional[str]) -> str:
     """As later releases have it: a list, with words about shared GPUs."""
     word = (text or "").lower()
     if any(part not in _SHARED_GPUS for part in word.split(",")):
-        raise bad(option)
+        raise invalid_value(option)
     return word
 
 
 def _requeue(option: Option, text: Optional[str]) -> bool:
     """``--requeue[=expedite]``; a variable sets it as it sets a flag."""
     if text and text.lower() not in ("expedite", "yes", "0", "1", "no"):
-        raise bad(option)
+        raise invalid_value(option)
     return text not in ("0", "no")
 
 
@@ -167,7 +170,7 @@ def _tres_per_task(option: Option, text: Optional[str]) -> Dict[str, str]:
         name, count = part.rpartition("=")[::2] if "=" in part else part.rpartition(":")[::2]
         kind = name.replace("gres:", "gres/").lower()
         if not (count.isascii() and count.isdigit() and int(count[:10])):
-            raise bad(option)
+            raise invalid_value(option)
         if kind == "cpu" and "cpus-per-task" not in found:
             found["cpus-per-task"] = count
         elif kind == "gres/gpu" or kind.startswith("gres/gpu:"):
@@ -177,7 +180,7 @@ def _tres_per_task(option: Option, text: Optional[str]) -> Dict[str, str]:
         elif kind.startswith(("gres/", "license/", "bb/")):
             raise Unsupported(f"error: --{option.long}={part} is not supported here: cpu and gres/gpu are")
         else:
-            raise bad(option)
+            raise invalid_value(option)
     return found
 
 
@@ -225,7 +228,7 @@ def limits_to_pass(text: str) -> List[str]:
 def _mpi(option: Option, text: Optional[str]) -> str:
     word = (text or "").lower()
     if word == "list":
-        raise Shown("MPI plugin types are...\n\tnone\n")
+        raise PrintAndExit("MPI plugin types are...\n\tnone\n")
     # pmix_v4 and the like name a version of the plugin.
     if word.partition("_")[0] not in MPI_TYPES:
         raise ShimError(
@@ -249,6 +252,7 @@ READERS: Dict[str, Callable[[Option, Optional[str]], Any]] = {
     "gres-flags": _gres_flags,
     "gres-flags-new": _gres_flags_new,
     "requeue": _requeue,
+    "send-libs": _send_libs,
     "tres-per-task": _tres_per_task,
     "power": _power,
     "profile": _profile,

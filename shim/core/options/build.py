@@ -4,134 +4,14 @@ from __future__ import annotations
 
 from shim.core.errors import INVALID_TRES, KINDS, RequestError, ShimError, submission_failed
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.options.merge import full_path
+from shim.core.options.sources import full_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Sequence
+    from typing import Any, Dict, Literal, Optional, Sequence
 
     from shim.core.model.request import SignalRequest
-    from shim.core.options.merge import Settings
-
-# Fields of JobRequest that are the option of that name, as it was read.
-_SAME = (
-    "account",
-    "array",
-    "begin",
-    "comment",
-    "constraint",
-    "container_env",
-    "container_image",
-    "container_mounts",
-    "container_workdir",
-    "contiguous",
-    "cores_per_socket",
-    "cpus_per_gpu",
-    "cpus_per_task",
-    "deadline",
-    "dependency",
-    "distribution",
-    "exclude",
-    "export",
-    "gpus",
-    "gpus_per_node",
-    "gpus_per_socket",
-    "gpus_per_task",
-    "hold",
-    "immediate",
-    "kill_on_invalid_dep",
-    "licenses",
-    "mail_type",
-    "mail_user",
-    "mem_per_cpu",
-    "mem_per_gpu",
-    "nice",
-    "no_kill",
-    "ntasks",
-    "ntasks_per_core",
-    "ntasks_per_gpu",
-    "ntasks_per_node",
-    "ntasks_per_socket",
-    "open_mode",
-    "overcommit",
-    "partition",
-    "prefer",
-    "qos",
-    "reservation",
-    "sockets_per_node",
-    "spread_job",
-    "threads_per_core",
-    "time_min",
-    "use_min_nodes",
-    "wckey",
-)
-_RENAMED = {
-    "mem": "mem_per_node",
-    "mincpus": "min_cpus",
-    "nodelist": "node_list",
-    "requeues": "requeue",
-    "time": "time_limit",
-    "tmp": "tmp_disk",
-}
-# Options that are only recorded: JobRequest.extra keeps their text.
-_RECORDED = (
-    "acctg-freq",
-    "batch",
-    "bb",
-    "cluster-constraint",
-    "cpu-bind",
-    "cpu-freq",
-    "delay-boot",
-    "extra",
-    "gpu-bind",
-    "gpu-freq",
-    "gres-flags",
-    "hint",
-    "mcs-label",
-    "mem-bind",
-    "mem-update",
-    "network",
-    "oom-kill-step",
-    "power",
-    "profile",
-    "segment",
-    "tres-bind",
-    "wait-all-nodes",
-)
-_STEP_SAME = (
-    "constraint",
-    "container_image",
-    "cpus_per_task",
-    "distribution",
-    "exact",
-    "exclude",
-    "export",
-    "gpu_bind",
-    "gpus",
-    "gpus_per_node",
-    "gpus_per_socket",
-    "gpus_per_task",
-    "immediate",
-    "label",
-    "mem_per_cpu",
-    "ntasks",
-    "ntasks_per_gpu",
-    "ntasks_per_node",
-    "open_mode",
-    "overcommit",
-    "overlap",
-    "preserve_env",
-    "pty",
-    "quiet",
-    "relative",
-    "task_epilog",
-    "task_prolog",
-    "unbuffered",
-    "verbose",
-    "wait",
-    "wait_for_children",
-)
-_STEP_RENAMED = {"job-name": "name", "mem": "mem_per_node", "nodelist": "node_list", "time": "time_limit"}
+    from shim.core.options.sources import Settings
 
 
 def job_request(
@@ -151,7 +31,7 @@ def job_request(
     kind = KINDS[settings.command]
     _check_arbitrary(settings, kind)
     _check_burst_buffer_file(settings)
-    fields = _picked(settings, _SAME, _RENAMED)
+    fields = _picked(settings, "job")
     fields.update(
         kind=kind,
         name=settings.get("job-name", name),
@@ -162,17 +42,18 @@ def job_request(
         signal=_signal(settings),
         exclusive={"exclusive": "node", "user": "user", "mcs": "mcs"}.get(settings.shared or ""),
         oversubscribe=settings.shared == "oversubscribe",
+        requeue=settings.get("requeues"),
         get_user_env="get-user-env" in settings or "export-file" in settings,
         gres=_gres(settings, kind),
         extra=_recorded(settings, directory),
     )
     if kind == "batch":
         # srun writes its tasks' files itself: they are its step's.
-        fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
+        fields.update({field: settings.get(option) for option, field in _FILES if option in settings})
     _reworded(settings, fields)
     _node_numbers(settings, fields)
     _geometry(settings, fields)
-    _cut(fields)
+    _cut(settings, fields)
     return _with_numbers_of_gpus(settings, JobRequest(**fields))
 
 
@@ -207,7 +88,7 @@ def _reworded(settings: Settings, fields: Dict[str, Any]) -> None:
         count, wait = settings.get("switches")
         fields["switches"] = str(count) if wait is None or wait < 0 else f"{count}@{wait // 60}:{wait % 60:02d}"
     if "priority" in settings:
-        from shim.core.options.amounts import priority
+        from shim.core.options.numeric_values import priority
 
         fields["priority"] = priority(settings.get("priority"))
 
@@ -229,7 +110,7 @@ def _with_numbers_of_gpus(settings: Settings, request: JobRequest) -> JobRequest
     """The request with the numbers of tasks and nodes that its GPUs mean. RequestError for GPUs that contradict each other."""
     if "gres" not in settings and not any("gpu" in option or "tres" in option for option in settings.sources):
         return request
-    from shim.core.options.gres_rules import check_gpus, nodes_of_gpus, tasks_per_node
+    from shim.core.options.gpu_rules import check_gpus, nodes_of_gpus, tasks_per_node
 
     check_gpus(request)
     least, most = nodes_of_gpus(request)
@@ -241,8 +122,7 @@ _FILES = (("input", "stdin"), ("output", "stdout"), ("error", "stderr"))
 
 def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     """The step that srun's ``settings`` (verified) ask for. ``--multi-prog`` files are read by srun itself."""
-    fields = _picked(settings, _STEP_SAME, _STEP_RENAMED)
-    fields.update({to: settings.get(option) for option, to in _FILES if option in settings})
+    fields = _picked(settings, "step")
     fields["argv"] = tuple(argv)
     if "ntasks-per-tres" in settings:
         fields.setdefault("ntasks_per_gpu", settings.get("ntasks-per-tres"))
@@ -260,22 +140,21 @@ def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     return StepRequest(**fields)
 
 
-def _picked(settings: Settings, same: Sequence[str], renamed: Dict[str, str]) -> Dict[str, Any]:
-    values = settings.values
+def _picked(settings: Settings, of: Literal["job", "step"]) -> Dict[str, Any]:
+    """The fields of a job or a step that are an option's value as it was read."""
+    by_name = settings.table.by_name
     fields = {}
-    for field in same:
-        option = field.replace("_", "-")
-        if option in values:
-            fields[field] = values[option]
-    for option, field in renamed.items():
-        if option in values:
-            fields[field] = values[option]
+    for name in settings.values:
+        field = by_name[name].get(of) if name in by_name else None
+        if field is not None and field[0] != "*" and field != "extra":
+            fields[field] = settings.values[name]
     return fields
 
 
 def _recorded(settings: Settings, directory: str) -> Dict[str, str]:
     """The texts that are only kept, and ``submit_dir`` (SLURM_SUBMIT_DIR) where --chdir makes it differ."""
-    kept = {option: settings.texts[option] for option in _RECORDED if option in settings.sources}
+    recorded = [name for name in sorted(settings.sources) if settings.row(name).get("job") == "extra"]
+    kept = {name: settings.texts[name] for name in recorded}
     # Slurm keeps these as it understood them.
     kept.update({option: settings.get(option) for option in ("cpu-freq", "power", "profile") if option in kept})
     if "chdir" in settings:
@@ -308,9 +187,9 @@ def _gres(settings: Settings, kind: str) -> Optional[str]:
         raise RequestError(f"error: {error}") from None
 
 
-def _cut(fields: Dict[str, Any]) -> None:
+def _cut(settings: Settings, fields: Dict[str, Any]) -> None:
     """Slurm keeps 16 bits of these numbers, in which a larger one is another."""
-    for name in _SIXTEEN_BITS:
+    for name in [row["job"] for row in settings.table.rows if "bits" in row]:
         number = fields.get(name) or 0
         if number >= 0xFFFE:
             if name == "ntasks_per_node":
@@ -318,17 +197,6 @@ def _cut(fields: Dict[str, Any]) -> None:
             fields[name] = number & 0xFFFF
             if fields[name] in (0, 0xFFFE, 0xFFFF):
                 del fields[name]
-
-
-_SIXTEEN_BITS = (
-    "cores_per_socket",
-    "min_cpus",
-    "ntasks_per_core",
-    "ntasks_per_node",
-    "ntasks_per_socket",
-    "sockets_per_node",
-    "threads_per_core",
-)
 
 
 def _geometry(settings: Settings, fields: Dict[str, Any]) -> None:

@@ -1,11 +1,11 @@
-"""Numbers with rules of their own: of seconds, ports, sockets and threads, switches, priorities."""
+"""Numbers with rules of their own: seconds, ports, sockets and threads, switches, priorities, signals."""
 
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError
 from shim.core.formats.integers import leading_int
-from shim.core.options.option import Option
-from shim.core.options.scan import INT_MAX, Context, bad, count, natural, whole_int
+from shim.core.options.getopt import Option
+from shim.core.options.value_parsing import INT_MAX, Context, count, invalid_value, natural, whole_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _switch(option: Option, text: Optional[str], context: Context) -> int:
 def _binary(option: Option, text: Optional[str], context: Context) -> int:
     number = natural(option, text, context)
     if number > 1:
-        raise bad(option)
+        raise invalid_value(option)
     return number
 
 
@@ -57,7 +57,7 @@ def _boot_delay(option: Option, text: Optional[str], context: Context) -> int:
     try:
         return parse_seconds_any(text or "") % (1 << 32)
     except ValueError:
-        raise bad(option) from None
+        raise invalid_value(option) from None
 
 
 def _geometry(option: Option, text: Optional[str], context: Context) -> Tuple[Optional[int], ...]:
@@ -90,7 +90,7 @@ def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[in
 
 def switch_count(text: str) -> int:
     """What the variable for --switches says; ShimError as for the option."""
-    return count(Option("switches"), text, Context(0, 0, str))
+    return count(Option({"name": "switches"}), text, Context(0, 0, str))
 
 
 def switch_wait(text: str) -> int:
@@ -119,6 +119,55 @@ def priority(text: str) -> int:
     return 0xFFFFFFFD if text.upper() == "TOP" else leading_int(text)[0] or 0
 
 
+def _signal(option: Option, text: Optional[str], context: Context) -> str:
+    from shim.core.formats.signals import parse_signal_request
+
+    try:
+        parse_signal_request(text or "")
+    except ValueError:
+        raise invalid_value(option) from None
+    return text or ""
+
+
+def _step_signal(option: Option, text: Optional[str], context: Context) -> str:
+    """The signal of srun and salloc, which have no batch shell (``B:``)."""
+    from shim.core.formats.signals import scope_of
+
+    if "B" in scope_of(text or "")[0]:
+        raise invalid_value(option)
+    return _signal(option, text, context)
+
+
+def _signals(option: Option, text: Optional[str], context: Context) -> Tuple[int, ...]:
+    """A list of signals that can be ignored."""
+    from shim.core.formats.signals import parse_signal
+
+    try:
+        numbers = tuple(parse_signal(word) for word in (text or "").split(","))
+    except ValueError:
+        raise invalid_value(option) from None
+    if any(
+        number not in range(1, 65) or number in (9, 19, 32, 33) for number in numbers
+    ):  # KILL, STOP, the C library's own
+        raise invalid_value(option)
+    return numbers
+
+
+def _signal_name(option: Option, text: Optional[str], context: Context) -> int:
+    """salloc --kill-command: a signal, TERM when none is named."""
+    from shim.core.formats.signals import parse_signal
+
+    if not text:
+        return 15
+    try:
+        number = parse_signal(text)
+    except ValueError:
+        raise invalid_value(option) from None
+    if not number:
+        raise invalid_value(option)
+    return number
+
+
 READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "seconds": _seconds,
     "ports": _ports,
@@ -129,4 +178,8 @@ READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "geometry": _geometry,
     "switches": _switches,
     "priority": _priority,
+    "signal": _signal,
+    "step-signal": _step_signal,
+    "signals": _signals,
+    "signal-name": _signal_name,
 }

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from shim.core.errors import ShimError, Unsupported
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.options.direct import settle
-from shim.core.options.request import job_request, step_request
-from shim.core.options.scan import Shown
+from shim.core.options.build import job_request, step_request
+from shim.core.options.srun_salloc import settle
 from shim.core.options.support import refuse_unsupported
+from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
 
 
@@ -208,7 +208,7 @@ def test_the_error_of_each_command() -> None:
     "option, start", [("--help", "Usage: srun"), ("--usage", "Usage: srun"), ("-V", "slurm 22.05.8")]
 )
 def test_texts(option: str, start: str) -> None:
-    with pytest.raises(Shown) as shown:
+    with pytest.raises(PrintAndExit) as shown:
         settle("srun", [option], {}, CONTEXT)
     assert shown.value.text.startswith(start)
 
