@@ -36,6 +36,7 @@ from shim.control.controller.operations import (
 )
 from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
+from shim.control.controller.operations.submitting import learn_names
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
@@ -282,6 +283,7 @@ class Controller:
             raise ChannelClosed("the configuration has changed")
         if self._configured is not None:
             self.keeping.read(self._configured.files)
+        await learn_names(connection.uid, connection.gid)
         return await operation(connection, message)
 
     def _outdated(self) -> bool:

@@ -21,6 +21,7 @@ from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.shape import FIRST_LOOK, Shape
 from shim.control.backends.kubernetes.site import Site
 from shim.control.backends.kubernetes.sweeping import Sweeping
+from shim.control.backends.kubernetes.threads import beside
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
@@ -69,7 +70,7 @@ class KubernetesBackend:
         )
         self._site = Site(access, namespace, self._configured.name, names.owner(self._configured.name))
         self._dry_runs = trying.DryRuns(self._site)
-        self._bundle = await asyncio.to_thread(bundle)
+        self._bundle = await beside(bundle)
         self._estates = Estates(self._site, settings.lease, self._changed, self._one_synced, self._trouble, self._lost)
         self._sweeping = Sweeping(self._site, self._estates)
         limit = settings.timeout
@@ -290,7 +291,9 @@ class KubernetesBackend:
 
         async def ask() -> None:
             await self._dry_runs.ask_reach(job, spool)
-            await self._dry_runs.ask(probe(job, settings, self._site.owner, self._bundle), settings)
+            # It asks for the user's groups and folder: either may be on a server that does not answer.
+            gang = await beside(lambda: probe(job, settings, self._site.owner, self._bundle))
+            await self._dry_runs.ask(gang, settings)
 
         problem = await self._hearing.unless_silent(ask)
         if problem:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.output import Output
@@ -19,12 +19,14 @@ from shim.job.pod.staging import Sender
 if TYPE_CHECKING:
     import socket
 
+T = TypeVar("T")
 _STREAMS = {1: "stdout", 2: "stderr"}
 TURN = 10.0  # seconds after which a stream is given to a run that waits for one
 _GREETING = 1.0  # seconds in which a leader that has something to tell begins to
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _LAST_WORDS = 10.0  # seconds in which the rest of the output must come after the end
 _UNWRITTEN = 60.0  # seconds after the end that output which cannot be written here is tried again
+_SLOW = 5.0  # seconds after which it is said that a file takes nothing
 
 
 class Follower:
@@ -54,11 +56,12 @@ class Follower:
         self._orders: dict[int, Order] = {}
         self._link: LeaderLink | None = None
         self._outputs = {output.stream: output for output in outputs}
+        self._takers: dict[str, _Taker] = {}  # of the present connection
         self._stage = stage
         self._push: Sender | None = None
         self._archive = -1
         self._trouble = trouble
-        self._problem = ""
+        self._problems: dict[str, str] = {}  # by output
         self._end: dict[str, Any] | None = None
         self._ended_at: float | None = None
         self._begun = seen > 0
@@ -80,6 +83,10 @@ class Follower:
     def leave(self) -> None:
         """Somebody else needs the stream: it is given away when nothing is under way here."""
         self._leaving = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Has the loop look at what has changed."""
         if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(0)
 
@@ -111,6 +118,8 @@ class Follower:
                 await self._task
             except asyncio.CancelledError:
                 pass
+        for output in self._outputs.values():
+            output.close()
 
     async def _work(self) -> None:
         pause = _FIRST_PAUSE
@@ -140,20 +149,21 @@ class Follower:
         self._link, self.connected = link, True
         self._connected_at, self._heard = _now(), False
         self._end = None  # told again, after the output that the last connection did not bring
-        link.on_data = lambda _step, _rank, stream, data: self._data(link, _STREAMS[stream], data)
+        link.on_data = lambda _step, _rank, stream, data: self._data(_STREAMS[stream], data)
         try:
             link.send({"do": "watch", "after": self.seen})
             if self._stage and not self.seen:
                 self._archive = os.open(self._stage, os.O_RDONLY | os.O_CLOEXEC)
                 self._push = Sender(link, self._archive, os.fstat(self._archive).st_size)
-            for output in self._outputs.values():
-                link.send({"do": "output", "stream": output.stream, "after": output.taken()})
+            self._takers = {name: _Taker(link, output, self._say) for name, output in self._outputs.items()}
             for order in list(self._orders.values()):
                 self._send_order(link, order)
             await self._listen(link)
         finally:
             self._link, self.connected = None, False
             self._pushed()
+            for taker in self._takers.values():
+                taker.cancel()
             await link.close()
 
     async def _listen(self, link: LeaderLink) -> None:
@@ -193,10 +203,9 @@ class Follower:
         elif do == "staged":
             self._stage = ""
             self._pushed()
-        elif do == "output-end":
-            self._outputs.pop(message["stream"], None)
-            if self._end is not None and not self._outputs:
-                self._finish()
+        elif do == "output-end" and message["stream"] in self._takers:
+            name = message["stream"]
+            self._takers[name].when_written(lambda: self._written(name))
 
     def _pushed(self) -> None:
         if self._push is not None:
@@ -224,27 +233,89 @@ class Follower:
         end, self._end, self._outputs = self._end, None, {}
         self._line(end)
 
-    def _data(self, link: LeaderLink, stream: str, data: bytes) -> None:
-        output = self._outputs.get(stream)
-        if output is not None:
-            problem = ""
-            try:
-                output.add(data)
-            except OSError as error:
-                problem = f"{output.path}: {error.strerror}"
-                raise  # not taken: the leader keeps it as long as it is there
-            finally:
-                self._say(problem)
-        link.send({"do": "credit", "step": "batch", "bytes": len(data), "stream": stream})
+    def _data(self, stream: str, data: bytes) -> None:
+        if stream in self._takers:
+            self._takers[stream].take(data)
 
-    def _say(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            self._trouble(problem)
+    def _written(self, stream: str) -> None:
+        """All of that output is here."""
+        output = self._outputs.pop(stream, None)
+        if output is not None:
+            output.close()
+        if self._end is not None and not self._outputs:
+            self._finish()
+            self._wake()
+
+    def _say(self, stream: str, problem: str) -> None:
+        before = next(iter(self._problems.values()), "")
+        self._problems.pop(stream, None)
+        if problem:
+            self._problems[stream] = problem
+        now = next(iter(self._problems.values()), "")
+        if now != before:
+            self._trouble(now)
 
     @staticmethod
     def _send_order(link: LeaderLink, order: Order) -> None:
         link.send({"do": "order", "order": order.to_dict()})
+
+
+class _Taker:
+    """Takes one output over one connection: what comes is credited when it is in the file. ``say(stream, problem)``: why it is not; ""."""
+
+    def __init__(self, link: LeaderLink, output: Output, say: Callable[[str, str], None]) -> None:
+        self._link = link
+        self._output = output
+        self._say = say
+        self._came = asyncio.Event()
+        self._pieces: list[bytes] = []
+        self._then: Callable[[], None] | None = None
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    def take(self, data: bytes) -> None:
+        """A piece has come."""
+        self._pieces.append(data)
+        self._came.set()
+
+    def when_written(self, then: Callable[[], None]) -> None:
+        """Nothing more comes; ``then()`` when all of it is written."""
+        self._then = then
+        self._came.set()
+
+    def cancel(self) -> None:
+        """The connection is gone: what is not written is asked for again."""
+        self._task.cancel()
+
+    async def _work(self) -> None:
+        try:
+            after = await self._patiently(self._output.taken())
+            self._link.send({"do": "output", "stream": self._output.stream, "after": after})
+            while self._pieces or self._then is None:
+                self._came.clear()
+                if not self._pieces:
+                    await self._came.wait()
+                    continue
+                data = b"".join(self._pieces)
+                self._pieces.clear()
+                await self._patiently(self._output.add(data))
+                self._say(self._output.stream, "")
+                credit = {"step": "batch", "bytes": len(data), "stream": self._output.stream}
+                self._link.send({"do": "credit", **credit})
+            self._then()
+        except OSError as error:
+            self._say(self._output.stream, f"{self._output.path}: {error.strerror}")
+            await self._link.close()  # not taken: the leader keeps it as long as it is there
+
+    async def _patiently(self, work: Coroutine[Any, Any, T]) -> T:
+        """Waits for the file, however long; says so if that is long."""
+        task = asyncio.ensure_future(work)
+        try:
+            done, _ = await asyncio.wait([task], timeout=_SLOW)
+            if not done:
+                self._say(self._output.stream, f"{self._output.path}: waits for its reader, or for its file system")
+            return await task
+        finally:
+            task.cancel()
 
 
 def _now() -> float:

@@ -289,7 +289,7 @@ class Life:
                 self._site.log("job %s: its output is incomplete: its first pod is gone", self.run.job_id)
                 return
             try:
-                left[0].add(text[left[0].taken() :])
+                await left[0].add(text[await left[0].taken() :])
             except OSError as error:
                 # The job has ended all the same, and its pod with the rest of the output goes.
                 self._site.log(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.made import made
 from shim.control.backends.kubernetes.orphans import record_of
 from shim.control.backends.kubernetes.settings import settings_of
+from shim.control.backends.kubernetes.threads import beside
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core.model.cluster import Cluster
 from shim.job.spec import RunSpec
@@ -112,23 +112,25 @@ class Making:
         if run in self._lost:
             raise BackendError("another machine has carried on with it", transient=True)
         ticket = folder.make()
-        found = await asyncio.to_thread(
-            made,
-            spec,
-            run,
-            settings,
-            ticket.submission,
-            self._site.owner,
-            self._bundle,
-            self._shape,
-            environment,
-            script,
-            folder.key(),
-            spool,
+        # The user's folder is looked at: a server that does not answer holds up this job alone.
+        found = await beside(
+            lambda: made(
+                spec,
+                run,
+                settings,
+                ticket.submission,
+                self._site.owner,
+                self._bundle,
+                self._shape,
+                environment,
+                script,
+                folder.key(),
+                spool,
+            )
         )
         gang = found.gang
         if not ticket.made:
-            outputs = trying.outputs(spec.job, settings)
+            outputs = await beside(lambda: trying.outputs(spec.job, settings))
             folder.keep(record_of(spec.job, outputs))
             folder.save(
                 ticket.replace(

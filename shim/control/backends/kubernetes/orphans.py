@@ -16,7 +16,7 @@ from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.manifests import KEPT_KEY, KEPT_RECORD
 from shim.control.backends.kubernetes.observed import look, queued
-from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.output import begin
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.site import Site
 from shim.control.backends.kubernetes.tickets import Ticket, TicketFolder
@@ -134,7 +134,7 @@ class Orphans:
         mark = names.mark(folder.run, owner, made.request.work_dir)
         for _stream, _path, here in ways:
             paths.ensure(os.path.dirname(here))
-            Output.begin(here, False, 0o077)
+            begin(here, False, 0o077)
         ticket = Ticket(
             submission=names.submission_of(job),
             partition=made.partition,

@@ -11,9 +11,10 @@ from shim.control.backends.kubernetes import manifests, staging, volumes
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.gang import image_of, staged
 from shim.control.backends.kubernetes.gangs import Gang
-from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.output import begin
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.site import Site
+from shim.control.backends.kubernetes.threads import beside
 from shim.core.model.job import Job
 
 KNOWN = 60.0  # seconds
@@ -23,12 +24,15 @@ MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads
 
 async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
     """Keeps in ``spool`` what the job's pods need of this machine; notes for the user. BackendError: no image, no such mount, too large."""
-    notes = check_asked(job, settings)
-    return [*notes, *await asyncio.to_thread(_packed, job, spool, settings)] if staged(job, settings) else notes
+    notes = await beside(lambda: check_asked(job, settings))
+    return [*notes, *await beside(lambda: _packed(job, spool, settings))]
 
 
 def check_asked(job: Job, settings: Settings) -> list[str]:
-    """What is said of the job before it is submitted: what it would lose. BackendError: no image, or a mount, that pods can have."""
+    """What is said of the job before it is submitted: what it would lose. BackendError: no image, or a mount, that pods can have.
+
+    It looks for the working directory, and may block.
+    """
     if not image_of(job, settings):
         raise BackendError('no image: "image" in the configuration, or --container-image, must name one')
     volumes.check_asked(job.request.container_mounts or "", settings)
@@ -99,7 +103,9 @@ async def _dry_run(site: Site, gang: Gang, settings: Settings) -> None:
 
 
 def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
-    """Keeps the working directory for the pods; a note where that is not done."""
+    """Keeps the working directory for the pods, if they do not have it; a note where that is not done."""
+    if not staged(job, settings):
+        return []
     folder, target = job.request.work_dir, os.path.join(spool, staging.NAME)
     if folder in ("/", "/tmp", "/root", "/home", os.path.expanduser("~")):
         staging.pack_nothing(target)
@@ -128,7 +134,7 @@ def kept_files(spool: str) -> tuple[dict[str, bytes], str]:
 
 
 def outputs(job: Job, settings: Settings) -> tuple[tuple[str, str, int], ...]:
-    """The job's output files that the pods do not share, made here as Slurm makes them at the start. BackendError."""
+    """The job's output files that the pods do not share, made here as Slurm makes them at the start. BackendError. It may block."""
     if job.request.kind != "batch":
         return ()
     found: list[tuple[str, str, int]] = []
@@ -137,7 +143,7 @@ def outputs(job: Job, settings: Settings) -> tuple[tuple[str, str, int], ...]:
         if not path or path == "/dev/null" or volumes.mounted(path, settings) or path in [one[1] for one in found]:
             continue
         try:
-            found.append((stream, path, Output.begin(path, append, job.request.umask)))
+            found.append((stream, path, begin(path, append, job.request.umask)))
         except OSError as error:
             raise BackendError(f"could not open {stream} file {path}: {error.strerror}") from error
     return tuple(found)

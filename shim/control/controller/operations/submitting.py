@@ -16,6 +16,7 @@ from shim.control.controller.operations.choosing import accepted, pending_jobs, 
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
+from shim.control.threads import aside
 from shim.core.admission.partition_rules import partitions_of
 from shim.core.errors import NODE_CONFIG_UNAVAILABLE, PATHNAME_TOO_LONG, submission_failed
 from shim.core.limits import LONGEST_FILE
@@ -90,6 +91,16 @@ def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
         sid=int(message.get("sid") or 0),
         operator=connection.admin,
     )
+
+
+async def learn_names(uid: int, gid: int) -> None:
+    """Has ``names_of`` know the user without asking: a directory service that does not answer holds up this user's request alone."""
+    if uid not in _learnt:
+        await aside(names_of, uid, gid)
+        _learnt.add(uid)
+
+
+_learnt: set[int] = set()
 
 
 def names_of(uid: int, gid: int) -> tuple[str, int, str]:

@@ -8,11 +8,8 @@ import os
 import socket
 from pathlib import Path
 
-import pytest
-
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import tickets
-from shim.control.backends.kubernetes.output import Output
 from shim.control.backends.kubernetes.proxy import Proxy
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from tests.control.backends.kubernetes import clock
@@ -61,28 +58,6 @@ def test_which_runs_there_are_tickets_of() -> None:
     assert sorted(tickets.known("k8s"), key=lambda run: run.restart) == [RUN, other]
     TicketFolder(RUN).remove()
     assert tickets.known("k8s") == [other]
-
-
-@pytest.mark.parametrize(("append", "base", "text"), [(False, 0, "new\n"), (True, 4, "old\nnew\n")])
-def test_output_goes_behind_what_was_there(tmp_path: Path, append: bool, base: int, text: str) -> None:
-    path = tmp_path / "out"
-    path.write_text("old\n")
-    assert Output.begin(str(path), append, 0o077) == base
-    output = Output("stdout", str(path), base)
-    assert output.taken() == 0
-    output.add(b"new\n")
-    assert (output.taken(), path.read_text()) == (4, text)
-
-
-def test_pods_cannot_write_where_a_link_leads(tmp_path: Path) -> None:
-    goal, path = tmp_path / "goal", tmp_path / "out"
-    goal.write_text("mine")
-    path.symlink_to(goal)
-    with pytest.raises(OSError, match="symbolic link"):
-        Output.begin(str(path), False, 0)
-    with pytest.raises(OSError, match="symbolic link"):
-        Output("stdout", str(path)).add(b"theirs")
-    assert goal.read_text() == "mine"
 
 
 def test_srun_here_reaches_the_leader_as_if_it_were_local(tmp_path: Path) -> None:

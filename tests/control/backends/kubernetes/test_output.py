@@ -1,0 +1,127 @@
+"""Files of a job's output on the submitting machine: made as Slurm makes them, filled from what comes, and never waited for by others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shim.control.backends.kubernetes.output import Output, begin
+from tests.control.backends.kubernetes import clock
+from tests.control.backends.kubernetes.test_following import Line
+
+LIMIT = 60.0  # seconds; only ends a test that has failed
+
+
+@pytest.fixture
+def private() -> Iterator[None]:
+    """The umask of a controller."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize(("append", "base", "text"), [(False, 0, "new\n"), (True, 4, "old\nnew\n")])
+def test_output_goes_behind_what_was_there(tmp_path: Path, append: bool, base: int, text: str) -> None:
+    path = tmp_path / "out"
+    path.write_text("old\n")
+
+    async def inside() -> None:
+        assert begin(str(path), append, 0o077) == base
+        output = Output("stdout", str(path), base)
+        assert await output.taken() == 0
+        await output.add(b"new\n")
+        assert (await output.taken(), path.read_text()) == (4, text)
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_a_new_file_has_the_submitter_s_mode(private: None, tmp_path: Path, umask: int, mode: int) -> None:
+    path = tmp_path / "out"
+    begin(str(path), False, umask)
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_file_that_is_there_keeps_its_mode(private: None, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.touch()
+    path.chmod(0o640)
+    begin(str(path), False, 0o022)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(tmp_path: Path, there: bool) -> None:
+    goal, path = tmp_path / "goal", tmp_path / "out"
+    if there:
+        goal.write_text("before")
+    path.symlink_to(goal)
+
+    async def inside() -> None:
+        assert begin(str(path), False, 0o022) == 0
+        output = Output("stdout", str(path))
+        await output.add(b"out")
+        assert (await output.taken(), goal.read_text()) == (3, "out")
+        assert path.is_symlink()
+
+    clock.run(inside())
+
+
+def test_a_folder_is_no_output(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        begin(str(tmp_path), False, 0o022)
+
+
+def test_a_named_pipe_without_a_reader_holds_up_nobody_else(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def inside() -> None:
+        assert begin(str(pipe), False, 0o022) == 0
+        line, other = Line(outputs=(Output("stdout", str(pipe)),)), Line()
+        async with asyncio.timeout(LIMIT):
+            while not line.leader.asked("output"):
+                await asyncio.sleep(0.01)
+            line.leader.print(b"hello ")
+            other.leader.line("started")
+            line.leader.line("started")
+            while not (other.told and line.told):
+                await asyncio.sleep(0.01)
+            assert line.leader.asked("credit") == []
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            while not line.leader.asked("credit"):
+                await asyncio.sleep(0.01)
+            line.leader.print(b"world")
+            while len(line.leader.asked("credit")) < 2:
+                await asyncio.sleep(0.01)
+            assert os.read(reader, 100) == b"hello world"
+            line.leader.line("ended")
+            line.leader.say({"do": "output-end", "stream": "stdout"})
+            while line.told != [1, 2]:
+                await asyncio.sleep(0.01)
+        await line.end()
+        await other.end()
+        os.set_blocking(reader, True)
+        assert os.read(reader, 100) == b""  # the end comes with the end of the run
+        os.close(reader)
+
+    asyncio.run(inside())
+
+
+def test_a_pipe_s_output_is_not_repeated_after_a_break(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    async def inside() -> None:
+        output = Output("stdout", str(pipe))
+        await output.add(b"hello")
+        assert await output.taken() == 5
+        output.close()
+
+    clock.run(inside())
+    os.close(reader)
