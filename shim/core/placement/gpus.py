@@ -87,15 +87,19 @@ def typed_first(demand: Demand) -> list[tuple[str, int]]:
 
 
 def take_share(left: Demand, free: Sequence[str], after: int) -> Demand:
-    """Of a demand on several nodes, what one takes: all it can, one of each kind kept for each of ``after`` others.
+    """Of a demand on several nodes, the part of one node: all that it has, less one GPU for each of the ``after`` nodes behind it.
 
-    ``free``: the types of the node's free GPUs. ``-N2 --gpus=4`` gives 3 and 1.
+    ``free``: the types of the node's free GPUs. ``-N2 --gpus=4`` gives 3 and 1. Of GPUs of any type for one node too many the
+    first node gets none; for still more nodes every node gets all that it has, because Slurm's count goes below zero.
     """
     rest = list(free)
     taken = []
     for kind, count in typed_first(left):
         here = len([own for own in rest if not kind or own == kind])
-        here = min(here, max(count - after, min(count, 1)))
+        if kind:
+            here = min(here, max(count - after, min(count, 1)))
+        elif count >= after:
+            here = min(here, count - after)
         for _ in range(here):
             rest.remove(kind if kind else rest[-1])
         taken.append((kind, here))

@@ -153,6 +153,9 @@ def test_a_deadline_leaves_the_least_time() -> None:
     wrong = (FAILED + "Invalid time-min specification (exceeds job's time or other limits)",)
     assert refused(deadline=NOW + 60, time_min=10) == wrong
     assert refused(deadline=NOW + 660, time_min=10) is None
+    assert refused(deadline=NOW + 600, time_min=10) is None
+    assert refused(deadline=NOW + 599, time_min=10) == wrong
+    assert refused(deadline=NOW) is None  # it has not passed yet
     assert refused(time_min=-1) == wrong
 
 

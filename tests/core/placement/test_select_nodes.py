@@ -55,6 +55,13 @@ MEASURED = [
     ({"gpus": "8"}, [(1, 1, ALL), (1, 1, ALL)]),
     ({**N2, "gpus": "4"}, [(1, 1, (0, 1, 2)), (1, 1, (0,))]),
     ({**N2, "gpus": "3"}, [(1, 1, (0, 1)), (1, 1, (0,))]),
+    # Fewer GPUs than nodes, measured: one too few leaves the first node without; with still fewer every node gives all of its own.
+    ({"ntasks": 9, "gpus": "1"}, [(8, 8, ()), (1, 1, (0,))]),
+    ({"ntasks": 20, "gpus": "2"}, [(8, 8, ()), (8, 8, (0,)), (4, 4, (0,))]),
+    ({"ntasks": 32, "gpus": "3"}, [(8, 8, ()), (8, 8, (0,)), (8, 8, (0,)), (8, 8, (0,))]),
+    ({"ntasks": 32, "gpus": "5"}, [(8, 8, (0, 1)), (8, 8, (0,)), (8, 8, (0,)), (8, 8, (0,))]),
+    ({"ntasks": 20, "gpus": "1"}, [(8, 8, ALL), (8, 8, ALL), (4, 4, ALL)]),
+    ({"ntasks": 32, "gpus": "2"}, [(8, 8, ALL)] * 4),
     ({"ntasks": 4, "gpus": "6"}, [(3, 3, ALL), (1, 1, (0, 1))]),
     ({"gpus": "4", "gpus_per_node": "2"}, [(1, 1, (0, 1)), (1, 1, (0, 1))]),
     ({"gres": "gpu:1", "gpus": "2"}, [(1, 1, (0,)), (1, 1, (0,))]),

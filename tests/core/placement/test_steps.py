@@ -64,6 +64,8 @@ def lay_out(job: Job, options: dict[str, Any], *running: StepLayout) -> StepLayo
         ({"ntasks": 1, "exact": True}, "1", [[0]], (1,)),
         ({"ntasks": 3, "exact": True}, "12", [[0, 1], [2]], (2, 1)),
         ({"ntasks": 1, "exclusive": True, "mem_per_node": 500}, "1", [[0]], (1,)),
+        ({"ntasks": 1, "mem_per_node": 3000}, "1", [[0]], (3,)),  # exactly the job's memory
+        ({"ntasks": 1, "cpus_per_task": 3, "mem_per_cpu": 1000}, "1", [[0]], (3,)),
         ({"ntasks": 1, "cpus_per_task": 2, "overcommit": True}, "1", [[0]], (3,)),
         ({"ntasks": None, "cpus_per_task": 1}, "12", [[0, 1, 2], [3]], (3, 1)),
         ({"min_nodes": 1, "ntasks": None, "cpus_per_task": 2}, "1", [[0]], (2,)),
@@ -111,6 +113,7 @@ def test_measured_steps(options, nodes, ranks, cpus):
             {"relative": 2, "min_nodes": 1, "ntasks": 1},
             ["error: --relative and --nodes option incompatible with count of allocated nodes (2+1>2)"],
         ),
+        ({"ntasks": 1, "mem_per_node": 3001}, [CANNOT + "Memory required by task is not available"]),
         ({"mem_per_node": 99999}, [CANNOT + "Memory required by task is not available"]),
         (
             {"gres": "gpu:1"},
