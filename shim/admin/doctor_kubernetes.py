@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 from shim.admin.permissions import COUNTED, NEEDED, Permission
 from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import manifests, names, nodes, place, volumes
+from shim.control.backends.kubernetes import grown, manifests, names, nodes, place, volumes
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import bundle, container_command
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
 from shim.control.backends.kubernetes.gangs import Gang, code_name
 from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.control.backends.kubernetes.sums import Sums
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
@@ -41,6 +42,8 @@ def findings(cluster: Cluster) -> Iterator[Finding]:
 async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
     settings = settings_of(cluster)
     volumes.check(settings)
+    for partition in cluster.partitions:
+        grown.check(settings_of(cluster, partition.name))
     async with asyncio.timeout(_PATIENCE):
         access, where = await place.find(cluster)
         look = Look(cluster, settings.replace(namespace=where.namespace), access, found)
@@ -133,7 +136,7 @@ class Look:
             self._say(GOOD, f"{text}; where pods really run is the cluster's choice")
         elif listed:
             items = (await self._access.get("/api/v1/nodes"))["items"]
-            shape = nodes.shaped(self._cluster, items, ())
+            shape = nodes.shaped(self._cluster, items, Sums())
             gpus = sum(one.count for node in shape.nodes for one in node.gres)
             text = f"{len(shape.nodes)} nodes {hostlist.fold([node.name for node in shape.nodes])}"
             if shape.nodes:

@@ -110,7 +110,7 @@ def _placed(request: JobRequest, cluster: Cluster) -> tuple[Job, bool]:
     ready = request.replace(hold=False, begin=0, dependency=None, array=None)
     job = submitted(ready, cluster, _submitter(), 0, now)
     idle = cluster.replace(
-        nodes=tuple(node.replace(others_cpus=0, others_memory=0, others_gpus=0) for node in cluster.nodes)
+        nodes=tuple(node.replace(others_cpus=0, others_memory=0, others_gpus=0, others=()) for node in cluster.nodes)
     )
     for shape, free in ((cluster, True), (idle, False)):
         found = plan([job], shape, (), now)

@@ -95,7 +95,20 @@ POD = tuple(
         ("spread", "bool", True, "the nodes of a job are different nodes of the cluster"),
         ("bind_wait", "int", 60, "seconds until a job that got only a part of its nodes gives them back"),
         ("boot_limit", "int", 600, "seconds until a job whose pods cannot start has failed (BOOT_FAIL)"),
-        ("autoscale", "bool", False, "nodes are added when needed: jobs are started though nothing is free"),
+        (
+            "autoscale",
+            "bool",
+            False,
+            "nodes are added when needed: pods are made though nothing is free, or no node exists",
+        ),
+        ("autoscale_nodes", "int", 16, "how many nodes of each kind jobs may wait for at a time"),
+        (
+            "autoscale_node",
+            "data",
+            None,
+            'what a node has that is added, one table or several: `{ cpus = 64, memory = "256G", gpus = "a100:8", features = ["ib"] }`;'
+            " unset: as those that are there",
+        ),
         ("stage_limit", "int", 256, "MiB of a working directory that may be copied into the pods"),
     )
 )

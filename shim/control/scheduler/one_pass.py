@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shim.control.scheduler.capped import Caps
+from shim.control.scheduler.others import OVERDUE, YEAR
 from shim.control.scheduler.profile import Profile
-from shim.control.scheduler.queue import YEAR, Want, seconds, shape_key
+from shim.control.scheduler.queue import Want, seconds, shape_key
 from shim.core.admission.feasibility import select_within_limits
 from shim.core.formats import tres
 from shim.core.formats.array_spec import ArraySpec
@@ -14,7 +15,6 @@ from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job, NodeShare
 
 RESERVATIONS = 16  # jobs that get a time: each costs a pass a fraction of a millisecond
-OVERDUE = 30.0  # seconds until a job past its limit is taken to be gone
 _ANY_SIZE = 1 << 30  # of arrays: checked at submission
 
 Shares = Sequence[NodeShare]

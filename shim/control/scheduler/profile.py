@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from math import inf
 
+from shim.control.scheduler.others import used_by_others
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import NodeShare
 from shim.core.placement.capacity import NodeFree
@@ -99,7 +101,8 @@ class Room:
 class Profile:
     """The use of a cluster's nodes over time. Nodes go by their index in ``cluster.nodes``."""
 
-    def __init__(self, cluster: Cluster, now: float) -> None:
+    def __init__(self, cluster: Cluster, now: float, above: int | None = None) -> None:
+        """``above``: what others use counts from this priority on only; None: all of it."""
         self.cluster = cluster
         self.one_machine = cluster.one_machine
         self.one_set_of_gpus = cluster.one_set_of_gpus
@@ -107,8 +110,13 @@ class Profile:
         self.machine_memory = max((node.memory for node in cluster.nodes), default=0)
         self._index = {node.name: index for index, node in enumerate(cluster.nodes)}
         self.cpus = sum(node.cpus for node in cluster.nodes)
-        self._slots = [_used_by_others(cluster, now)]
+        self._slots = [Slot(now, len(cluster.nodes))]
         self._rises: list[Slot] = []  # at which something begins
+        for until, shares in used_by_others(cluster, now, above):
+            if until == inf:
+                self._slots[0].add([(self._index[share.name], share) for share in shares])
+            else:
+                self.hold(now, until, shares)
 
     def times(self, cpus: int) -> list[float]:
         """When the use changes, now first, as far as so many CPUs may be free then."""
@@ -161,19 +169,6 @@ class Profile:
         if index == len(self._slots) or self._slots[index].time != time:
             self._slots.insert(index, self._slots[index - 1].copy(time))
         return index
-
-
-def _used_by_others(cluster: Cluster, now: float) -> Slot:
-    """What is in use for good, as far as is known: by what is no job of this cluster. Of the GPUs, those with the highest indexes."""
-    slot = Slot(now, len(cluster.nodes))
-    for index, node in enumerate(cluster.nodes):
-        slot.all_cpus += node.others_cpus
-        slot.all_memory += node.others_memory
-        slot.cpus[index] = node.others_cpus
-        slot.memory[index] = node.others_memory
-        if node.others_gpus:
-            slot.gpus[index] = frozenset(range(node.gpus - node.others_gpus, node.gpus))
-    return slot
 
 
 def _time(slot: Slot) -> float:

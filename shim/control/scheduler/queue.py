@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
+from shim.control.scheduler.others import YEAR
 from shim.core.admission.feasibility import (
     exceeds,
     is_up,
@@ -17,8 +18,6 @@ from shim.core.admission.partition_rules import partitions_of
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.placement.resolve import resolve
-
-YEAR = 365 * 86400.0  # what a job without a limit is taken to run, as Slurm shows it
 
 # Of a request, what decides where and when it can run.
 _FIELDS = attrgetter(

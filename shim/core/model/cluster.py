@@ -14,8 +14,27 @@ class Gres(Value):
     count: int = 1
 
 
+NO_END = float(1 << 40)  # a time that is known to come, but not when
+
+
+class Others(Value):
+    """A part of what is in use of a node by what is no job of ours. CPUs in thousandths, memory in MiB.
+
+    ``until``: when it ends at the latest (epoch seconds); ``NO_END``: some day; 0: never. Who has a higher ``priority`` may take its place.
+    """
+
+    until: float = 0.0
+    priority: int = 0
+    cpus: int = 0
+    memory: int = 0
+    gpus: int = 0
+
+
 class Node(Value):
-    """A node. Memory and disk in MiB. ``state`` is the administrator's part: "", "DRAIN", "DOWN", "DOWN+DRAIN"."""
+    """A node. Memory and disk in MiB. ``state`` is the administrator's part: "", "DRAIN", "DOWN", "DOWN+DRAIN".
+
+    ``cloud``: it is not there yet, and will be once a job wants it.
+    """
 
     name: str
     address: str = ""
@@ -38,7 +57,9 @@ class Node(Value):
     others_cpus: int = 0  # in use by what is no job of ours: other programs on a shared cluster
     others_memory: int = 0
     others_gpus: int = 0
-    _nested = {"gres": Gres}
+    others: tuple[Others, ...] = ()  # the same in parts, where some of it ends or makes way
+    cloud: bool = False
+    _nested = {"gres": Gres, "others": Others}
 
     @property
     def gpus(self) -> int:
@@ -74,6 +95,8 @@ class Partition(Value):
     req_resv: bool = False
     max_cpus_per_node: int | None = None  # that all of its jobs together may use of a node
     lln: bool = False  # the least loaded nodes first
+    priority: int = 0  # of its jobs' pods, beside those of others
+    preempts: bool = False  # its jobs take the place of what has a lower priority
     settings: dict[str, str] = {}  # the backend's own words (node_selector, overlay …), as JSON text
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Slurm's numbers: base states, and flags on top of them. Their sum is the order of sinfo's lines.
 DOWN, IDLE, ALLOCATED, MIXED = 1, 2, 3, 5
-DRAIN, COMPLETING = 0x200, 0x400
+CLOUD, DRAIN, COMPLETING, POWERED_DOWN = 0x80, 0x200, 0x400, 0x1000
 
 _LONG = {DOWN: "down", IDLE: "idle", ALLOCATED: "allocated", MIXED: "mixed"}
 _SHORT = {DOWN: "down", IDLE: "idle", ALLOCATED: "alloc", MIXED: "mix"}
@@ -51,10 +51,14 @@ class NodeUse:
     @property
     def number(self) -> int:
         """The state as Slurm's number."""
-        return self.base + DRAIN * self.draining + COMPLETING * self.completing
+        return (
+            self.base + DRAIN * self.draining + COMPLETING * self.completing + (CLOUD + POWERED_DOWN) * self.node.cloud
+        )
 
     def _named(self, names: dict[int, str], drained: str, draining: str, completing: str) -> str:
         base = self.base
+        if self.node.cloud:
+            return names[base] + "~"
         if self.draining:
             return drained if base in (IDLE, DOWN) and not self.completing else draining
         if self.completing and base != ALLOCATED and base != DOWN:
@@ -75,7 +79,11 @@ class NodeUse:
     def complete(self) -> str:
         """``MIXED+DRAIN``: scontrol's State."""
         return (
-            _LONG[self.base].upper() + "+DRAIN" * self.draining + "+COMPLETING" * self.completing  # in Slurm's order
+            _LONG[self.base].upper()
+            + "+CLOUD" * self.node.cloud  # in Slurm's order
+            + "+DRAIN" * self.draining
+            + "+COMPLETING" * self.completing
+            + "+POWERED_DOWN" * self.node.cloud
         )
 
     def is_in(self, word: str) -> bool:
@@ -90,6 +98,8 @@ class NodeUse:
             "drained": self.draining and not busy,
             "draining": self.draining and busy,
             "comp": self.completing,
+            "cloud": self.node.cloud,
+            "powered_down": self.node.cloud,
         }
         aliases = {"allocated": "alloc", "mixed": "mix", "drng": "draining", "completing": "comp"}
         return checks.get(aliases.get(word, word), False)

@@ -29,7 +29,7 @@ def placement(spec: RunSpec, settings: Settings, shape: Shape) -> Placement:
     types = _gpu_types(resolved)
     choices = None if _needs_hosts(spec, types) else _choices(spec)
     # Nodes that only the configuration describes are places for a job, not machines, until a job names one.
-    named = request.node_list or (choices is None and shape.names_nodes)
+    named = (request.node_list or (choices is None and shape.names_nodes)) and not _on_new_nodes(spec)
     kept_out = dict.fromkeys((*resolved.excluded, *spec.barred))
     gpu_type = types[0] if len(types) == 1 else ""
     return Placement(
@@ -40,6 +40,12 @@ def placement(spec: RunSpec, settings: Settings, shape: Shape) -> Placement:
         alone=resolved.whole,
         tmp_disk=request.tmp_disk or 0,
     )
+
+
+def _on_new_nodes(spec: RunSpec) -> bool:
+    """Whether nodes are to be added for the job: nobody knows their names."""
+    chosen = [spec.cluster.node(share.name) for share in spec.job.shares]
+    return any(node is not None and node.cloud for node in chosen)
 
 
 def _needs_hosts(spec: RunSpec, types: Sequence[str]) -> bool:

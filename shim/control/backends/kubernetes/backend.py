@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shim.control.backends.base import BackendError, Observer, Order, Orphan, Run, Taking
-from shim.control.backends.kubernetes import ids, names, place, tickets, trying, volumes
+from shim.control.backends.kubernetes import grown, ids, names, place, tickets, trying, volumes
 from shim.control.backends.kubernetes.adopting import Adopting
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
@@ -41,6 +41,7 @@ class KubernetesBackend:
         self._configured = cluster
         self._cluster = cluster
         self._lives: dict[Run, Life] = {}
+        self._chooses: Callable[[], bool] = lambda: False  # whether the cluster chooses the nodes and tells them
         self._observer: Observer
         self._site: Site
         self._shape: Shape
@@ -58,6 +59,8 @@ class KubernetesBackend:
         self._observer = observer
         settings = settings_of(self._configured)
         volumes.check(settings)
+        for partition in self._configured.partitions:
+            grown.check(settings_of(self._configured, partition.name))
         try:
             access, found = await place.find(self._configured)
             place.note(self._configured.name, found)
@@ -81,6 +84,7 @@ class KubernetesBackend:
         self._orphans = Orphans(self._site, self._estates, self._configured)
         self._estates.watch()
         self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
+        self._chooses = lambda: self._shape.names_nodes
         self._making = Making(
             self._configured,
             self._site,
@@ -243,7 +247,7 @@ class KubernetesBackend:
 
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
         run = Run(cluster=job.cluster, job_id=job.job_id, restart=job.restarts)
-        planned = self._shape.names_nodes and not job.request.node_list
+        planned = self._chooses() and not job.request.node_list
         return tuple(share.replace(host=names.host(run, index), planned=planned) for index, share in enumerate(shares))
 
     def commands(self) -> str:

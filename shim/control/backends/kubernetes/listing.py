@@ -28,12 +28,14 @@ class Listed:
         self.version = version
 
 
-def list_all(transport: Transport, path: str, selector: str, page: int, trim: Callable[[Object], Object]) -> Listed:
+def list_all(
+    transport: Transport, path: str, selector: str, page: int, trim: Callable[[Object], Object], fields: str = ""
+) -> Listed:
     """All objects, ``page`` at a time. Raises ApiError (410: the pages took too long: begin again)."""
     objects: list[Object] = []
     following = ""
     while True:
-        query = {"labelSelector": selector, "limit": page, "continue": following}
+        query = {"labelSelector": selector, "fieldSelector": fields, "limit": page, "continue": following}
         told = transport.send("GET", path, query, None, {}, _LIST_LIMIT)
         answer = _decode(told)
         kind = {"apiVersion": answer.get("apiVersion"), "kind": str(answer.get("kind", "")).removesuffix("List")}
@@ -56,6 +58,7 @@ class Watch:
         version: str,
         seconds: int,
         trim: Callable[[Object], Object],
+        fields: str = "",
     ) -> None:
         self.version = version  # how far it has come; also without a change, by the server's bookmarks
         self._trim = trim
@@ -67,6 +70,7 @@ class Watch:
             "watch": True,
             "allowWatchBookmarks": True,
             "labelSelector": selector,
+            "fieldSelector": fields,
             "resourceVersion": version,
             "timeoutSeconds": seconds,
         }

@@ -24,6 +24,7 @@ USER = f"{DOMAIN}/user"  # on Leases: a hash of the API server's name for the us
 RETURNED = f"{DOMAIN}/returned"  # on Leases: their owner has come back and knows that others carry on with its jobs
 MANAGED = "app.kubernetes.io/managed-by"
 JOB_NAME = "batch.kubernetes.io/job-name"  # set on pods by the Job controller
+LIMIT = f"{DOMAIN}/limit"  # on pods: seconds for which their job may run, and end
 INDEX = "batch.kubernetes.io/job-completion-index"
 HOSTNAME = "kubernetes.io/hostname"  # of nodes
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -6,70 +6,42 @@ jobs of ours request. Pods that are being deleted count until they are gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from shim.control.backends.kubernetes import names, quantities
+from shim.control.backends.kubernetes import grown, names, quantities
 from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.control.backends.kubernetes.sums import Sums, Use, others
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
-from shim.core.value import Value
 
 
-class Use(Value):
-    """What pods of others request on a node. CPUs in thousandths, memory in MiB."""
-
-    cpus: int = 0
-    memory: int = 0
-    gpus: int = 0
-
-
-def requests(pod: Mapping[str, Any], gpu: str) -> Use:
-    """What the scheduler reserves for a pod: the larger of its containers together and of each init container."""
-    spec = pod["spec"]
-    own = (spec.get("resources") or {}).get("requests") or {}
-    together, largest = Use(), Use()
-    for one in spec.get("initContainers") or ():
-        use = _container(one, gpu)
-        if one.get("restartPolicy") == "Always":  # a sidecar: it stays
-            together = _sum(together, use)
-            largest = _most(largest, together)
-        else:
-            largest = _most(largest, _sum(together, use))
-    for one in spec.get("containers") or ():
-        together = _sum(together, _container(one, gpu))
-    found = _sum(_most(together, largest), _of(spec.get("overhead") or {}, gpu))
-    stated = _of(own, gpu)
-    return found.replace(cpus=stated.cpus or found.cpus, memory=stated.memory or found.memory)
-
-
-def use_of(pods: Iterable[Mapping[str, Any]], gpu: str) -> dict[str, Use]:
-    """What is requested on each node."""
-    found: dict[str, Use] = {}
-    for pod in pods:
-        node = pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName")
-        if node and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
-            found[node] = _sum(found.get(node, Use()), requests(pod, gpu))
-    return found
-
-
-def shaped(configured: Cluster, nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> Cluster:
-    """The configured cluster with its nodes as they are; ``pods``: those that are no jobs of this index."""
+def shaped(
+    configured: Cluster,
+    nodes: Iterable[Mapping[str, Any]],
+    sums: Sums,
+    counted: Callable[[Any], bool] = lambda run: True,
+) -> Cluster:
+    """The configured cluster with its nodes as they are. ``counted(run)``: the index counts what that run of ours holds."""
     settings = settings_of(configured)
     by_name = {node["metadata"]["name"]: node for node in nodes}
     objects = [by_name[name] for name in hostlist.natural_sorted(by_name)]
-    known = list(pods)
-    used = use_of((pod for pod in known if not _of_the_node(pod)), settings.gpu_resource)
-    taken = use_of((pod for pod in known if _of_the_node(pod)), settings.gpu_resource)
+    preempts = any(one.preempts for one in configured.partitions)
+    used = sums.by_node(counted)
     made = {}
     for one in objects:
         name = one["metadata"]["name"]
-        made[name] = _node(one, taken.get(name, Use()), used.get(name, Use()), settings)
+        made[name] = _node(one, sums.daemons(name), used.get(name, {}), settings, preempts)
     partitions = []
     for partition in configured.partitions:
         own = settings_of(configured, partition.name)
         members = tuple(one["metadata"]["name"] for one in objects if _fits(one, own))
-        partitions.append(partition.replace(nodes=_chosen(partition, members)))
+        members = _chosen(partition, members)
+        if own.autoscale:
+            new = grown.nodes(partition.name, own, [made[name] for name in members])
+            made.update((node.name, node) for node in new)
+            members += tuple(node.name for node in new)
+        partitions.append(partition.replace(nodes=members))
     wanted = {name for partition in partitions for name in partition.nodes}
     return configured.replace(
         nodes=tuple(node for name, node in made.items() if name in wanted), partitions=tuple(partitions)
@@ -85,13 +57,9 @@ def _chosen(partition: Partition, members: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in members if name in partition.nodes) if partition.nodes else members
 
 
-def _of_the_node(pod: Mapping[str, Any]) -> bool:
-    """A daemon's: it is on the node as long as the node is there, so nobody is ever offered what it takes."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(one.get("kind") in ("DaemonSet", "Node") for one in owners)
-
-
-def _node(node: Mapping[str, Any], taken: Use, use: Use, settings: Settings) -> Node:
+def _node(
+    node: Mapping[str, Any], taken: Use, parts: Mapping[tuple[float, int], Use], settings: Settings, preempts: bool
+) -> Node:
     status, labels = node.get("status") or {}, node["metadata"].get("labels") or {}
     free = status.get("allocatable") or {}
     scale = settings.cpu_request
@@ -99,6 +67,7 @@ def _node(node: Mapping[str, Any], taken: Use, use: Use, settings: Settings) -> 
     cpus = max(1, (quantities.millis(free.get("cpu", 0)) - taken.cpus) * 100 // scale // 1000)
     gpus = int(quantities.parse(free.get(settings.gpu_resource, 0)))
     state, reason = _state(node)
+    held = others(parts, scale, by_priority=preempts)
     return Node(
         name=node["metadata"]["name"],
         address=_address(status),
@@ -110,9 +79,10 @@ def _node(node: Mapping[str, Any], taken: Use, use: Use, settings: Settings) -> 
         features=tuple(name for name, wanted in settings.node_features.items() if _labelled(labels, wanted)),
         state=state,
         reason=reason,
-        others_cpus=min(cpus, -(-use.cpus * 100 // scale // 1000)),
-        others_memory=use.memory,
-        others_gpus=min(gpus, use.gpus),
+        others_cpus=min(cpus, -(-sum(one.cpus for one in held) // 1000)),
+        others_memory=sum(one.memory for one in held),
+        others_gpus=min(gpus, sum(one.gpus for one in held)),
+        others=held if any(one.until or one.priority for one in held) else (),
     )
 
 
@@ -160,24 +130,3 @@ def _tolerated(taint: Mapping[str, Any], settings: Settings) -> bool:
         if same and value and one.get("effect") in (None, "", taint.get("effect")):
             return True
     return False
-
-
-def _container(container: Mapping[str, Any], gpu: str) -> Use:
-    resources = container.get("resources") or {}
-    return _of({**(resources.get("limits") or {}), **(resources.get("requests") or {})} if resources else {}, gpu)
-
-
-def _of(table: Mapping[str, Any], gpu: str) -> Use:
-    return Use(
-        cpus=quantities.millis(table.get("cpu", 0)),
-        memory=quantities.mebibytes(table.get("memory", 0)),
-        gpus=int(quantities.parse(table.get(gpu, 0))),
-    )
-
-
-def _sum(one: Use, other: Use) -> Use:
-    return Use(cpus=one.cpus + other.cpus, memory=one.memory + other.memory, gpus=one.gpus + other.gpus)
-
-
-def _most(one: Use, other: Use) -> Use:
-    return Use(cpus=max(one.cpus, other.cpus), memory=max(one.memory, other.memory), gpus=max(one.gpus, other.gpus))

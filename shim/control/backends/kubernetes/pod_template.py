@@ -19,6 +19,8 @@ def template(gang: Gang, settings: Settings, labels: Mapping[str, str]) -> dict[
     if settings.autoscale:
         annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "false"
         annotations["karpenter.sh/do-not-disrupt"] = "true"
+    if gang.limit is not None:
+        annotations[names.LIMIT] = str(gang.limit + gang.kill_wait)
     made = {
         "metadata": {"labels": {**labels, "sidecar.istio.io/inject": "false"}, "annotations": annotations},
         "spec": _pod_spec(gang, settings),

@@ -41,13 +41,14 @@ class Reflector:
         on_synced: Callable[[], None] = lambda: None,
         on_trouble: Callable[[str | None], None] = lambda text: None,
         trim: Callable[[Object], Object] = lambda found: found,
+        fields: str = "",
         page: int = 500,
         patience: float = 180.0,
     ) -> None:
-        """``patience``: seconds after which the server ends a watch; a dead one is noticed 15 s later at the latest."""
+        """``fields``: a field selector. ``patience``: seconds after which the server ends a watch; a dead one is noticed 15 s later at the latest."""
         self.objects: dict[str, Object] = {}
         self._transport = access.transport
-        self._path, self._selector = path, selector
+        self._path, self._selector, self._fields = path, selector, fields
         self._on_event, self._on_synced, self._on_trouble = on_event, on_synced, on_trouble
         self._trim, self._page, self._patience = trim, page, patience
         self._closed = threading.Event()
@@ -105,11 +106,11 @@ class Reflector:
         if not self._version or login is not self._login:
             # Also with a configuration read anew: that may be another cluster, whose versions mean something else.
             self._login = login
-            listed = list_all(self._transport, self._path, self._selector, self._page, self._trim)
+            listed = list_all(self._transport, self._path, self._selector, self._page, self._trim, self._fields)
             self._apply(self._listed, listed)
             self._version = listed.version
         seconds = int(self._patience * random.uniform(0.75, 1.0)) or 1
-        watch = Watch(self._transport, self._path, self._selector, self._version, seconds, self._trim)
+        watch = Watch(self._transport, self._path, self._selector, self._version, seconds, self._trim, self._fields)
         self._watch = watch
         try:
             if self._closed.is_set():

@@ -45,6 +45,8 @@ class Settings(Value):
     node_wait: int = 300  # SlurmdTimeout: seconds a silent node is waited for
     lease: int = 300  # seconds of silence after which another machine may carry on with the jobs
     autoscale: bool = False
+    autoscale_nodes: int = 16  # how many nodes of each kind jobs may wait for at a time
+    autoscale_node: Any = ()  # what such a node has: {cpus, memory, gpus, features}, or several; (): as those that are there
     stage_limit: int = 256  # MiB of a working directory that is copied into the pods
 
 

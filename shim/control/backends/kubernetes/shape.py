@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import names, nodes
+from shim.control.backends.kubernetes import names, nodes, sums
 from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.reflector import Reflector
+from shim.control.backends.kubernetes.reflector import DELETED, Reflector
 from shim.control.backends.kubernetes.settings import settings_of
 from shim.control.backends.kubernetes.site import Site
 from shim.core.errors import ShimError
@@ -36,6 +37,7 @@ class Shape:
         self._active = active
         self._nodes: Reflector | None = None
         self._pods: Reflector | None = None
+        self._sums = sums.Sums(self._ours)
         self._there = asyncio.Event()
         self._counted = asyncio.Event()  # all pods are known
         self._known = asyncio.Event()
@@ -88,7 +90,12 @@ class Shape:
             self._nodes.start()
         if self._pods is None and await access.can("list", "pods", namespace=""):
             self._pods = Reflector(
-                access, "/api/v1/pods", on_event=self._event, on_synced=self._counted.set, trim=_trim_pod
+                access,
+                "/api/v1/pods",
+                on_event=self._pod,
+                on_synced=self._counted.set,
+                trim=partial(sums.trim, gpu=settings_of(self._configured).gpu_resource),
+                fields="status.phase!=Succeeded,status.phase!=Failed",
             )
             self._pods.start()
         await self._there.wait()
@@ -132,14 +139,17 @@ class Shape:
         """The shape as it is known; as configured until nodes and pods are."""
         if self._nodes is None or not self._known.is_set():
             return self._configured
-        others = [] if self._pods is None else [pod for pod in self._pods.objects.values() if not self._ours(pod)]
-        return nodes.shaped(self._configured, self._nodes.objects.values(), others)
+        return nodes.shaped(self._configured, self._nodes.objects.values(), self._sums, self._active)
 
-    def _ours(self, pod: Object) -> bool:
-        """A pod of a job that the index counts itself."""
-        labels = pod["metadata"].get("labels") or {}
-        run = names.run_of(pod["metadata"], self._site.cluster)
-        return labels.get(names.OWNER) == self._site.owner and run is not None and self._active(run)
+    def _ours(self, metadata: Mapping[str, Any]) -> Run | None:
+        """The run of this index that a pod is of."""
+        if (metadata.get("labels") or {}).get(names.OWNER) != self._site.owner:
+            return None
+        return names.run_of(metadata, self._site.cluster)
+
+    def _pod(self, kind: str, found: Object) -> None:
+        (self._sums.drop if kind == DELETED else self._sums.put)(found)
+        self.look()
 
     def hostname(self, node: str) -> str:
         """The label by which pods are bound to the node."""
@@ -176,27 +186,3 @@ def _trim_node(node: Object) -> Object:
     # Heartbeats change nothing here.
     kept["conditions"] = [{key: one.get(key) for key in ("type", "status", "reason")} for one in conditions]
     return {**node, "status": kept}
-
-
-def _trim_pod(pod: Object) -> Object:
-    """What the sum of the requests needs: ten thousand pods of others are kept in memory."""
-    spec, metadata, status = pod["spec"], pod["metadata"], pod.get("status") or {}
-    return {
-        "metadata": {
-            key: metadata[key]
-            for key in ("name", "namespace", "uid", "labels", "resourceVersion", "ownerReferences")
-            if key in metadata
-        },
-        "spec": {
-            "nodeName": spec.get("nodeName"),
-            "overhead": spec.get("overhead"),
-            "resources": spec.get("resources"),
-            "containers": [_trim_container(one) for one in spec.get("containers") or ()],
-            "initContainers": [_trim_container(one) for one in spec.get("initContainers") or ()],
-        },
-        "status": {"phase": status.get("phase"), "nominatedNodeName": status.get("nominatedNodeName")},
-    }
-
-
-def _trim_container(container: Object) -> Object:
-    return {"resources": container.get("resources"), "restartPolicy": container.get("restartPolicy")}

@@ -16,7 +16,7 @@ from shim.control.backends.kubernetes.shape import Shape
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
-from shim.core.placement.select_nodes import NodeFree, place
+from shim.core.placement.select_nodes import NodeFree, select_nodes
 from shim.job.spec import RunSpec
 
 SETTINGS = Settings(
@@ -47,7 +47,7 @@ def affinity(cluster: Cluster = CLUSTER, described: bool = False, barred: tuple[
     free = [
         NodeFree(node=node, cpus=node.cpus, memory=node.memory, gpus=tuple(range(node.gpus))) for node in cluster.nodes
     ]
-    shares = place(request, cluster, free, cluster.partitions[0])
+    shares = select_nodes(request, cluster, free, cluster.partitions[0])
     assert shares is not None
     job = Job(
         cluster="k8s", job_id=7, submit_time=0.0, uid=1, shares=shares, nodes=len(shares), partition="all",
