@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shim.job.agent.leader_herald import Ties
+
 # By this the processes that clean up after a job know a controller that was started inside it, and leave it alone.
 SERVICE_VARIABLE = "SHIM_SERVICE"
 
@@ -151,8 +153,14 @@ def _become(told: int) -> None:
     except TooLow as why:
         os.write(2, str(why).encode())
         return
-    command = argv()
-    os.execve(command[0], command, environment(os.environ))
+    from shim.job.agent import leader_herald
+
+    command, own = argv(), environment(os.environ)
+    ties = leader_herald.begin(command, own)
+    os.execve(command[0], [*command, leader_herald.handed_on(ties.bell, ties.life)], own)
+
+
+ties: Ties | None = None  # where this process is a controller: to its herald
 
 
 class TooLow(Exception):

@@ -66,18 +66,23 @@ def own_controller(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def ours() -> dict[int, str]:
-    """The processes of this state folder, and what each is; the fork server and what was forked of it share a command line."""
+    """The processes of this state folder, and what each is; fork servers and agents share a command line, and so do a herald's halves."""
     found = {}
-    mark = f"{paths.HOST_VARIABLE}={paths.state_dir()}".encode()
+    marks = {
+        f"{paths.HOST_VARIABLE}={paths.state_dir()}".encode(),
+        b"SHIM_STATE_DIR=" + os.fsencode(os.environ["SHIM_STATE_DIR"]),
+    }
     for name in os.listdir("/proc"):
         try:
-            if not name.isdigit() or mark not in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+            if not name.isdigit() or marks.isdisjoint(Path(f"/proc/{name}/environ").read_bytes().split(b"\0")):
                 continue
             line = Path(f"/proc/{name}/cmdline").read_bytes()
         except OSError:
             continue
         if b"forkserver" in line:
             found[int(name)] = "forked"
+        elif b"leader_herald" in line:
+            found[int(name)] = "herald"
     holder = processes.pid()
     if holder is not None and processes.is_controller(holder):
         found[holder] = "controller"
@@ -94,7 +99,7 @@ def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
     killed, hit = kill_now_and_then(chance, time.monotonic() + SECONDS)
     (tmp_path / "over").touch()
     assert [one.wait(180) for one in clients] == [0] * len(clients), processes.log()
-    assert killed["controller"] and killed["forked"], killed
+    assert all(killed.values()), killed
 
     # From now on nobody asks: the index is only read. A run that lost an agent before its nodes met takes a minute to say so.
     reader = open_reader(paths.index_path())
@@ -149,12 +154,12 @@ def told_wrongly(job: Job, ran: Path, hit: set[int]) -> str:
 
 def kill_now_and_then(chance: random.Random, end: float) -> tuple[dict[str, int], set[int]]:
     """Kills one process of ours after another at random; how many of each kind, and the jobs whose script was one of them."""
-    killed = {"controller": 0, "forked": 0}
+    killed = {"controller": 0, "forked": 0, "herald": 0}
     hit = set()
     while time.monotonic() < end:
         time.sleep(chance.uniform(0.1, 0.8))
         there = ours()
-        kind = chance.choice(["controller", "forked"])
+        kind = chance.choice(["controller", "controller", "forked", "forked", "herald"])
         found = sorted(pid for pid, what in there.items() if what == kind)
         if found:
             victim = chance.choice(found)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shim.control import alive, paths, starter
 from shim.core.errors import ShimError, missing_package
 from shim.job import dispositions
+from shim.job.agent import leader_herald
 
 if TYPE_CHECKING:
     import socket
@@ -25,6 +26,7 @@ IDLE = 60.0  # seconds without jobs and connections after which it leaves; SHIM_
 _LOCK_PATIENCE = 5.0  # seconds for one that is just leaving to give up the lock
 _REFUSALS = 2.0  # seconds in which a controller that cannot work tells why
 _LOOK = 2.0  # seconds between looks at the lock's place
+_NEW_HERALD = 0.05  # seconds that a new herald has until it is looked whether it is there
 _AGAIN = -1  # what the controller's work returns when it is to begin anew
 _LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one kept beside it
 
@@ -34,6 +36,7 @@ def main() -> int:
     dispositions.reset()  # whoever started it
     from shim.control.controller.listening import listen
 
+    starter.ties = _tied()
     try:  # whoever started it reads what is written here until it listens
         paths.refuse_others()
         starter.own_limits()
@@ -41,22 +44,24 @@ def main() -> int:
         os.environ[paths.HOST_VARIABLE] = paths.state_dir()
         lock = _handed_on() or _lock(_lock_path())
         if lock is None:
-            return 0  # another one is there
+            return _over(0)  # another one is there
         path = paths.socket_path()
         sock = listen(path)
         _detach(paths.log_path())
     except (ShimError, starter.TooLow) as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return _over(1)
     except OSError as error:
         sys.stderr.write(f"{starter.problem(error)}\n")
-        return 1
+        return _over(1)
     # A child that is forked without an exec (the trial of namespaces) must not keep a dead controller's place taken.
     os.register_at_fork(after_in_child=lambda: os.close(lock))
     os.register_at_fork(after_in_child=sock.close)
     code = 1
     try:
         code = _work(sock, lock)
+        if code != _AGAIN:
+            _over(code)
     except Exception:
         # The last line of defence: it is in the log, and who waits for an answer sees the connection end.
         import traceback
@@ -88,11 +93,31 @@ def _in_place(lock: int) -> bool:
         return True  # a network's troubles pass
 
 
+def _tied() -> leader_herald.Ties | None:
+    """The ties to its herald that this controller was started with."""
+    word = sys.argv[2] if len(sys.argv) > 2 else ""
+    if not word:
+        return None
+    bell, life = map(int, word.split(","))
+    for fd in (bell, life):
+        os.set_inheritable(fd, False)
+    # A child that is forked without an exec must not seem to be a controller that lives.
+    os.register_at_fork(after_in_child=lambda: os.close(life))
+    return leader_herald.Ties(bell, life, starter.argv())
+
+
+def _over(code: int) -> int:
+    """This controller ends in order, with that code: its herald starts no successor."""
+    if starter.ties is not None:
+        starter.ties.goodbye()
+    return code
+
+
 def _handed_on() -> int | None:
     """The lock that this process held before it began anew."""
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         return None
-    lock = int(sys.argv[2])
+    lock = int(sys.argv[3])
     os.set_inheritable(lock, False)
     return lock
 
@@ -101,7 +126,8 @@ def _begin_anew(lock: int) -> None:
     """Begins anew in this process, with the configuration as it is now. Nobody else gets the lock meanwhile."""
     sys.stderr.flush()
     os.set_inheritable(lock, True)
-    command = [*starter.argv(), str(lock)]
+    tied = leader_herald.handed_on(starter.ties.bell, starter.ties.life) if starter.ties is not None else ""
+    command = [*starter.argv(), tied, str(lock)]
     os.execve(command[0], command, starter.environment(os.environ))
 
 
@@ -183,6 +209,8 @@ async def _serve(sock: socket.socket, lock: int) -> int:
             loop.add_signal_handler(number, controller.stop)
         log.info("controller %s begins", os.getpid())
         controller.world.task(_watch_place(lock, controller))
+        if starter.ties is not None:
+            _keep_herald(starter.ties)
         if await controller.run(sock, unasked=SUCCESSION in os.environ):
             log.info("controller %s begins anew: the configuration has changed", os.getpid())
             return _AGAIN
@@ -192,6 +220,26 @@ async def _serve(sock: socket.socket, lock: int) -> int:
         return 1
     log.info("controller %s ends", os.getpid())
     return 0
+
+
+def _keep_herald(ties: leader_herald.Ties) -> None:
+    """Has another herald made whenever there is none any more: it has the same pipes, so that leaders of before are heard by it."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        loop.add_reader(ties.bell, gone)
+
+    def gone() -> None:
+        loop.remove_reader(ties.bell)
+        try:
+            ties.herald()
+        except OSError as error:
+            sys.stderr.write(f"controller {os.getpid()} cannot have a herald: {error.strerror}\n")
+        loop.call_later(_NEW_HERALD, look)
+
+    look()
 
 
 async def _watch_place(lock: int, controller: Controller) -> None:

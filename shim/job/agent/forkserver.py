@@ -32,7 +32,7 @@ from shim.job.agent.spares import Spares
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any
+    from typing import Any, Sequence
 else:
     import _signal
 
@@ -42,8 +42,10 @@ _PASSED = 4  # bytes of a descriptor that is passed
 _OBJECTS = 20_000  # new ones until an agent looks for garbage among them: those of several short runs
 
 
-def serve(socket: int, life: leader_herald.Life | None = None) -> None:
-    """Answer requests on descriptor ``socket`` until it is closed. ``life``: of the controller that asks, for the herald."""
+def serve(socket: int, tied: Sequence[str] = ()) -> None:
+    """Answer requests on descriptor ``socket`` until it is closed. ``tied``: the bell, the life's other end and what starts a controller,
+    where the one that asks has a herald; if it is killed a fork server sees to it that it has a successor.
+    """
     # Agents are not waited for: the kernel takes them away when they end.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     for number in (_signal.SIGINT, _signal.SIGHUP):
@@ -56,24 +58,43 @@ def serve(socket: int, life: leader_herald.Life | None = None) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS)
-    bell = leader_herald.begin(life)
-    if life is not None:
-        os.close(life.fd)
+    ties = leader_herald.Ties(int(tied[0]), int(tied[1]), tied[2:]) if tied else None
+    if ties is not None:
+        os.set_inheritable(ties.bell, False)
+        os.set_inheritable(ties.life, False)
+    bell = None if ties is None else ties.bell
     connection = _socket.socket(fileno=socket)
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     spares = Spares(poll)
-    while True:
-        # Who says that it is free is heard before anybody is asked for an agent.
-        for ready, _events in sorted(poll.poll(spares.pause()), key=lambda event: event[0] == socket):
-            if ready != socket:
-                spares.hear(ready)
-            elif not _serve_one(connection, bell, spares):
-                return
+    try:
+        while _serve_ready(poll.poll(spares.pause()), connection, bell, spares):
+            pass
+    except _Ended:
+        return
+    connection.close()
+    spares.close()
+    if ties is not None:
+        ties.outlive()
 
 
-def _serve_one(connection: _socket.socket, bell: int, spares: Spares) -> bool:
-    """Take a request and answer it; False at the end."""
+def _serve_ready(ready: list[tuple[int, int]], connection: _socket.socket, bell: int | None, spares: Spares) -> bool:
+    """Serve who has something to say; False at the end."""
+    # Who says that it is free is heard before anybody is asked for an agent.
+    for fd, _events in sorted(ready, key=lambda event: event[0] == connection.fileno()):
+        if fd != connection.fileno():
+            spares.hear(fd)
+        elif not _serve_one(connection, bell, spares):
+            return False
+    return True
+
+
+class _Ended(Exception):
+    """Who asks has said that it goes."""
+
+
+def _serve_one(connection: _socket.socket, bell: int | None, spares: Spares) -> bool:
+    """Take a request and answer it; False at the end. _Ended when that was said."""
     request, line = _receive(connection)
     if request is None:
         return False
@@ -87,7 +108,7 @@ def _serve_one(connection: _socket.socket, bell: int, spares: Spares) -> bool:
     return True
 
 
-def _answer(request: bytes, bell: int, line: int | None, spares: Spares) -> dict[str, Any]:
+def _answer(request: bytes, bell: int | None, line: int | None, spares: Spares) -> dict[str, Any]:
     try:
         wanted = loads(request)
         run_dir, index, place = wanted["run_dir"], wanted["index"], wanted.get("place", "")
@@ -104,7 +125,7 @@ def _answer(request: bytes, bell: int, line: int | None, spares: Spares) -> dict
         return {"error": f"fork: {error.strerror}"}
 
 
-def _fork(run_dir: str, index: int, bell: int, line: int | None, place: str, spares: Spares) -> int:
+def _fork(run_dir: str, index: int, bell: int | None, line: int | None, place: str, spares: Spares) -> int:
     """A new agent's pid; one of a ``place`` is kept, if there is room. OSError."""
     if not place or not spares.room:
         pid = os.fork()
@@ -140,6 +161,8 @@ def _receive(connection: _socket.socket) -> tuple[bytes | None, int | None]:
         head += piece
         lines += b"".join(data for _level, _kind, data in passed)
     (size,) = _LENGTH.unpack(head)
+    if size == leader_herald.GOES:
+        raise _Ended
     line = int.from_bytes(lines, sys.byteorder) if len(lines) == _PASSED else None
     return (_read_exactly(connection, size) if size <= _MAX_REQUEST else None), line
 

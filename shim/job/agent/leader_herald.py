@@ -1,27 +1,32 @@
-"""The herald: a small process that starts a controller when a leader has news and none is connected, or when the controller was killed.
+"""The herald: a small process that starts a controller when a leader has news and none is there, or when the controller was killed.
 
-It is forked by the fork server, before any agent: what it starts must not count as a process of a job (it would be killed with
-it), nor see a job's host names. One serves all agents of its fork server. It holds nothing of its maker's open, sleeps until it is
-rung, and ends when the last end of the bell, a pipe, is closed: after the fork server and all its leaders. Killed, it is there again:
-it is two processes, each of which sees the other's end.
+It is started together with a controller, before that has done anything, and stays that one's and its successors'. What it starts is not
+below any job's agent (it would be killed with the job), nor does it see a job's host names. It knows of the others by two pipes:
 
-A controller's ``life`` is another pipe, whose other end nobody but the controller has. When that is closed and no word was said by it before
-(an orderly end says one), the controller was killed, and the next one is started: jobs may be waiting for a time, or for each other, of which
-no leader has news. One after another that is killed soon is started after a growing pause, and in the end no more.
+* the *bell*: controller, fork server and leaders can write to it. A leader with news rings. Who sees that nobody hears it any more knows
+  that the herald is gone;
+* the *life*: only the controller can write to it. When nobody can any more, and no word was said by it (an orderly end says one), the
+  controller was killed, and the next one is started: jobs may be waiting for a time, or for each other, of which no leader has news.
+  One after another that is killed soon is started after a growing pause, and in the end no more.
+
+The herald is two processes, each of which replaces the other when that is killed. When both are, the controller makes another herald of
+the same two pipes (``Ties``), and where it was killed with them its fork server does. It ends when nobody can ring or be killed any more.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-from select import POLLIN, poll
-from time import monotonic
+import sys
+from select import POLLERR, POLLHUP, POLLIN, poll
+from time import monotonic, sleep
 
 from shim.core.jsonlite import dumps, loads
 from shim.job import dispositions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Callable, Mapping, Sequence
 
 SUCCESSION = (
     "SHIM_SUCCESSION"  # of a controller that a herald has started in a killed one's place: the how manieth in a row
@@ -32,44 +37,86 @@ _FIRST_PAUSE = (
 _LONG = 60.0  # seconds after which a controller is no more one that could not live
 _MOST_SUCCESSORS = 10
 _MOST_DESCRIPTORS = 4096  # who makes a herald does it first, having few
+GOES = (
+    1 << 32
+) - 1  # in place of a request's length: the controller goes in order, its fork server need not ask further
+_EARS, _PULSE = 3, 4  # a herald's ends of the bell and of the life
+_LOOK = 0.1  # seconds between looks of a fork server whose controller was killed
+_GONE_AFTER = 1.0  # seconds in which the kernel has closed all that a killed process held
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent import leader_herald; leader_herald.main()"
 
 
-class Life:
-    """A herald's end of a controller's life, its descriptor, and what is started (``argv``) when the controller was killed."""
+class Ties:
+    """What a controller or its fork server has of a herald: the ``bell``, the ``life`` (either end), and what starts a controller."""
 
-    def __init__(self, fd: int, argv: Sequence[str]) -> None:
-        self.fd = fd
+    def __init__(self, bell: int, life: int, argv: Sequence[str]) -> None:
+        self.bell = bell
+        self.life = life
         self.argv = argv
-        self.began = monotonic()
-        self.before = int(os.environ.get(SUCCESSION) or 0)
 
-    def ended(self) -> float | None:
-        """When the next controller is to be started, by ``monotonic``; None: it is not to be."""
-        if os.read(self.fd, 1):
-            return None
-        now = monotonic()
-        if now - self.began >= _LONG:
-            self.before = 0
-        return now + _FIRST_PAUSE * 2**self.before if self.before < _MOST_SUCCESSORS else None
+    @property
+    def deaf(self) -> bool:
+        """Whether there is no herald any more."""
+        return bool(_state(self.bell) & POLLERR)
 
+    @property
+    def killed(self) -> bool:
+        """Whether the controller was killed and has no successor yet; for who cannot write to the life."""
+        return bool(_state(self.life) & POLLHUP) and not _said(self.life)
 
-def begin(life: Life | None = None) -> int:
-    """Start a herald; the bell, close-on-exec. Whoever holds the bell can ring it, ``Herald`` does. OSError."""
-    ears, bell = os.pipe2(os.O_CLOEXEC)
-    first = os.fork()
-    if first == 0:
-        # Twice, so that the herald is nobody's child here and no zombie is left.
+    def herald(self, environ: Mapping[str, str] | None = None) -> None:
+        """Starts a herald of these pipes, a process that is nobody's child. OSError."""
+        ears, pulse = other_end(self.bell, os.O_RDONLY), other_end(self.life, os.O_RDONLY)
         try:
-            if os.fork() == 0:
-                _serve(ears, life)
+            _detached(lambda: _become(ears, pulse, self.argv, os.environ if environ is None else environ))
         finally:
-            os._exit(0)
-    os.close(ears)
+            os.close(ears)
+            os.close(pulse)
+
+    def goodbye(self) -> None:
+        """The controller ends in order: nobody need take its place."""
+        try:
+            os.write(self.life, b"\0")
+        except OSError:
+            pass  # there is no herald
+
+    def outlive(self) -> None:
+        """What a fork server does when its controller is gone: if that was killed, it sees to it that a herald is there until a successor is."""
+        watch = poll()
+        watch.register(self.life, 0)
+        if not watch.poll(_GONE_AFTER * 1000):
+            return  # it lives, and needs this fork server no more
+        end = monotonic() + _FIRST_PAUSE * 2**_MOST_SUCCESSORS
+        watch = poll()
+        watch.register(self.bell, 0)
+        while self.killed and monotonic() < end:
+            if watch.poll(_LOOK * 1000) and self.killed:
+                try:
+                    self.herald()
+                except OSError:
+                    pass  # no process can be made now
+                sleep(_LOOK)
+
+
+def begin(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Ties:
+    """A herald, and the ties to it of the controller that this process is or becomes, started by ``argv``. OSError: no pipes."""
+    ears, bell = os.pipe()
+    pulse, life = os.pipe()
+    os.set_blocking(bell, False)
+    ties = Ties(bell, life, argv)
     try:
-        os.waitpid(first, 0)
-    except ChildProcessError:
-        pass  # the maker has its children taken away by the kernel
-    return bell
+        ties.herald(environ)
+    except OSError:
+        pass  # no process can be made now: the controller will see it
+    os.close(ears)
+    os.close(pulse)
+    return ties
+
+
+def other_end(fd: int, mode: int) -> int:
+    """A pipe's end of that ``mode``, of either of its ends. OSError."""
+    return os.open(f"/proc/self/fd/{fd}", mode | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
 class Herald:
@@ -81,28 +128,29 @@ class Herald:
         self._call = dumps(list(argv)).encode("ascii") + b"\n"
 
     def ring(self) -> None:
-        """Start a controller; it decides itself that it is not needed when one is there."""
+        """Start a controller; none is when one is there."""
         try:
             os.write(self._bell, self._call)
         except OSError:
-            return  # the herald is gone: the next command of the user starts a controller
+            return  # the herald is gone: who sees that makes another, else the next command of the user starts a controller
 
     def close(self) -> None:
         """Let the herald go."""
         os.close(self._bell)
 
 
-def _serve(ears: int, life: Life | None) -> None:
+def main() -> None:
     """Be the herald: one process that listens, and one that puts another in its place when it is killed. Either replaces the other."""
-    os.setsid()
     dispositions.reset()
-    ears = _hold(ears, life)
+    argv = sys.argv[2:]
+    for fd in (_EARS, _PULSE):
+        os.set_inheritable(fd, False)
     while True:
         guarded, hold = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(hold)
-            if _Listening(ears, guarded, life).listen():
+            if _Listening(guarded, argv).listen():
                 os._exit(0)
             os.close(guarded)  # the other one was killed: this one guards from now on
             continue
@@ -113,87 +161,140 @@ def _serve(ears: int, life: Life | None) -> None:
             return
 
 
-def _hold(ears: int, life: Life | None) -> int:
-    """Keeps nothing open but the ears and the life: the ears' descriptor."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for target in (0, 1, 2):
-        os.dup2(null, target)
-    kept = [os.dup(fd) for fd in ((ears,) if life is None else (ears, life.fd))]  # none is where another one goes
-    for number, fd in enumerate(kept, 3):
-        os.dup2(fd, number, False)
-    os.closerange(3 + len(kept), _MOST_DESCRIPTORS)
-    if life is not None:
-        life.fd = 4
-    return 3
-
-
 class _Listening:
     """Does what is asked for, and what a killed controller's end asks for."""
 
-    def __init__(self, ears: int, guarded: int, life: Life | None) -> None:
-        self._ears = ears
+    def __init__(self, guarded: int, argv: Sequence[str]) -> None:
         self._guarded = guarded
-        self._life = life
+        self._argv = argv
         self._heard = b""
         self._due: float | None = None  # when a killed controller's successor is started
+        self._began = monotonic()
+        self._before = int(os.environ.get(SUCCESSION) or 0)
         self._waiting = poll()
-        self._open = {ears: POLLIN, guarded: 0}  # of the second its end alone
-        if life is not None:
-            self._open[life.fd] = 0
-        for fd, events in self._open.items():
+        self._waiting.register(guarded, 0)  # of these two the end alone
+        self._open: set[int] = set()
+        self._watch()
+
+    def _watch(self) -> None:
+        for fd, events in ((_EARS, POLLIN), (_PULSE, 0)):
             self._waiting.register(fd, events)
+            self._open.add(fd)
 
     def listen(self) -> bool:
         """True when nobody can ring any more, and no controller be killed; False when the end of ``guarded`` says that the guard is gone."""
-        while len(self._open) > 1 or self._due is not None:
+        while self._open or self._due is not None:
             pause = None if self._due is None else max(0.0, self._due - monotonic()) * 1000 + 1
             ready = [fd for fd, _event in self._waiting.poll(pause)]
             if self._guarded in ready:
                 return False
-            if self._life is not None and self._life.fd in ready:
-                self._over(self._life.fd)
-                self._due = self._life.ended()
-            if self._ears in ready:
+            if _PULSE in ready:
+                self._over(_PULSE)
+                if not _said(_PULSE):
+                    self._due = self._next()
+            if _EARS in ready:
                 self._hear()
-            if self._life is not None and self._due is not None and monotonic() >= self._due:
-                self._due = None
-                _try_to_start(self._life.argv, self._life.before + 1)
+            if self._due is not None and monotonic() >= self._due:
+                self._before += 1
+                self._start(self._argv, self._before)
         return True
+
+    def _next(self) -> float | None:
+        """When the next controller is to be started; None: it is not to be."""
+        now = monotonic()
+        if now - self._began >= _LONG:
+            self._before = 0
+        return now + _FIRST_PAUSE * 2**self._before if self._before < _MOST_SUCCESSORS else None
 
     def _over(self, fd: int) -> None:
         self._waiting.unregister(fd)
-        del self._open[fd]
+        self._open.discard(fd)
 
     def _hear(self) -> None:
-        piece = os.read(self._ears, 4096)
+        piece = os.read(_EARS, 4096)
         if not piece:
-            self._over(self._ears)
+            self._over(_EARS)
         *calls, self._heard = (self._heard + piece).split(b"\n")
-        for call in dict.fromkeys(calls):  # many leaders want the same
+        for call in calls:
+            if not _state(_PULSE) & POLLHUP and not _said(_PULSE):
+                return  # many leaders want the same: it is there, or starting
             try:
                 argv = loads(call)
             except ValueError:
                 continue  # cut off by a kill
-            _try_to_start(argv)
+            self._start(argv, 0)
+
+    def _start(self, argv: Sequence[str], number: int) -> None:
+        """A controller with the ends of both pipes; ``number``: of a killed one's successor."""
+        self._due = None
+        self._began = monotonic()
+        if _said(_PULSE):
+            os.read(_PULSE, 4096)  # by the one before
+        environ = {**os.environ, SUCCESSION: str(number)}
+        if not number:
+            del environ[SUCCESSION]
+        bell, life = other_end(_EARS, os.O_WRONLY), other_end(_PULSE, os.O_WRONLY)
+        try:
+            _detached(lambda: _exec([*argv, handed_on(bell, life)], environ))
+        except OSError:
+            pass  # no process can be made: as if it had been killed
+        self._watch()
+        os.close(bell)
+        os.close(life)
 
 
-def _try_to_start(argv: Sequence[str], number: int = 0) -> None:
-    try:
-        _start(argv, number)
-    except OSError:
-        pass  # no process can be made: who rang rings again
+def handed_on(bell: int, life: int) -> str:
+    """Makes these descriptors ones that an execve keeps: the word that says which they are."""
+    for fd in (bell, life):
+        os.set_inheritable(fd, True)
+    return f"{bell},{life}"
 
 
-def _start(argv: Sequence[str], number: int) -> None:
-    pid = os.fork()
-    if pid == 0:
+def _said(fd: int) -> bool:
+    """Whether there is something to be read from that pipe: it stays, for whoever looks next."""
+    count = bytearray(4)
+    fcntl.ioctl(fd, _FIONREAD, count)
+    return any(count)
+
+
+_FIONREAD = 0x541B
+
+
+def _state(fd: int) -> int:
+    look = poll()
+    look.register(fd, 0)
+    return next((events for _fd, events in look.poll(0)), 0)
+
+
+def _detached(work: Callable[[], None]) -> None:
+    """Does ``work`` in a process that is nobody's child, in a session of its own. OSError if there can be none."""
+    first = os.fork()
+    if first == 0:
         try:
             if os.fork() == 0:
                 os.setsid()
-                environment = {**os.environ, SUCCESSION: str(number)}
-                if not number:
-                    del environment[SUCCESSION]
-                os.execve(argv[0], list(argv), environment)
+                work()
         finally:
             os._exit(127)
-    os.waitpid(pid, 0)
+    try:
+        os.waitpid(first, 0)
+    except ChildProcessError:
+        pass  # the maker has its children taken away by the kernel
+
+
+def _become(ears: int, pulse: int, argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """In the new process: be a herald that holds nothing of its maker's open."""
+    kept = [fcntl.fcntl(fd, fcntl.F_DUPFD, _PULSE + 1) for fd in (ears, pulse)]  # none is where another one goes
+    null = os.open(os.devnull, os.O_RDWR)
+    for target in (0, 1, 2):
+        os.dup2(null, target)
+    for target, fd in zip((_EARS, _PULSE), kept):
+        os.dup2(fd, target)
+    os.closerange(_PULSE + 1, _MOST_DESCRIPTORS)
+    os.chdir("/")
+    python = sys.executable or "/usr/bin/python3"
+    _exec([python, "-I", "-S", "-X", "utf8", "-c", _CODE, _ROOT, *argv], environ)
+
+
+def _exec(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    os.execve(argv[0], list(argv), environ)

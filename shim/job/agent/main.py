@@ -12,7 +12,7 @@ from shim.core.jsonlite import loads
 from shim.job import rawfile
 from shim.job.agent.agent import Agent, log
 from shim.job.agent.kept_line import KeptLine, drop
-from shim.job.agent.leader_herald import Herald, begin
+from shim.job.agent.leader_herald import Herald
 from shim.job.agent.leading import LeadingAgent
 from shim.job.agent.lock import take_lock
 from shim.job.agent.place import Place
@@ -27,7 +27,7 @@ def run(
 ) -> int:
     """Be agent ``index`` of the run in ``run_dir``, to its end; the exit code. Another one holds the lock: 0, nothing done.
 
-    ``bell``: of a herald that is there; without one a leader with news makes its own. ``line``: a leader's connection to the controller
+    ``bell``: of a herald, for a leader with news (None: nobody can be asked for a controller). ``line``: a leader's connection to the controller
     that asked for it, new or kept from the last run. ``place``: of a process that goes on after this run.
     """
     lock = take_lock(run_dir, index, LOCK_PATIENCE)
@@ -39,9 +39,8 @@ def run(
         spec = RunSpec.from_dict(given)
         key = bytes.fromhex(given[KEY]) if KEY in given else read_key(run_dir)
         herald = None
-        if index == 0 and spec.news:
-            # Before the agent adopts processes and changes its view: what the herald starts is not the job's.
-            herald = Herald(begin() if bell is None else os.dup(bell), spec.news)
+        if index == 0 and spec.news and bell is not None:
+            herald = Herald(os.dup(bell), spec.news)
         place = place or Place()
         try:
             place.take(spec, index)

@@ -92,6 +92,11 @@ class Spares:
             self._drop(self._free[0])
         return None
 
+    def close(self) -> None:
+        """Lets all of them go; who has work does it to its end."""
+        for agent in list(self._agents.values()):
+            self._drop(agent)
+
     def _drop(self, agent: _Agent) -> None:
         if agent in self._free:
             self._free.remove(agent)

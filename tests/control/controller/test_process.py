@@ -180,19 +180,102 @@ def test_a_controller_that_was_told_to_end_has_no_successor() -> None:
     client.call("cancel", {"job_ids": [job_id]})
 
 
-def forked() -> list[int]:
-    """The fork server of this state folder and its herald, by pid."""
+def ours(*programs: bytes) -> list[int]:
+    """The processes of this state folder with one of these words in their command lines, by pid."""
     mark = f"{paths.HOST_VARIABLE}={paths.state_dir()}".encode()
     state = os.path.dirname(paths.state_dir()).encode()
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
-            if b"SHIM_STATE_DIR=" + state in environment or mark in environment:
-                found += [int(name)] * (b"forkserver" in Path(f"/proc/{name}/cmdline").read_bytes())
+            line = Path(f"/proc/{name}/cmdline").read_bytes()
         except OSError:
             continue
-    return found
+        if b"SHIM_STATE_DIR=" + state in environment or mark in environment:
+            found += [int(name)] * any(program in line for program in programs)
+    return sorted(found)
+
+
+HERALD = b"leader_herald.main()"
+
+
+def forked() -> list[int]:
+    """The fork server of this state folder and the herald, by pid."""
+    return ours(b"forkserver", HERALD)
+
+
+def kill_at_once(pids: list[int]) -> None:
+    """None of them has time to see another one's end."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
+def whole(fork_servers: int = 1) -> list[list[int]]:
+    """Controller, the herald's two halves and the fork server, once they are there: each by its pids."""
+
+    def found() -> list[list[int]] | None:
+        holder = processes.pid()
+        heralds, servers = ours(HERALD), ours(b"forkserver")
+        there = holder is not None and alive.alive() and len(heralds) == 2 and len(servers) == fork_servers
+        return [[holder], heralds[:1], heralds[1:], servers] if there and holder is not None else None
+
+    return wait_until(found, "a controller, a herald, a fork server")
+
+
+@pytest.mark.parametrize("others", [(), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3)])
+def test_whoever_is_killed_with_a_controller_one_that_lives_sees_to_its_successor(others: tuple[int, ...]) -> None:
+    job_id = processes.submit("true\n", begin=int(time.time()) + 3600)
+    for count in (1, 2):
+        parts = whole()
+        wait_until(lambda count=count: processes.begun() == count, "it says so")  # type: ignore[misc]
+        kill_at_once([pid for part in (0, *others) for pid in parts[part]])
+        wait_until(lambda count=count: processes.begun() > count, "a controller that nobody asked for")  # type: ignore[misc]
+    client.call("cancel", {"targets": [{"job_id": job_id}]})
+
+
+def test_a_herald_that_was_killed_is_there_again_while_its_controller_lives() -> None:
+    job_id = processes.submit("true\n", begin=int(time.time()) + 3600)
+    before = whole()
+    kill_at_once(before[1] + before[2])
+    wait_until(lambda: set(ours(HERALD)).isdisjoint(before[1] + before[2]), "they are dead")
+    assert whole()[0] == before[0]
+    processes.kill()
+    wait_until(lambda: processes.begun() == 2, "the next one")
+    client.call("cancel", {"targets": [{"job_id": job_id}]})
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.01, 0.02, 0.05])
+def test_a_controller_that_is_killed_before_it_has_done_anything_has_a_successor(moment: float) -> None:
+    job_id = processes.submit("true\n", begin=int(time.time()) + 3600)
+    client.call("shutdown", {"now": True})
+    wait_until(lambda: not forked(), "all are gone")
+    starter.start()
+    first = wait_until(lambda: set(ours(b"controller.main")) - set(ours(HERALD)), "its process")
+    time.sleep(moment)  # into its start; any moment will do
+    kill_at_once(sorted(first))
+    wait_until(alive.alive, "the next one")
+    client.call("cancel", {"targets": [{"job_id": job_id}]})
+
+
+@pytest.mark.parametrize("others", [(), (1,), (2,)])
+def test_where_no_cluster_is_local_a_controller_has_a_successor_too(tmp_path: Path, others: tuple[int, ...]) -> None:
+    config = tmp_path / "config" / "shim" / "config.toml"
+    config.parent.mkdir(parents=True)
+    (tmp_path / "kubeconfig").write_text(
+        '{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], '
+        '"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}], "users": [{"name": "u", "user": {}}]}'
+    )
+    config.write_text(f'[clusters.k]\nbackend = "kubernetes"\nkubeconfig = "{tmp_path}/kubeconfig"\nimage = "i"\n')
+    paths.ensure(paths.state_dir())
+    reference.write_index(Path(paths.index_path()), [reference.job(1, cluster="k", uid=os.getuid())])
+    starter.start()
+    for count in (1, 2):
+        parts = whole(fork_servers=0)
+        wait_until(lambda count=count: processes.begun() == count, "it says so")  # type: ignore[misc]
+        kill_at_once([pid for part in (0, *others) for pid in parts[part]])
+        wait_until(lambda count=count: processes.begun() > count, "a controller that nobody asked for")  # type: ignore[misc]
+    whole(fork_servers=0)
 
 
 @pytest.mark.parametrize(

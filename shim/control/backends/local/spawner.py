@@ -19,6 +19,7 @@ from typing import Any
 from shim.control import starter
 from shim.control.backends.base import BackendError
 from shim.core import jsonlite
+from shim.job.agent import leader_herald
 
 _LENGTH = struct.Struct(">I")
 _PIECE = 64 * 1024
@@ -30,8 +31,8 @@ ROOT = str(Path(__file__).resolve().parents[4])
 _FLAGS = ("-I", "-S", "-X", "utf8")
 # Not by way of runpy: what that imports would be in every agent's memory, a fifth of all.
 _BOOT = f"""import sys; sys.path.insert(0, {ROOT!r})
-from shim.job.agent import forkserver, leader_herald
-forkserver.serve(0, leader_herald.Life(int(sys.argv[1]), sys.argv[2:]))"""
+from shim.job.agent import forkserver
+forkserver.serve(0, sys.argv[1:])"""
 
 
 class _Gone(Exception):
@@ -39,14 +40,10 @@ class _Gone(Exception):
 
 
 class _ForkServer:
-    """One that runs. Requests are answered in their order; nobody need wait for an answer with the next request.
+    """One that runs. Requests are answered in their order; nobody need wait for an answer with the next request."""
 
-    ``life``: our end of what tells its herald, when this process is killed, to start another controller.
-    """
-
-    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket, life: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
         self._process = process
-        self._life = life
         self._socket = sock
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
@@ -59,22 +56,24 @@ class _ForkServer:
     async def start(cls) -> _ForkServer:
         """A new one. OSError."""
         ours, theirs = socket.socketpair()
-        seen, life = os.pipe()
+        ties = starter.ties
+        pulse = None if ties is None else leader_herald.other_end(ties.life, os.O_RDONLY)
+        tied = () if ties is None or pulse is None else (ties.bell, pulse)
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, *_FLAGS, "-c", _BOOT, str(seen), *starter.argv()),
+                *(sys.executable, *_FLAGS, "-c", _BOOT, *map(str, tied), *(ties.argv if ties is not None else ())),
                 stdin=theirs.fileno(),
                 start_new_session=True,
-                pass_fds=(seen,),
+                pass_fds=tied,
             )
         except BaseException:
             ours.close()
-            os.close(life)
             raise
         finally:
             theirs.close()
-            os.close(seen)
-        return cls(process, ours, life)
+            if pulse is not None:
+                os.close(pulse)
+        return cls(process, ours)
 
     async def ask(self, request: dict[str, Any], line: socket.socket | None) -> dict[str, Any]:
         """The answer. _Gone: there will be none."""
@@ -143,15 +142,10 @@ class _ForkServer:
         """Ends it; agents go on."""
         if self._socket.fileno() >= 0:
             self._lost("it is being ended")
+            with suppress(OSError):  # else it finds out by itself that nobody was killed
+                self._socket.send(_LENGTH.pack(leader_herald.GOES))
             self._socket.close()
-            self._say_goodbye()
         await self._process.wait()  # it ends when its socket closes
-
-    def _say_goodbye(self) -> None:
-        """Nobody need take this controller's place."""
-        with suppress(BrokenPipeError):  # both halves of the herald are gone
-            os.write(self._life, b"\0")
-        os.close(self._life)
 
 
 def _wake(there: asyncio.Future[None]) -> None:
