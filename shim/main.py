@@ -212,6 +212,10 @@ def _warn(program: str) -> None:
         from shim.control import sources
     except ImportError:  # in a pod there is none
         return
+    from shim.core import memo
+
+    if program != "shim":
+        memo.hold()
     sources.warn(program)
 
 

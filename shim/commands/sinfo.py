@@ -9,6 +9,7 @@ import time
 from shim.commands import elsewhere, reading, shapes
 from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
+from shim.core import memo
 from shim.core.errors import ShimError
 from shim.core.formats.lists import comma_list
 from shim.core.model import states
@@ -54,6 +55,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write("\n")
         sys.stdout.flush()
         time.sleep(seconds)
+        memo.renew()
 
 
 def _reservations(values: Values, argv: list[str]) -> int:

@@ -11,6 +11,7 @@ from shim.commands.job_ids import exactly, narrowed, task_by_task
 from shim.commands.squeue_ask import Ask
 from shim.control import site
 from shim.control.outlook import Outlook
+from shim.core import memo
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.model import states
 from shim.core.options.query_options import read
@@ -57,6 +58,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write("\n")
         sys.stdout.flush()
         time.sleep(seconds)
+        memo.renew()
 
 
 class Table:

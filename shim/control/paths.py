@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from shim.core import memo
 from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
@@ -74,6 +75,10 @@ def named() -> str:
 
 def machine() -> str:
     """The name of this machine, whatever a virtual node is called."""
+    return memo.once("machine", _machine)
+
+
+def _machine() -> str:
     try:
         file = os.open(_HOSTS, os.O_RDONLY | os.O_CLOEXEC)
         first = os.read(file, 256).partition(b"\n")[0]

@@ -10,6 +10,7 @@ import marshal
 import os
 
 from shim.control import paths, sources
+from shim.core import memo
 from shim.core.errors import ShimError
 from shim.core.routing import Place, own_job
 
@@ -21,26 +22,26 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
 
 UNREACHABLE = "can't be reached now"  # said of a name that is no cluster
-_VERSION = 9  # of the kept form
+_VERSION = 10  # of the kept form
 
 
 def clusters() -> tuple[Cluster, ...]:
     """All clusters, the default one first. Raises ConfigError for a configuration that cannot be used."""
     from shim.control import kept_cluster
 
-    return tuple([kept_cluster.unpack(data) for data in _settled(True)[1]])
+    return tuple([kept_cluster.unpack(data) for data in _settled().packed()])
 
 
 def file_stamps() -> list[tuple[Any, ...]]:
     """By which it is known whether a file that ``clusters`` depends on has changed. Raises ConfigError as that does."""
-    return [sources.file_stamp(path) for path in (*sources.files(os.environ), *_settled(False)[0]["files"])]
+    return [sources.file_stamp(path) for path in (*sources.files(os.environ), *_settled().short["files"])]
 
 
 def grammar() -> Grammar | None:
     """The options that the commands have here, None for those of every site. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
     if not sources.configured():
         return None
-    settled: dict[str, Any] = _settled(False)[0]["grammar"]
+    settled: dict[str, Any] = _settled().short["grammar"]
     if not settled:
         return None
     from shim.core.options.grammar import Grammar
@@ -50,7 +51,7 @@ def grammar() -> Grammar | None:
 
 def backends() -> dict[str, str]:
     """The names of all clusters, the default one first, each with its backend. Cheaper than the clusters themselves."""
-    found: dict[str, str] = _settled(False)[0]["backends"]
+    found: dict[str, str] = _settled().short["backends"]
     return found
 
 
@@ -65,8 +66,8 @@ def backend(names: str | None = None) -> str:
 def places() -> tuple[Place, ...]:
     """The clusters as far as routing looks at them, the default one first. Cheap like ``grammar``: every command asks it first."""
     if not sources.configured():
-        return (_IMPLIED if sources.implied(os.environ) else _LOCAL,)
-    return tuple([Place(*data) for data in _settled(False)[0]["places"]])
+        return (_IMPLIED if sources.implied_here() else _LOCAL,)
+    return tuple([Place(*data) for data in _settled().short["places"]])
 
 
 _LOCAL = Place("local", "local", ("debug",))
@@ -77,7 +78,7 @@ def restricted() -> dict[str, dict[str, str]]:
     """By cluster the partitions that listings do not show to everybody: see ``policy.restricted``. Cheap like ``grammar``."""
     if not sources.configured():
         return {}
-    found: dict[str, dict[str, str]] = _settled(False)[0]["restricted"]
+    found: dict[str, dict[str, str]] = _settled().short["restricted"]
     return found
 
 
@@ -95,16 +96,34 @@ def _place(cluster: Cluster) -> tuple[Any, ...]:
     )
 
 
-def _settled(whole: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What short questions are answered from, and (empty unless ``whole``) the clusters, packed: as kept, or resolved now."""
-    wanted = (_VERSION, *sources.stamp(os.environ))
-    kept = _kept(wanted, whole)
-    if kept is None:
-        short, packed = _resolve()
-        if not own_job(os.environ):  # a task may be bound to a part of the machine, and sees no other
-            _keep((wanted, [sources.file_stamp(path) for path in short["files"]], short), packed)
-        return short, packed
-    return kept[0], kept[1]
+class _Settled:
+    """What short questions are answered from, and the clusters as they are kept."""
+
+    def __init__(self, short: dict[str, Any], packed: bytes) -> None:
+        self.short = short
+        self._packed = packed
+
+    def packed(self) -> list[dict[str, Any]]:
+        """The clusters, packed."""
+        clusters: list[dict[str, Any]] = marshal.loads(self._packed)
+        return clusters
+
+
+def _settled() -> _Settled:
+    """As kept, or resolved now."""
+    return memo.once("site", _settle)
+
+
+def _settle() -> _Settled:
+    wanted = (_VERSION, *sources.stamp())
+    kept = _kept(wanted)
+    if kept is not None:
+        return kept
+    short, clusters = _resolve()
+    packed = marshal.dumps(clusters)
+    if not own_job(os.environ):  # a task may be bound to a part of the machine, and sees no other
+        _keep(wanted, [sources.file_stamp(path) for path in short["files"]], short, packed)
+    return _Settled(short, packed)
 
 
 def cluster(name: str | None = None) -> Cluster:
@@ -133,20 +152,34 @@ def _path() -> str:
     return os.path.join(paths.state_dir(), "site.cache")
 
 
-def _kept(wanted: tuple[Any, ...], whole: bool) -> list[Any] | None:
-    """What the file has for this stamp: its first part, and the second, which is long, only when ``whole``."""
+def _kept(wanted: tuple[Any, ...]) -> _Settled | None:
+    """What the file has for this stamp."""
     try:
         paths.refuse_others()
-        with open(os.open(_path(), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
-            head = marshal.load(file)
-            if not isinstance(head, tuple) or len(head) != 3 or head[0] != wanted:
-                return None
-            _stamp, more, short = head
-            if any(sources.file_stamp(one[0]) != one for one in more):
-                return None
-            return [short, marshal.load(file) if whole else []]
+        found = marshal.loads(_read(_path()))
+        if not isinstance(found, tuple) or len(found) != 4 or found[0] != wanted:
+            return None
+        _stamp, more, short, packed = found
+        if any(sources.file_stamp(one[0]) != one for one in more):
+            return None
+        return _Settled(short, packed)
     except (OSError, ValueError, EOFError, TypeError, paths.NotOurs):
         return None
+
+
+def _read(path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        size = os.fstat(file).st_size
+        data = os.read(file, size)
+        while len(data) < size:  # a read ends after two gigabytes, or at a signal
+            piece = os.read(file, size - len(data))
+            if not piece:
+                break
+            data += piece
+        return data
+    finally:
+        os.close(file)
 
 
 def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -193,8 +226,7 @@ def _keep(*parts: Any) -> None:
         mine = f"{path}.{os.getpid()}"
         paths.ensure(os.path.dirname(path))
         with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            for part in parts:
-                marshal.dump(part, file)
+            marshal.dump(parts, file)
         os.replace(mine, path)
     except (OSError, paths.NotOurs):
         pass  # a read-only or full home, or not our own: it is resolved again next time

@@ -7,7 +7,7 @@ import sys
 
 from shim.control import paths
 from shim.control.backends.slurm import programs
-from shim.core import routing
+from shim.core import memo, routing
 from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
@@ -35,6 +35,10 @@ _NOT_CONFIGURATION = (
 
 def configured() -> bool:
     """Whether anything is configured at all."""
+    return memo.once("configured", _configured)
+
+
+def _configured() -> bool:
     words = (*_NOT_CONFIGURATION, "SHIM_NO_SYSTEM_CONFIG", "SHIM_CONFIG")
     return any(name.startswith("SHIM_") and name not in words for name in os.environ) or any(
         any(file_stamp(path)[1:]) for path in files(os.environ)
@@ -49,17 +53,24 @@ def implied(environ: Mapping[str, str]) -> str:
     return "" if routing.own_job(environ) else programs.implied(environ)
 
 
-def stamp(environ: Mapping[str, str]) -> tuple[Any, ...]:
+def implied_here() -> str:
+    """What is ``implied`` for this process."""
+    return memo.once("implied", lambda: implied(os.environ))
+
+
+def stamp() -> tuple[Any, ...]:
     """Everything the resolved configuration depends on. ShimError for a file that root must not go by, though it is named."""
+    environ = os.environ
     _refuse_others(environ)
-    seen: list[Any] = [implied(environ)]
-    seen.extend(file_stamp(path) for path in files(environ))
-    seen.extend((name, environ[name]) for name in sorted(environ) if is_configuration(name))
+    seen: list[Any] = [implied_here()]
+    seen.extend([file_stamp(path) for path in files(environ)])
+    seen.extend([(name, environ[name]) for name in sorted(environ) if is_configuration(name)])
     try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            seen.append(file.read())
+        file = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+        seen.append(os.read(file, 64))
+        os.close(file)
     except OSError:
-        seen.append("")
+        seen.append(b"")
     return tuple(seen)
 
 
@@ -120,7 +131,7 @@ def unread(path: str, environ: Mapping[str, str]) -> str:
     """
     if path != users_file(environ) or path == environ.get("SHIM_CONFIG"):
         return ""
-    why = paths.unsafe(os.path.abspath(path)) if os.path.lexists(path) else ""
+    why = memo.once(f"unsafe {path}", lambda: paths.unsafe(os.path.abspath(path)) if os.path.lexists(path) else "")
     return f"{path} is not read: {why}, who could have put programs there" if why else ""
 
 

@@ -1,0 +1,37 @@
+"""What a command has found out about its surroundings: looked at once, and the same for all of its work.
+
+Only where ``hold`` was called, by programs that do one thing and end. Whoever lives on (the controller, an agent) looks each time.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+_found: dict[str, Any] | None = None
+
+
+def hold() -> None:
+    """From now on ``once`` keeps what it finds in this process; what it has kept so far is forgotten."""
+    global _found
+    _found = {}
+
+
+def renew() -> None:
+    """Forgets what was kept: a listing that is shown again and again begins anew."""
+    if _found:
+        _found.clear()
+
+
+def once(name: str, find: Callable[[], T]) -> T:
+    """What ``find`` returns; from the second time on, where this process holds, what it returned then."""
+    if _found is None:
+        return find()
+    if name not in _found:
+        _found[name] = find()
+    kept: T = _found[name]
+    return kept
