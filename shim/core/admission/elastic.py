@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from shim.core.errors import NODE_CONFIG_UNAVAILABLE, RequestError, submission_failed
 from shim.core.formats import hostlist, tres
+from shim.core.formats.integers import is_number
 from shim.core.formats.lists import comma_list
 from shim.core.placement.gpus import total
 from shim.core.placement.resolve import resolve
@@ -115,7 +116,7 @@ def _number(name: str) -> int:
     """The number of a node of that name, 0 for a name that such a node has not."""
     for prefix in ("node", "127.0.0."):
         digits = name[len(prefix) :]
-        if name.startswith(prefix) and digits.isdigit() and digits.isascii() and not digits.startswith("0"):
+        if name.startswith(prefix) and is_number(digits) and not digits.startswith("0"):
             return int(digits)
     return 0
 

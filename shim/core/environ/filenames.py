@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shim.core.formats.integers import leading_digits
 from shim.core.value import Value
 
 TYPE_CHECKING = False
@@ -80,26 +81,18 @@ def expand(pattern: str, names: Names) -> str:
     """
     if "\\" in pattern:
         return _unescaped(pattern)
-    text = ""
-    position = 0
-    while position < len(pattern):
-        char = pattern[position]
-        if char != "%":
-            text += char
-            position += 1
-            continue
-        end = position + 1
-        while end < len(pattern) and pattern[end].isascii() and pattern[end].isdigit():
-            end += 1
-        value = _value(pattern[end : end + 1], names)
+    text, sign, rest = pattern.partition("%")
+    while sign:
+        width, after = leading_digits(rest)
+        value = _value(after[:1], names)
         if value is None:
-            text += pattern[position : end + 1]
+            text += "%" + rest[: len(rest) - len(after) + 1]
         elif isinstance(value, int):
-            width = min(int(pattern[position + 1 : end] or "0"), _MAX_WIDTH)
-            text += str(value).zfill(width)
+            text += str(value).zfill(min(width, _MAX_WIDTH))
         else:
             text += value
-        position = end + 1
+        literal, sign, rest = after[1:].partition("%")
+        text += literal
     return text
 
 

@@ -7,7 +7,7 @@ an array with a uniform step is one run with that step.
 from __future__ import annotations
 
 from shim.core.errors import INVALID_ARRAY
-from shim.core.formats.integers import strtol
+from shim.core.formats.integers import leading_digits, strtol
 from shim.core.formats.lists import comma_list
 from shim.core.value import Value
 
@@ -107,11 +107,7 @@ class ArraySpec(Value):
 
 def written_step(text: str) -> int:
     """SLURM_ARRAY_TASK_STEP of an array given as ``text``: the first step that is written there; 1 for ``1,3,5``."""
-    digits = text.partition(":")[2]
-    length = 0
-    while digits[length : length + 1].isdigit():
-        length += 1
-    return int(digits[:length] or "1")
+    return leading_digits(text.partition(":")[2])[0] or 1
 
 
 def _piece(text: str, max_size: int) -> range:
@@ -134,12 +130,7 @@ def _index(text: str) -> tuple[int, str]:
 
 def _throttle(text: str) -> int:
     """The digits behind the first ``%``; none at all are no limit."""
-    digits = ""
-    for char in text.partition("%")[2]:
-        if not ("0" <= char <= "9") or len(digits) > 8:
-            break
-        digits += char
-    return int(digits or "0")
+    return leading_digits(text.partition("%")[2])[0]
 
 
 def _runs(ranges: Iterable[range]) -> list[tuple[int, int]]:

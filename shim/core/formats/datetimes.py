@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 
+from shim.core.formats.integers import is_number
+
 _HOURS = {"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 _UNITS = (
     ("seconds", 1),
@@ -39,17 +41,13 @@ def parse_when(text: str, now: float, past: bool = False) -> int:
     Raises WhenError.
     """
     if text[:3].lower() == "uts":
-        if not _is_digits(text[3:]) or len(text) > 18 or int(text[3:]) < 1000000:
+        if not is_number(text[3:], 15) or int(text[3:]) < 1000000:
             raise WhenError(text, 0)
         return int(text[3:])
     reader = _Reader(text, now)
     while reader.next_word():
         pass
     return _complete(reader, past)
-
-
-def _is_digits(text: str) -> bool:
-    return text.isascii() and text.isdigit()
 
 
 class _Reader:
@@ -80,7 +78,7 @@ class _Reader:
                 if self._take(word):
                     self.clock = (hour, 0, 0)
                     return True
-            if not _is_digits(self.text[self.at]):
+            if not is_number(self.text[self.at]):
                 raise WhenError(self.text, self.at)
             if ":" in self.text[self.at + 1 : self.at + 3]:
                 self._clock()
@@ -127,7 +125,7 @@ class _Reader:
                     self.at += len(word)
                     return self._amount(digits) * seconds
             char = self.text[self.at]
-            if not _is_digits(char) and char not in _BLANKS:
+            if not is_number(char) and char not in _BLANKS:
                 break
             digits += char.strip(_BLANKS)
             self.at += 1
@@ -143,7 +141,7 @@ class _Reader:
     def _number(self, least: int, most: int, low: int, high: int) -> int:
         """The next ``least`` to ``most`` digits as a number between ``low`` and ``high``."""
         start = self.at
-        while self.at < len(self.text) and self.at - start < most and _is_digits(self.text[self.at]):
+        while self.at < len(self.text) and self.at - start < most and is_number(self.text[self.at]):
             self.at += 1
         if self.at - start < least:
             raise WhenError(self.text, self.at)

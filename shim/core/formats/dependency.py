@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from shim.core.errors import DEPENDENCY_PROBLEM, NOT_SUPPORTED
-from shim.core.formats.integers import SPACE
+from shim.core.formats.integers import SPACE, is_number
 from shim.core.model import states
 from shim.core.value import Value
 
@@ -200,12 +200,12 @@ def _conditions(word: str) -> list[Condition]:
 def _job_id(text: str) -> int:
     """A number as C reads it, its sign and all, cut to the 32 bits of a job id."""
     sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+    if not is_number(digits):
         raise ValueError(DEPENDENCY_PROBLEM)
     return int(sign + digits) & 0xFFFFFFFF
 
 
 def _number(digits: str) -> int:
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 11):
+    if not is_number(digits, 10):
         raise ValueError(DEPENDENCY_PROBLEM)
     return int(digits)

@@ -7,6 +7,7 @@ of their range (``n[08-11]``). Answers to ``scontrol show hostnames|hostlist`` a
 from __future__ import annotations
 
 from shim.core.errors import plain
+from shim.core.formats.integers import is_number
 from shim.core.formats.lists import split_outside_brackets
 
 TYPE_CHECKING = False
@@ -144,16 +145,12 @@ def _range(text: str, piece: str) -> Range:
     low, dash, high = piece.partition("-")
     if not dash:
         high = low
-    if not (_is_number(low) and _is_number(high)) or int(high) < int(low):
+    if not (is_number(low) and is_number(high)) or int(high) < int(low):
         raise HostlistError(text, f"_parse_single_range: Invalid range: `{piece}'")
     first, last = int(low), int(high)
     if last - first >= LIMIT:
         raise HostlistError(text, f"_parse_single_range: Too many hosts in range `{piece}'")
     return first, last, len(low)
-
-
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdigit() and len(word) < 19
 
 
 def _size(parts: Sequence[Part]) -> int:
@@ -175,7 +172,7 @@ def _split_number(name: str) -> tuple[str, str]:
 def _is_address(name: str) -> bool:
     """Whether ``name`` looks like an IPv4 address."""
     fields = name.split(".")
-    return len(fields) == 4 and all(field.isascii() and field.isdigit() for field in fields)
+    return len(fields) == 4 and all(map(is_number, fields))
 
 
 def _group_text(prefix: str, ranges: Sequence[Range]) -> str:

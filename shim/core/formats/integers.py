@@ -22,6 +22,19 @@ def leading_int(text: str) -> Tuple[Optional[int], str]:
     return int(body[: min(end, _MOST)]), body[end:]
 
 
+def is_number(text: str, longest: int = 18) -> bool:
+    """Whether ``text`` is nothing but 1 to ``longest`` digits: with 18 of them any interpreter takes it, whatever its limits."""
+    return text.isascii() and text.isdigit() and len(text) <= longest
+
+
+def leading_digits(text: str) -> Tuple[int, str]:
+    """The number of the digits at the very start of ``text`` (0 if there are none; of long ones the first 18), and what follows."""
+    end = 0
+    while end < len(text) and text[end] in "0123456789":
+        end += 1
+    return int(text[:end].lstrip("0")[:18] or "0"), text[end:]
+
+
 def int32(number: int) -> int:
     """What is left of a number where C keeps 32 bits of it, with a sign."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shim.core.formats.integers import is_number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +82,6 @@ def expand_ranks(text: str) -> list[int]:
 
 
 def _number(digits: str, what: str) -> int:
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+    if not is_number(digits):
         raise ValueError(f"Invalid {what}")
     return int(digits)

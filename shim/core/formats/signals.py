@@ -6,7 +6,7 @@ commands cannot afford; a test compares the two.
 
 from __future__ import annotations
 
-from shim.core.formats.integers import SPACE
+from shim.core.formats.integers import SPACE, is_number
 from shim.core.model.request import SignalRequest
 
 _NAMES = [
@@ -68,7 +68,7 @@ def parse_signal(text: str) -> int:
     """The number of ``TERM``, ``SIGTERM``, ``term`` or ``15``; numbers without a name are taken. Raises ValueError."""
     word = text.strip(SPACE)
     digits = word[1:] if word[:1] in ("+", "-") else word
-    if digits.isascii() and digits.isdigit() and len(digits) < 10:
+    if is_number(digits, 9):
         return int(word)
     upper = word.upper()
     number = _NUMBERS.get(upper[3:] if upper.startswith("SIG") else upper)
@@ -91,7 +91,7 @@ def parse_signal_request(text: str) -> SignalRequest:
     word, at, lead = rest.partition("@")
     number = parse_signal(word) & 0xFFFF
     lead = lead.lstrip(SPACE) or "0"  # ``USR1@`` is no mistake to Slurm
-    if at and not (lead.isascii() and lead.isdigit() and len(lead) < 6 and int(lead) <= 0xFFFF):
+    if at and not (is_number(lead, 5) and int(lead) <= 0xFFFF):
         raise ValueError(f"Invalid signal time: {text}")
     if not number:
         raise ValueError(f"Invalid signal: {text}")

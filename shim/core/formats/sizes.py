@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shim.core.formats.integers import is_number
+
 _UNITS = "MGTP"
 
 
@@ -11,7 +13,7 @@ def parse_memory(text: str) -> int:
     word = word[1:] if word[:1] == "+" else word
     digits = word.rstrip("KMGTBkmgtb")
     unit = word[len(digits) :].upper()
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+    if not is_number(digits):
         raise ValueError(f"Invalid size: {text}")
     if len(unit) == 2 and unit[0] != "B" and unit[1] == "B":
         unit = unit[0]

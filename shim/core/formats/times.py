@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from shim.core.formats.integers import int32
 from shim.core.model.request import INFINITE
 
 _YEAR = 365 * 1440  # minutes
@@ -23,7 +24,7 @@ def parse_minutes(text: str) -> int:
     seconds = _seconds(text)
     if seconds is None:
         return INFINITE
-    wrapped = (seconds + (1 << 31)) % (1 << 32) - (1 << 31)
+    wrapped = int32(seconds)
     minutes = int((wrapped + 59) / 60)  # towards zero, as C divides
     return minutes % (1 << 32) if minutes not in (0, -1) else INFINITE
 
@@ -112,10 +113,10 @@ def _seconds(text: str) -> int | None:
         return None
     _check_form(text)
     days_text, dash, rest = text.partition("-")
-    fields = [_int32(int(field or "0")) for field in (rest if dash else text).split(":")]
+    fields = [int32(int(field or "0")) for field in (rest if dash else text).split(":")]
     if dash:
         # ``-5`` reads as a negative number of days.
-        days = _int32(int(days_text)) if days_text else -fields.pop(0)
+        days = int32(int(days_text)) if days_text else -fields.pop(0)
         fields += [0] * (3 - len(fields))
     else:
         days = 0
@@ -142,7 +143,3 @@ def _check_form(text: str) -> None:
     needed = colons + 1 + (1 if dashes and colons else 0)
     if numbers < needed or dashes > 1 or colons > 2 or len(text) > 64:
         raise ValueError(f"Invalid time: {text}")
-
-
-def _int32(value: int) -> int:
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -68,7 +68,7 @@ class _Plan:
         if step.container_image not in (None, job.request.container_image):
             image = job.request.container_image
             raise StepError(
-                f"{self.cannot}its pods have the image {image}; sbatch --container-image chooses another one"
+                f"{self.cannot}the job runs in the image {image}; sbatch --container-image chooses another one"
             )
         self.warnings: list[str] = []
         self.exact = step.exact or step.exclusive or (step.cpus_per_task is not None and not step.overcommit)

@@ -6,12 +6,15 @@ cut without a mark. ``-O``: ``field[:[.]width]``, 20 columns wide unless told, n
 
 from __future__ import annotations
 
+from shim.core.formats.integers import leading_digits
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
 DEFAULT_WIDTH = 20  # of a -O field
+MOST_WIDTH = 1024
 
 
 class Column:
@@ -65,18 +68,15 @@ def parse_letters(format_text: str, fields: Any, uncut: str = "") -> tuple[list[
     for token in tokens:
         if not token:
             continue
-        at = 1 if token.startswith(".") else 0
-        end = at
-        while end < len(token) and token[end] in "0123456789":
-            end += 1
-        letter = token[end : end + 1]
+        right = token.startswith(".")
+        width, rest = leading_digits(token[1:] if right else token)
+        letter = rest[:1]
         if letter not in fields:
             columns.append(Column("", prefix="%" + token))
             unknown.append(letter)
             continue
         header, show = fields[letter]
-        width = min(int(token[at:end] or "0"), 1024)
-        columns.append(Column(letter, header, show, width, at == 1, "", token[end + 1 :], letter not in uncut))
+        columns.append(Column(letter, header, show, min(width, MOST_WIDTH), right, "", rest[1:], letter not in uncut))
     return columns, unknown
 
 
@@ -98,16 +98,13 @@ def parse_names(format_text: str, fields: Any) -> tuple[list[Column], list[str]]
         name, colon, rest = word.partition(":")
         found = fields.get(name.lower())
         right = rest.startswith(".")
-        digits = rest[1:] if right else rest
-        end = 0
-        while end < len(digits) and digits[end] in "0123456789":
-            end += 1
+        width, suffix = leading_digits(rest[1:] if right else rest)
         if found is None:
             unknown.append(name)
-            columns.append(Column("", prefix=digits[end:]))
+            columns.append(Column("", prefix=suffix))
             continue
-        width = min(int(digits[:end] or "0"), 1024) if colon else DEFAULT_WIDTH
-        columns.append(Column(name.lower(), found[0], found[1], width, right, suffix=digits[end:]))
+        width = min(width, MOST_WIDTH) if colon else DEFAULT_WIDTH
+        columns.append(Column(name.lower(), found[0], found[1], width, right, suffix=suffix))
     return columns, unknown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError
+from shim.core.formats.integers import is_number
 from shim.core.render.sacct_fields import FIELDS
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ def _column(name: str) -> Column:
 
 def _width(text: str) -> int:
     digits = text[1:] if text.startswith("-") else text
-    size = min(int(digits), 4096) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+    size = min(int(digits), 4096) if is_number(digits, 9) else 0
     return -size if text.startswith("-") else size
 
 

@@ -21,6 +21,7 @@ TASK = Names(job_id=526, job_name="", user="alice", host="n2", node=1, task=3, s
         ("t-%t-n%n-N%N-s%s-j%j-J%J-%x.txt", TASK, "t-3-n1-Nn2-s0-j526-J526.0-(null).txt"),
         ("%3j-%5j-%10j-%03j-%2A", BATCH, "497-00497-0000000497-497-497"),
         ("%99j", BATCH, "0000000497"),
+        pytest.param(f"%{'9' * 5000}j", BATCH, "0000000497", id="wide"),
         ("%2t", TASK, "03"),
         ("%4x%4u", BATCH, "wrapalice"),
         ("%%j-100%%", BATCH, "%j-100%"),

@@ -32,6 +32,8 @@ def shown(text: str, item: str) -> tuple[str, str, list[str]]:
         ("%-5a", "%-5a", "%-5a", ["-"]),
         ("%.5", "%.5", "%.5", [""]),
         ("%q %a", "%q ALPHA", "%q xyz", ["q"]),
+        pytest.param(f"%{'0' * 5000}4a|", "ALPH|", "xyz |", [], id="zeros"),
+        pytest.param(f"%.{'9' * 5000}a", "ALPHA".rjust(1024), "xyz".rjust(1024), [], id="wide"),
         ("", "", "", []),
         ("%all", "ALPHA|BETA|", "xyz|xyzxyz|", []),
     ],
@@ -51,6 +53,7 @@ def test_letters(text: str, header: str, row: str, unknown: list[str]) -> None:
         ("nosuch,alpha:3", "xyz", ["nosuch"]),
         ("nosuch:7 |,alpha:3,nosuch:,:4x", " |xyzx", ["nosuch", "nosuch", ""]),
         (",,alpha:3,", "xyz", []),
+        pytest.param(f"alpha:{'9' * 5000}", "xyz".ljust(1024), [], id="wide"),
     ],
 )
 def test_names(text: str, row: str, unknown: list[str]) -> None:

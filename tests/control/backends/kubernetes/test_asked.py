@@ -58,7 +58,7 @@ def test_a_step_with_the_image_of_its_job(asked: str | None) -> None:
 
 
 def test_a_step_with_another_image() -> None:
-    with pytest.raises(StepError, match="its pods have the image img:1"):
+    with pytest.raises(StepError, match="the job runs in the image img:1"):
         step_layout(StepRequest(container_image="img:2"), job(container_image="img:1"), [ShareUse()])
 
 
