@@ -41,6 +41,7 @@ PartitionName=reserved Nodes=ALL ReqResv=YES MaxTime=60 MaxNodes=2
 PartitionName=down Nodes=ALL MaxTime=60 MaxNodes=2 State=DOWN
 PartitionName=drain Nodes=ALL MaxTime=60 MaxNodes=2 State=DRAIN
 PartitionName=inactive Nodes=ALL MaxTime=60 MaxNodes=2 State=INACTIVE
+PartitionName=elsewhere Nodes=ALL AllocNodes=a0001 MaxTime=60
 PartitionName=empty MaxTime=60 MaxNodes=2
 """
 

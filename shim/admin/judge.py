@@ -124,7 +124,15 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
         uid = os.getuid()
         operator = partition_rules.is_operator(cluster.operators, uid, user_name(uid), uid)
         for request in requests:
-            refusals.check_request(request, cluster, uid, int(time.time()), lambda: names_of(uid), operator=operator)
+            refusals.check_request(
+                request,
+                cluster,
+                uid,
+                int(time.time()),
+                lambda: names_of(uid),
+                operator=operator,
+                host=os.uname().nodename,
+            )
             verdict.reason = verdict.reason or feasibility.pending_reason(request, cluster)
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)

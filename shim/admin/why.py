@@ -21,6 +21,7 @@ from shim.core.formats.times import show_elapsed
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.core.render import job_facts as facts
 from shim.core.script import printable
 
 _TAIL = 64 * 1024  # bytes of an output file that are looked at for its last lines
@@ -66,9 +67,7 @@ def _state(job: Job) -> str:
     if job.state in states.TERMINAL:
         told.append(f"exit code {code}:{number}")
     if job.start_time:
-        told.append(
-            f"ran {show_elapsed((job.end_time if job.state in states.TERMINAL else time.time()) - job.start_time)}"
-        )
+        told.append(f"ran {show_elapsed(facts.time_used(job, time.time()))}")
     if job.shares:
         told.append(f"on {hostlist.fold_sorted([share.name for share in job.shares])}")
     return ", ".join(told)
@@ -79,12 +78,7 @@ def _why(job: Job, reader: Reader) -> list[str]:
         running = reader.jobs(JobQuery(cluster=job.cluster, states=tuple(states.ALLOCATED)))
         return explanation.waiting(job, _cluster(job), running, lambda number: _known(reader, job, number), time.time())
     if job.state not in states.TERMINAL:
-        limit = (
-            []
-            if job.end_time <= 0
-            else [f"Its time limit ends it in {show_elapsed(max(0.0, job.end_time - time.time()))}."]
-        )
-        return [*limit, *([f"The cluster says: {job.system_comment}"] if job.system_comment else [])]
+        return explanation.active(job, time.time())
     return explanation.ended(job, reader.steps([job]), user_name)
 
 

@@ -9,11 +9,13 @@ from time import monotonic
 from shim.commands.funnel import say
 from shim.core.errors import (
     ALREADY_DONE,
+    DEPENDENCY_PROBLEM,
     INVALID_JOB_ID,
     JOB_HELD,
     KINDS,
     NODES_BUSY,
     PARTITION_CONFIG_UNAVAILABLE,
+    RequestError,
     ShimError,
     submission_failed,
 )
@@ -168,7 +170,19 @@ class Waiter:
                     return
                 self._happened(event)
         except ShimError as error:
-            self._error = error
+            self._error = self._revoked(error)
+
+    def _revoked(self, error: ShimError) -> ShimError:
+        """What salloc says when a job is refused only after it had its id (--immediate, held or with a dependency): that it is gone, too."""
+        job_id = self._allocation.job_id
+        if (
+            self._quiet
+            or self._program != "salloc"
+            or job_id is None
+            or not error.lines[-1].endswith(DEPENDENCY_PROBLEM)
+        ):
+            return error
+        return RequestError(*error.lines, f"Job allocation {job_id} has been revoked.", code=error.code)
 
     def _happened(self, event: Event) -> None:
         kind = event.get("event")

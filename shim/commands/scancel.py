@@ -175,10 +175,10 @@ def _signal(text: str | None) -> int | None:
 
 
 def _state(text: str | None) -> str | None:
-    if not text:
+    if text is None:
         return None
     state = states.state_of(text)
-    if state not in (states.PENDING, states.RUNNING, states.SUSPENDED):
+    if state is None:
         raise ShimError(
             plain(f"Invalid job state specified: {text}"),
             plain("Valid job states are PENDING, RUNNING, and SUSPENDED"),

@@ -20,6 +20,9 @@ _PROGRAM = "scancel"
 # What happened already, or was never there, is no failure; only -v tells.
 HARMLESS = (INVALID_JOB_ID, ALREADY_DONE)
 NOT_FEDERATED = "Not a valid federated job"
+# Slurm takes every state's name, and compares it with all of what it knows of a job: of those that are ending or being made ready the
+# base state is a part of that, so their names select nothing.
+_SELECTABLE = (states.PENDING, states.RUNNING, states.SUSPENDED)
 # Filters in the order in which Slurm lists them, with its words for them.
 FILTERS = (
     ("account", "account"),
@@ -81,9 +84,7 @@ def selected(
         part = narrowed(job, wanted) if wanted else job
         if part is not None and _fits(part, values, state) and (not clusters or part.cluster in clusters):
             found.append(part)
-    unknown = 0
-    if "interactive" in values:
-        unknown = _told_unknown(values, ids, found)
+    unknown = _told_unknown(values, ids, reader.jobs(JobQuery(job_ids=query.job_ids)) if reader and ids else [])
     if not found and "verbose" in values:
         words = "".join(f"{word}={shown} " for word, shown in filters(values))
         reading.complain(_PROGRAM, [f"error: No active jobs match ALL job filters, including: {words}"])
@@ -160,7 +161,7 @@ def _fits(job: Job, values: Values, state: str | None) -> bool:
     ):
         if values.get(option) and value not in comma_list(values[option]):
             return False
-    if state is not None and job.state != state:
+    if state is not None and not (job.state == state and state in _SELECTABLE):
         return False
     nodes = values.get("nodelist")
     if nodes:

@@ -39,11 +39,12 @@ def hostlist_of(session: Session, wanted: str | None, in_order: bool = False) ->
     if wanted is None:
         reading.answered("scontrol", {"usage": ""})
         raise ShimError(plain("invalid encode argument"))
+    text = _from_file(wanted)
     try:
-        names = hostlist.expand(_from_file(wanted))
+        folded = hostlist.fold(hostlist.natural_sorted(hostlist.expand(text))) if in_order else hostlist.refold(text)
     except hostlist.HostlistError as error:
         raise ShimError(*error.lines) from None
-    reading.put([hostlist.fold(hostlist.natural_sorted(names)) if in_order else hostlist.fold(names)])
+    reading.put([folded])
     return 0
 
 

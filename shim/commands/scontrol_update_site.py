@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shim.commands import reading
 from shim.commands.scontrol_session import pairs
 from shim.core.errors import ShimError, Unsupported, plain
 
@@ -121,6 +122,20 @@ class _Part:
             raise ShimError(f'error: Invalid numeric value "{self.value}" for {self.name}.')
         return int(self.value)
 
+    def nodes(self) -> int | None:
+        """The least number of ``2`` or ``2-4``, as of -N. What is none is told; None."""
+        from shim.core.errors import UsageError
+        from shim.core.options.values import node_range
+
+        try:
+            return node_range(self.value)[0]
+        except UsageError as error:
+            reading.complain("scontrol", list(error.lines))
+            return None
+
+    def hosts(self) -> str:
+        return self.value if self.value and self.value.upper() != "ALL" else "ALL"
+
     def number(self) -> int:
         return self.count() or 0
 
@@ -160,6 +175,7 @@ class _Part:
 
 # Slurm's name -> the field, and how its value is read.
 _PARTITION: dict[str, tuple[str, Callable[[_Part], Any]]] = {
+    "AllocNodes": ("alloc_nodes", _Part.hosts),
     "AllowAccounts": ("allow_accounts", _Part.allowed),
     "AllowGroups": ("allow_groups", _Part.allowed),
     "AllowQos": ("allow_qos", _Part.allowed),
@@ -177,7 +193,7 @@ _PARTITION: dict[str, tuple[str, Callable[[_Part], Any]]] = {
     "MaxMemPerNode": ("max_mem_per_node", _Part.count),
     "MaxNodes": ("max_nodes", _Part.count),
     "MaxTime": ("max_time", _Part.time),
-    "MinNodes": ("min_nodes", _Part.number),
+    "MinNodes": ("min_nodes", _Part.nodes),
     "Nodes": ("nodes", _Part.text),
     "OverSubscribe": ("oversubscribe", _Part.sharing),
     "PartitionName": ("", _Part.text),
@@ -188,7 +204,6 @@ _PARTITION: dict[str, tuple[str, Callable[[_Part], Any]]] = {
     "State": ("state", _Part.state),
 }
 _PARTITION_UNKNOWN_HERE = [
-    "allocnodes",
     "alternate",
     "cpubind",
     "exclusiveuser",
@@ -224,4 +239,8 @@ def partition(session: Session, words: list[str]) -> int:
             asked = value
     if not fields:
         raise ShimError("error: No changes specified")
+    if fields.get("min_nodes", 0) is None:  # told, and Slurm's exit code is 0 all the same
+        del fields["min_nodes"]
+        if not fields:
+            return 0
     return _ask(session, "change_partition", asked, fields)

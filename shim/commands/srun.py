@@ -13,7 +13,7 @@ from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import INVALID_GRES, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError, Unsupported, plain
 from shim.core.options import value_parsing
-from shim.core.options.build import step_request
+from shim.core.options.build import check_step, step_request
 from shim.core.options.srun_salloc import for_step
 from shim.core.options.support import refuse_het
 from shim.job.submitter import passed_on, umask
@@ -62,6 +62,8 @@ def _main(argv: List[str]) -> int:
     run_dir = os.environ.get("SHIM_RUN_DIR", "")
     if jobid and not settings.get("test-only"):
         asked = _parts(components, directory)
+        for part in asked:
+            check_step(part.request)
         if not (run_dir and _job_of(run_dir) == jobid):
             run_dir = _reached(jobid)
         return _client(settings, run_dir, jobid, asked).run()

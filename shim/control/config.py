@@ -95,7 +95,7 @@ def _level_of(merged: Mapping[str, Any], env: Mapping[str, str]) -> Setting:
 
 def _read(path: str, *, required: bool) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(capped.whole(path).decode())
+        return tomllib.loads(capped.kept(path).decode())
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise ConfigError(f'error: SHIM_CONFIG names a file that is not there: "{path}"') from None
@@ -217,7 +217,7 @@ def _level(value: object) -> str:
 def _hosts(value: object) -> str:
     text = ",".join(value) if isinstance(value, list) else _text(value)
     if text:
-        hostlist.expand(text)
+        hostlist.plain_names(text)
     return text
 
 

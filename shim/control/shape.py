@@ -297,6 +297,7 @@ def _partition(name: str, table: Mapping[str, Any], nodes: tuple[str, ...]) -> P
         state=state,
         max_time=get("max_time"),
         default_time=get("default_time"),
+        alloc_nodes=get("alloc_nodes") or "ALL",
         min_nodes=get("min_nodes"),
         max_nodes=get("max_nodes"),
         def_mem_per_cpu=get("def_mem_per_cpu"),

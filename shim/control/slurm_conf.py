@@ -95,7 +95,7 @@ def read(path: str, name: str) -> Cluster:
         elif first == "nodeset":
             sets[line.words[first]] = line
         elif first == "downnodes":
-            for host in hostlist.expand(line.words[first]):
+            for host in hostlist.plain_names(line.words[first]):
                 if host in nodes:
                     nodes[host] = nodes[host].replace(state="DOWN", reason=line.words.get("reason", ""))
         else:
@@ -113,7 +113,7 @@ def files(path: str) -> list[str]:
 
 def _lines(path: str, depth: int, seen: list[str] | None = None) -> Iterator[Line]:
     try:
-        text = capped.text(path)
+        text = capped.as_text(capped.kept(path))
     except OSError as problem:
         raise SlurmConfError(f"error: slurm_conf: {path}: {problem.strerror}") from problem
     if seen is not None:
@@ -164,7 +164,7 @@ def _nodes(line: Line) -> Iterator[Node]:
         for kind, variant, count in tres.parse_gres(line.words.get("gres", ""))
     )
     state = line.words.get("state", "").upper()
-    for name in hostlist.expand(line.words["nodename"]):
+    for name in hostlist.plain_names(line.words["nodename"]):
         yield Node(
             name=name,
             cpus=cpus,
@@ -239,7 +239,7 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
         state=line.words.get("state", "UP").upper(),
         max_time=line.minutes("maxtime"),
         default_time=line.minutes("defaulttime"),
-        min_nodes=line.number("minnodes", 1),
+        min_nodes=line.number("minnodes", 0),
         max_nodes=line.limit("maxnodes"),
         def_mem_per_cpu=line.size("defmempercpu", None),
         def_mem_per_node=line.size("defmempernode", None),
@@ -247,6 +247,7 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
         max_mem_per_node=line.size("maxmempernode", None),
         priority_tier=line.number("prioritytier", line.number("priority", 1)),
         oversubscribe=line.words.get("oversubscribe", line.words.get("shared", "NO")).upper(),
+        alloc_nodes=line.words.get("allocnodes", "ALL"),
         allow_groups=line.words.get("allowgroups", "ALL"),
         allow_accounts=line.words.get("allowaccounts", "ALL"),
         deny_accounts=line.words.get("denyaccounts", ""),

@@ -7,7 +7,7 @@ import signal
 
 from shim.core.formats import hostlist
 from shim.core.formats.dependency import Dependency
-from shim.core.formats.times import show_minutes, stamp
+from shim.core.formats.times import show_elapsed, show_minutes, stamp
 from shim.core.model import states
 from shim.core.placement.resolve import resolve
 from shim.core.render.node_state import uses
@@ -83,6 +83,30 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
             f"It is expected to start at {stamp(job.start_time)}, if the jobs before it use all of their time."
         )
     return lines
+
+
+def active(job: Job, now: float) -> list[str]:
+    """What is to know of a job that has nodes: what state it is in, and when its limit ends it."""
+    if job.state == states.SUSPENDED:
+        since = f" since {stamp(job.suspend_time)}" if job.suspend_time else ""
+        used = max(0.0, job.end_time - job.suspend_time) if job.end_time > 0 and job.suspend_time else 0.0
+        rest = f", and the {show_elapsed(used)} that are left of its time limit do not pass" if used else ""
+        lines = [
+            f"An operator has suspended it{since}: its processes are stopped on the nodes that it keeps{rest}.",
+            f"scontrol resume {job.array_label} (of an operator) lets it go on; scancel {job.array_label} ends it.",
+        ]
+    elif job.state == states.STOPPED:
+        lines = [
+            f"Its processes are stopped by a signal, on the nodes that it keeps: scancel -s CONT {job.array_label} lets it go on."
+        ]
+    elif job.state == states.CONFIGURING:
+        lines = ["Its nodes are being made ready; its script begins when all of them are there."]
+    elif job.state == states.COMPLETING:
+        lines = ["It is over: its last processes are being ended."]
+    else:
+        left = max(0.0, job.end_time - now)
+        lines = [f"Its time limit ends it in {show_elapsed(left)}."] if job.end_time > 0 else []
+    return [*lines, *([f"The cluster says: {job.system_comment}"] if job.system_comment else [])]
 
 
 def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from shim.core.limits import LONGEST_FILE
 
@@ -31,6 +32,23 @@ def whole(path: Union[str, int]) -> bytes:
     return data
 
 
+def kept(path: str) -> bytes:
+    """``whole``, of a file that is read again and again. OSError for a pipe, of which nothing would be left, and for which one may wait for ever."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if stat.S_ISFIFO(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "a pipe, which can be read only once: a regular file is wanted", path)
+    except OSError:
+        os.close(file)
+        raise
+    return whole(file)
+
+
 def text(path: str) -> str:
     """All of the file as text; bytes that are none survive."""
-    return whole(path).decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+    return as_text(whole(path))
+
+
+def as_text(data: bytes) -> str:
+    """Bytes as text; those that are none survive."""
+    return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")

@@ -185,6 +185,15 @@ def test_immediate_has_a_limit(capfd: pytest.CaptureFixture[str]) -> None:
     allocation.end()
 
 
+@pytest.mark.parametrize(("program", "quiet", "more"), [("salloc", False, 1), ("salloc", True, 0), ("srun", False, 0)])
+def test_salloc_tells_that_a_job_which_is_refused_late_is_gone(program: str, quiet: bool, more: int) -> None:
+    allocation = FakeAllocation(SUBMITTED, RequestError("error: Job submit/allocate failed: Job dependency problem"))
+    with pytest.raises(RequestError) as refused:
+        Waiter(program, allocation, quiet, 0).wait()  # type: ignore[arg-type]
+    assert refused.value.lines[1:] == ("Job allocation 9 has been revoked.",) * more
+    allocation.end()
+
+
 def test_a_signal_ends_the_wait() -> None:
     allocation = FakeAllocation(SUBMITTED, QUEUED)
     main = threading.main_thread().ident

@@ -47,7 +47,7 @@ class Controller:
 
     def call(self, op: str, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
         request = JobRequest.from_dict(fields["request"])
-        refusals.check_request(request, self.cluster, USER, NOW, lambda: ["alice"])
+        refusals.check_request(request, self.cluster, USER, NOW, lambda: ["alice"], host=str(fields["submit_host"]))
         self.job = submitted(request, self.cluster, Submitter(uid=USER, user="alice"), JOB, NOW)
         return {"job_id": JOB, "cluster": self.cluster.name, "notes": []}
 

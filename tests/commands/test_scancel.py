@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -221,3 +222,18 @@ def test_a_step_that_is_not_there_is_an_error_whatever_q_says(busy: World) -> No
     result = busy.run("scancel", "-Q", "6.99")
     error = f"scancel: error: Kill job error on job step id 6: {UNKNOWN}\n"
     assert (result.code, result.out, result.err) == (225, "", error)
+
+
+@pytest.mark.parametrize("state", ["CD", "COMPLETED", "cg", "Resizing", "STOPPED", "ST"])
+def test_every_state_has_a_name_and_most_of_them_select_nothing(busy: World, state: str) -> None:
+    result = busy.run("scancel", "-t", state, "-u", str(os.getuid()))
+    assert (result.code, result.err, busy.calls) == (0, "", [])
+
+
+def test_with_filters_ids_that_are_no_job_s_are_told(busy: World) -> None:
+    result = busy.run("scancel", "-t", "PD", "99998", "99999.1")
+    assert (result.code, busy.calls) == (1, [])
+    assert result.err == (
+        "scancel: error: Kill job error on job id 99998: Invalid job id specified\n"
+        "scancel: error: Kill job error on job step id 99999.1: Invalid job id specified\n"
+    )

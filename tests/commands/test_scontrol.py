@@ -485,6 +485,10 @@ def test_updates_that_cannot_be_read(busy: World, words: list[str], expected: st
         (["node=n[1-2]", "stat=resu"], "change_nodes", "n[1-2]", {"State": "RESUME"}),
         (["nodename=n1", "weight=5", "Features=a,b"], "change_nodes", "n1", {"Weight": 5, "Features": "a,b"}),
         (["partitionname=debug", "state=u"], "change_partition", "debug", {"state": "UP"}),
+        (["partition=debug", "AllocNode=a1,b[1-2]"], "change_partition", "debug", {"alloc_nodes": "a1,b[1-2]"}),
+        (["partition=debug", "AllocNodes="], "change_partition", "debug", {"alloc_nodes": "ALL"}),
+        (["partition=debug", "MinNodes=2-4"], "change_partition", "debug", {"min_nodes": 2}),
+        (["partition=debug", "MinNodes=1k"], "change_partition", "debug", {"min_nodes": 1024}),
         (
             ["part=gpu", "maxtime=30", "maxnodes=unlimited", "hidden=yes", "oversubscribe=force:2", "Nodes=n[1-2]"],
             "change_partition",
@@ -620,3 +624,11 @@ def test_some_tasks_of_an_array(world: World) -> None:
     result = world.run("scontrol", "requeue", "5_[1-2]", "7")
     assert [(one["job_id"], one["task"]) for one in world.calls[0][1]["targets"]] == [(5, 1), (5, 2), (7, None)]
     assert (result.code, result.err) == (1, "Job is pending execution for job 5_[1-2]\n")
+
+
+def test_a_least_number_of_nodes_that_is_none_changes_nothing(busy: World) -> None:
+    result = busy.run("scontrol", "update", "partitionname=debug", "MinNodes=x")
+    assert (result.code, result.err) == (0, 'scontrol: error: "x" is not a valid node count\n')
+    assert busy.calls == []
+    assert busy.run("scontrol", "update", "partitionname=debug", "MinNodes=4-2", "state=up").code == 0
+    assert busy.calls[0][1]["fields"] == {"state": "UP"}

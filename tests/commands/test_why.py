@@ -47,6 +47,29 @@ def test_what_keeps_a_job_waiting(world: World, reason: str, text: str) -> None:
     assert text in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        (
+            {"state": "SUSPENDED", "suspend_time": NOW - 60, "end_time": NOW + 540},
+            [
+                "suspended it since",
+                "the 10:00 that are left of its time limit do not pass",
+                "scontrol resume 7",
+                "scancel 7",
+            ],
+        ),
+        ({"state": "STOPPED"}, ["scancel -s CONT 7"]),
+        ({"state": "CONFIGURING"}, ["being made ready"]),
+        ({"state": "COMPLETING"}, ["last processes are being ended"]),
+    ],
+)
+def test_a_job_with_nodes_that_does_not_run(world: World, fields: dict[str, Any], texts: list[str]) -> None:
+    lines = "\n".join(why(world, running(7, stdout="", **fields)))
+    assert all(text in lines for text in texts), lines
+    assert "Its time limit ends it" not in lines
+
+
 def test_a_job_that_was_requeued_and_is_held(world: World) -> None:
     held = job(7, reason="job requeued in held state", held="user", start_time=NOW + 60)
     assert why(world, held) == ["It was requeued and is held: scontrol release 7 lets it go."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,21 @@ def test_later_files_and_variables_win_and_say_so(tmp_path: Path, monkeypatch: p
     assert words["nodes"].origin.endswith("config/shim/config.toml")
     assert words["cpus"].origin == str(other)
     assert words["memory"].origin == "SHIM_LOCAL_MEMORY"
+
+
+@pytest.mark.parametrize("text", ["", '[clusters.local]\nbackend = "local"\nslurm_conf = "{}"\n'])
+def test_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    if text:
+        write(tmp_path, text.format(tmp_path / "pipe"))
+    else:
+        monkeypatch.setenv("SHIM_CONFIG", str(tmp_path / "pipe"))
+    with pytest.raises(
+        ShimError, match=f"{tmp_path}/pipe: a pipe, which can be read only once: a regular file is wanted"
+    ):
+        made()
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,17 @@ _PARTITION: dict[str, Callable[[Any], Any]] = {
         _limit,
     ),
     **dict.fromkeys(
-        ("state", "oversubscribe", "allow_groups", "allow_accounts", "deny_accounts", "allow_qos", "deny_qos"), _text
+        (
+            "state",
+            "oversubscribe",
+            "alloc_nodes",
+            "allow_groups",
+            "allow_accounts",
+            "deny_accounts",
+            "allow_qos",
+            "deny_qos",
+        ),
+        _text,
     ),
     "nodes": tuple,
 }

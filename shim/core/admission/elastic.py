@@ -62,12 +62,15 @@ def grown(cluster: Cluster, requests: Sequence[JobRequest]) -> Cluster:
         wishes = [resolve(request) for request in requests]
     except ValueError:
         return cluster  # refused as everywhere
-    count = min(sum(_nodes(resolved) for resolved in wishes), MOST_NODES)
+    # Nodes that are drained or down are no help: others come in their place.
+    there = [node for node in cluster.nodes if not node.state]
+    count = min(sum(_nodes(resolved) for resolved in wishes) + len(cluster.nodes) - len(there), MOST_NODES)
     nodes = list(all_nodes(cluster)[: max(count, len(cluster.nodes))])
+    in_service = {node.name: place for place, node in enumerate(node for node in nodes if not node.state)}
     for request, resolved in zip(requests, wishes):
-        large, cpus = _cpus(resolved, len(cluster.nodes))
+        large, cpus = _cpus(resolved, len(there))
         for place, node in enumerate(nodes):
-            if place < large or len(wishes) > 1 or node.name in resolved.required:
+            if in_service.get(node.name, large) < large or len(wishes) > 1 or node.name in resolved.required:
                 nodes[place] = _larger(node, request, min(cpus, MOST_CPUS))
     if tuple(nodes) == cluster.nodes:
         return cluster

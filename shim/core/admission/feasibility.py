@@ -61,7 +61,8 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     if partition.nodes and resolved.cpus > all_cpus(cluster, partition):
         return "PartitionConfig"
     most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
-    if resolved.min_nodes > most or (resolved.max_nodes and resolved.max_nodes < partition.min_nodes):
+    least = resolved.min_nodes if request.min_nodes is not None else max(resolved.min_nodes, partition.min_nodes)
+    if least > most or (resolved.max_nodes and resolved.max_nodes < partition.min_nodes):
         return "PartitionNodeLimit"
     limit = request.time_min if request.time_min is not None else request.time_limit
     if exceeds(limit, partition.max_time):

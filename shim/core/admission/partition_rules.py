@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ACCESS_DENIED, PARTITION_CONFIG_UNAVAILABLE
+from shim.core.formats import hostlist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +38,14 @@ def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner
     return name in operators or str(uid) in operators or (bool(operators) and uid == owner)
 
 
-def access_problem(request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups]) -> str:
-    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" for a user who may. ``groups`` None: the groups are not known."""
+def access_problem(
+    request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups], host: str = ""
+) -> str:
+    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" if he may. ``groups`` None: nobody knows them;
+    ``host``: where he submits, "" for anywhere.
+    """
+    if host and not _allocates(partition, host):
+        return ACCESS_DENIED
     if partition.req_resv and not request.reservation:
         return ACCESS_DENIED
     if partition.root_only and uid != 0:
@@ -48,6 +55,15 @@ def access_problem(request: JobRequest, partition: Partition, uid: int, groups: 
     if partition.allow_groups.upper() == "ALL" or uid == 0 or groups is None:
         return ""
     return "" if set(partition.allow_groups.split(",")).intersection(groups()) else NOT_IN_GROUP
+
+
+def _allocates(partition: Partition, host: str) -> bool:
+    if partition.alloc_nodes.upper() == "ALL":
+        return True
+    try:
+        return host in hostlist.expand(partition.alloc_nodes)
+    except hostlist.HostlistError:
+        return False
 
 
 def account_problem(request: JobRequest, cluster: Cluster, partition: Partition) -> tuple[str, str]:

@@ -16,7 +16,6 @@ from shim.core.admission.feasibility import (
     too_much_memory,
 )
 from shim.core.errors import (
-    DEPENDENCY_PROBLEM,
     INVALID_ARRAY,
     INVALID_FEATURE,
     INVALID_GRES,
@@ -68,12 +67,13 @@ def check_request(
     groups: Optional[partition_rules.Groups] = None,
     *,
     operator: bool = False,
+    host: str = "",
 ) -> None:
     """Raises RequestError if the controller of ``cluster`` refuses ``request`` of user ``uid``; else nothing happens.
 
-    ``groups`` gives the names of the user's groups; None: partitions are for all.
+    ``groups`` gives the names of the user's groups; None: partitions are for all. ``host``: where the job is submitted.
     """
-    check = _Check(request, cluster, uid, groups)
+    check = _Check(request, cluster, uid, groups, host)
     check.gres()  # Slurm's client looks at these itself
     check.nice_and_array(operator=operator)
     check.node_names()
@@ -113,13 +113,17 @@ class _Check:
     """The checks of one request; each raises."""
 
     def __init__(
-        self, request: JobRequest, cluster: Cluster, uid: int, groups: Optional[partition_rules.Groups]
+        self, request: JobRequest, cluster: Cluster, uid: int, groups: Optional[partition_rules.Groups], host: str
     ) -> None:
         self.request = request
         self.cluster = cluster
         self.uid = uid
         self.groups = groups
+        self.host = host
         self.bad_tres = False
+        self.choice = (
+            len(partition_rules.partitions_of(request, cluster)) > 1
+        )  # of several partitions each is looked at
 
     def error(self, reason: str, *before: str) -> RequestError:
         """The refusal as the command of this request prints it; ``before``: error lines that precede it."""
@@ -137,7 +141,9 @@ class _Check:
         if self.cluster.enforce_part_limits:
             found = self.within_limits(found)
         else:
-            problems = [partition_rules.access_problem(self.request, one, self.uid, self.groups) for one in found]
+            problems = [
+                partition_rules.access_problem(self.request, one, self.uid, self.groups, self.host) for one in found
+            ]
             if all(problems):
                 raise self.error(problems[0])
             found = [partition for partition, problem in zip(found, problems) if not problem]
@@ -157,10 +163,12 @@ class _Check:
         named = (self.request.partition or "").split(",")
         in_order = sorted(found, key=lambda one: named.index(one.name)) if self.request.partition else found
         limiting = _limiting(found)
+        if not every:  # one that is down is as good as any to it
+            limiting = [one for one in found if one in limiting or one.state.upper() == "DOWN"]
         allowed: list[Partition] = []
         problem = ""
         for partition in in_order:
-            denied = partition_rules.access_problem(self.request, partition, self.uid, self.groups)
+            denied = partition_rules.access_problem(self.request, partition, self.uid, self.groups, self.host)
             if denied:
                 raise self.error(NOT_AVAILABLE if allowed and not every else denied)
             if partition not in limiting:
@@ -183,9 +191,10 @@ class _Check:
             if (any if self.cluster.enforce_in_all else all)(above):
                 raise self.error(MEMORY_NOT_AVAILABLE)
 
-    def above(self, partition: Partition) -> str:
+    def above(self, partition: Partition, request: Optional[JobRequest] = None) -> str:
         """The first limit of the partition that the request is above, as a refusal; "" for none."""
-        request, resolved = self.request, resolve(self.request)
+        request = request or self.request
+        resolved = resolve(request)
         if resolved.cpus > all_cpus(self.cluster, partition):
             return TOO_MANY_CPUS
         if resolved.min_nodes > len(partition.nodes):
@@ -195,7 +204,7 @@ class _Check:
         most = max(resolved.min_nodes, (request.max_nodes or 0) if request.min_nodes is not None else 0)
         if partition.max_nodes is not None and most > partition.max_nodes:
             return INVALID_NODE_COUNT
-        if request.min_nodes is not None and resolved.min_nodes < partition.min_nodes > 1:
+        if (request.min_nodes is not None or resolved.required) and resolved.min_nodes < partition.min_nodes > 1:
             return INVALID_NODE_COUNT
         if exceeds(request.time_limit, partition.max_time):
             return INVALID_TIME_LIMIT
@@ -235,8 +244,6 @@ class _Check:
                 Dependency.parse(self.request.dependency)
         except ValueError as error:
             raise self.error(str(error)) from None
-        if self.request.hold and self.request.immediate == 0:
-            raise self.error(DEPENDENCY_PROBLEM)
 
     def node_names(self) -> None:
         """Refuses required nodes that do not exist."""
@@ -299,8 +306,12 @@ class _Check:
         """Slurm knows the names of resources (GresTypes) and refuses others in its client; gpu is always known here."""
         request = self.request
         known = node_classes(self.cluster).gres | {"gpu", *self.cluster.gres_types}
+        unknown = tres.unknown_gres(request.gres or "", known)
+        if unknown == INVALID_GRES:
+            raise RequestError(f"error: {INVALID_GRES}")
+        self.bad_tres = bool(unknown)
         try:
-            names = {name for name, _, count in tres.parse_gres(request.gres or "") if count}
+            tres.parse_gres(request.gres or "")
             for text in (request.gpus, request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task):
                 tres.gpu_count(text)
         except ValueError as error:
@@ -308,8 +319,6 @@ class _Check:
                 self.bad_tres = True  # the controller says so, later
                 return
             raise RequestError(f"error: {error}") from None
-        if not names.issubset(known):
-            raise RequestError(f"error: {INVALID_GRES}")
 
     def licenses(self) -> None:
         """Refuses licences that the cluster does not have, or not as many of."""
@@ -327,13 +336,34 @@ class _Check:
         """EnforcePartLimits: the remaining limits also refuse the job, held or not. That a partition is down is no such limit."""
         if not self.cluster.enforce_part_limits:
             return
-        waits = [
-            partition_rules.account_problem(self.request, self.cluster, one)[1] == PARTITION_CONFIG_UNAVAILABLE
-            or limit_reason(self.request, self.cluster, one) not in (None, *_NO_LIMITS)
-            for one in partitions
-        ]
-        if (any if self.cluster.enforce_in_all else all)(waits):
-            raise self.error(PARTITION_CONFIG_UNAVAILABLE)
+        waits = [self.waits(one) for one in partitions]
+        if not (any if self.cluster.enforce_in_all else all)(waits):
+            return
+        before: list[str] = []
+        if self.cluster.enforce_in_all and not self.request.hold:  # what the partitions before say was said already
+            before = next(filter(any, map(self.unmet, partitions[: waits.index(True)])), [])
+        raise self.error(PARTITION_CONFIG_UNAVAILABLE, *filter(None, before))
+
+    def waits(self, partition: Partition) -> bool:
+        """Whether the job would wait for a limit of this one of its partitions."""
+        limit = limit_reason(self.request, self.cluster, partition)
+        return (
+            partition_rules.account_problem(self.request, self.cluster, partition)[1] == PARTITION_CONFIG_UNAVAILABLE
+            or limit not in (None, *_NO_LIMITS)
+            or (limit is None and self.choice and self.above(partition, self.with_nodes()) == INVALID_NODE_COUNT)
+        )
+
+    def with_nodes(self) -> JobRequest:
+        """The request with the least number of nodes that any of its partitions wants, where it says none itself."""
+        if self.request.min_nodes is not None:
+            return self.request
+        least = min(one.min_nodes for one in _limiting(partition_rules.partitions_of(self.request, self.cluster)))
+        return self.request.replace(min_nodes=max(1, least), max_nodes=0)
+
+    def unmet(self, partition: Partition) -> list[str]:
+        """Slurm's lines about what no node of the partition has."""
+        request = partition_rules.apply_partition_rules(self.request, self.cluster, partition)
+        return NodeRequirements(request, self.cluster, partition).unmet()
 
     def fit(self, partitions: Sequence[Partition]) -> None:
         """Refuses a job for which the partitions do not have the nodes, however idle they are.
@@ -342,9 +372,11 @@ class _Check:
         the last one decides; there a job that wants more than the nodes have is refused even if it is above a limit too.
         """
         refused, before = False, [""]
+        if self.cluster.enforce_part_limits and self.choice:
+            partitions = [partition for partition in partitions if not self.waits(partition)]
         for partition in partitions:
             limit = limit_reason(self.request, self.cluster, partition)
-            if limit is not None and len(partitions) == 1:
+            if limit is not None and not self.choice:
                 return
             if limit is None and self.request.min_nodes == 0:
                 raise self.error(INVALID_NODE_COUNT)

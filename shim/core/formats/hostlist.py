@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from shim.core.errors import plain
 from shim.core.formats.integers import is_number
-from shim.core.formats.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Union
 
     Range = tuple[int, int, int]  # first, last, width
@@ -32,10 +31,22 @@ class HostlistError(ValueError):
 
 
 def expand(text: str) -> list[str]:
-    """The names in the order of ``text``, duplicates kept. Raises HostlistError, also above 65,536 names."""
+    """The names in the order of ``text``, duplicates kept. Raises HostlistError, also above 65,536 names.
+
+    As with Slurm a bracket that is never closed, or one that closes nothing, is a letter of a name: ``a],b`` is two names.
+    """
     names: list[str] = []
     for parts in _parsed(text):
         names.extend(_names(parts))
+    return names
+
+
+def plain_names(text: str) -> list[str]:
+    """As ``expand``, for who makes nodes by these names: HostlistError also for a bracket that would be a letter of one."""
+    names = expand(text)
+    for name in names:
+        if "[" in name or "]" in name:
+            raise HostlistError(text, f"Unmatched brackets: `{name}'")
     return names
 
 
@@ -62,19 +73,26 @@ def fold(names: Iterable[str]) -> str:
     return _fold((head + digits, "") if _is_address(head + digits) else (head, digits) for head, digits in pairs)
 
 
+def refold(text: str) -> str:
+    """The list folded anew in its order: a bracket's numbers stay those that were in brackets (``1[1-2]``). Raises HostlistError."""
+    return _fold(pair for parts in _parsed(text) for pair in _pairs(parts))
+
+
 def as_written(text: str) -> str:
     """The names of ``text`` once each in natural order, as scontrol shows them: a bracket's numbers stay those that were in
     brackets (``n0[1-3]``), where ``fold_sorted`` takes all digits. Raises HostlistError.
     """
-    pairs: set[tuple[str, str]] = set()
-    for parts in _parsed(text):
-        *before, last = parts
-        if isinstance(last, str):
-            pairs.update(map(_split_number, _names(parts)))
-            continue
-        numbers = _names([last])
-        pairs.update((head, number) for head in _names(before) for number in numbers)
+    pairs = {pair for parts in _parsed(text) for pair in _pairs(parts)}
     return _fold(sorted(pairs, key=lambda pair: (_natural_key(pair[0]), int(pair[1] or "0"), len(pair[1]))))
+
+
+def _pairs(parts: Sequence[Part]) -> list[tuple[str, str]]:
+    """The names of an entry, split into what stands before the number that is folded, and its digits."""
+    *before, last = parts
+    if isinstance(last, str):
+        return [_split_number(name) for name in _names(parts)]
+    numbers = _names([last])
+    return [(head, number) for head in _names([*before, ""]) for number in numbers]
 
 
 def _fold(pairs: Iterable[tuple[str, str]]) -> str:
@@ -111,7 +129,7 @@ def _parsed(text: str) -> list[list[Part]]:
     """Each comma-separated entry as its literal pieces and brackets, checked to stay below the limit."""
     entries: list[list[Part]] = []
     total = 0
-    for word in split_outside_brackets(text, SEPARATORS):
+    for word in _words(text):
         parts = _parts(text, word)
         total += _size(parts)
         if total > LIMIT:
@@ -120,25 +138,53 @@ def _parsed(text: str) -> list[list[Part]]:
     return entries
 
 
+def _words(text: str) -> Iterator[str]:
+    """The entries: up to a separator, or to the first one behind the bracket that closes the one that is open there."""
+    at = 0
+    while at < len(text):
+        if text[at] in SEPARATORS:
+            at += 1
+            continue
+        begin, at = at, _separator(text, at)
+        while _is_open(text[begin:at]) and "]" in text[at:]:
+            at = _separator(text, text.index("]", at))
+        yield text[begin:at]
+
+
+def _is_open(begun: str) -> bool:
+    """Whether the last bracket of what has been read of an entry waits for its end."""
+    return begun.count("[") > begun.count("]") and begun.rfind("[") > begun.rfind("]")
+
+
+def _separator(text: str, at: int) -> int:
+    """Where the next separator is; the length of ``text`` where none is."""
+    while at < len(text) and text[at] not in SEPARATORS:
+        at += 1
+    return at
+
+
 def _parts(text: str, word: str) -> list[Part]:
-    parts: list[Part] = []
-    rest = word
-    while rest:
-        literal, bracket, rest = rest.partition("[")
-        if "]" in literal:
-            if len(parts) > 1:
-                raise HostlistError(text, "")
-            raise HostlistError(text, f"Unmatched brackets: `{word}'")
-        if literal:
-            parts.append(literal)
-        if bracket:
-            inside, closing, rest = rest.partition("]")
-            if not closing or "[" in inside:
-                raise HostlistError(text, "" if "]" in word and word[-1] != "]" else f"Unmatched brackets: `{word}'")
-            parts.append([_range(text, piece) for piece in inside.split(",")])
-    if len(parts) > 1 and isinstance(parts[-1], str):
-        raise HostlistError(text, "")  # Slurm's lists end with a bracket if they have one
-    return parts
+    """The pieces of an entry. Its last bracket decides: what is not closed there names a host, and nothing may follow what is."""
+    head, bracket, inside = word.rpartition("[")
+    if not bracket:
+        return [word]
+    inside, closing, rest = inside.partition("]")
+    if not closing:
+        return [head + "]" if head else inside]
+    if rest:
+        raise HostlistError(text, "")
+    ranges: list[Part] = [[_range(text, piece) for piece in inside.split(",")]]  # what is wrong here is told first
+    return [*_leading(text, head), *ranges]
+
+
+def _leading(text: str, head: str) -> list[Part]:
+    """The pieces before the last bracket, brackets of their own among them."""
+    before, bracket, inside = head.rpartition("[")
+    inside, closing, rest = inside.rpartition("]")
+    if not (bracket and closing):
+        return [head] if head else []
+    ranges: list[Part] = [[_range(text, piece) for piece in inside.split(",")]]
+    return [*_leading(text, before), *ranges, *([rest] if rest else [])]
 
 
 def _range(text: str, piece: str) -> Range:

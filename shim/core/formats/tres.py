@@ -13,7 +13,7 @@ from shim.core.formats.sizes import show_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
 _UNSIGNED = 1 << 64
 _SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
@@ -38,6 +38,34 @@ def normalize_gres(text: str) -> str:
     for word in words:
         _entry(word)
     return ",".join(words)
+
+
+def kept_gres(text: str) -> str:
+    """As ``normalize_gres``, with counts that nobody can read in it: of these the controller says what is wrong (``unknown_gres``)."""
+    try:
+        return normalize_gres(text)
+    except ValueError as error:
+        if str(error) != INVALID_TRES:
+            raise
+        return ",".join(_words(text))
+
+
+def unknown_gres(text: str, known: Set[str]) -> str:
+    """What is wrong with the names of a ``--gres`` text where the resources are those of ``known``; "" for nothing.
+
+    Slurm's client looks for names of which something is asked, whether or not the count can be read; its controller looks for
+    those of which nothing is asked too, unless the nothing begins with a digit (``0``, ``0K``; not ``+0``).
+    """
+    wrong = ""
+    for word in _words(text):
+        name, *rest = word.split(":")
+        if not word or name in known:
+            continue
+        if not rest or _count(rest[-1]) != 0:
+            return INVALID_GRES
+        if not rest[-1][:1].isdigit():
+            wrong = INVALID_TRES
+    return wrong
 
 
 def parse_gpus(text: str) -> tuple[tuple[str, int], ...]:
@@ -108,6 +136,8 @@ def _words(text: str) -> list[str]:
 
 
 def _entry(word: str) -> tuple[str, str, int]:
+    if not word:
+        raise ValueError(INVALID_TRES)
     name, *rest = word.split(":")
     none = rest and _count(rest[-1]) == 0  # of what nothing is asked of, nobody looks at the name
     if not (none or _is_name(name)) or len(rest) > 2 or not all(rest):

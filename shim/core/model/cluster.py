@@ -76,7 +76,7 @@ class Partition(Value):
     state: str = "UP"
     max_time: int | None = None
     default_time: int | None = None
-    min_nodes: int = 1
+    min_nodes: int = 0
     max_nodes: int | None = None
     def_mem_per_cpu: int | None = None
     def_mem_per_node: int | None = None
@@ -84,6 +84,7 @@ class Partition(Value):
     max_mem_per_node: int | None = None
     priority_tier: int = 1
     oversubscribe: str = "NO"
+    alloc_nodes: str = "ALL"  # the hosts from which jobs may be submitted, a hostlist
     allow_groups: str = "ALL"
     allow_accounts: str = "ALL"
     deny_accounts: str = ""

@@ -135,7 +135,7 @@ def _shares(text: str, cpus: int) -> tuple[NodeShare, ...]:
     if not text:
         return ()
     try:
-        names = hostlist.expand(text)
+        names = hostlist.plain_names(text)
     except hostlist.HostlistError:
         names = [text]
     if len(names) > _LONGEST:

@@ -44,7 +44,7 @@ def job_request(
         oversubscribe=settings.shared == "oversubscribe",
         requeue=settings.get("requeues"),
         get_user_env="get-user-env" in settings or "export-file" in settings,
-        gres=_gres(settings, kind),
+        gres=_gres(settings),
         extra=_recorded(settings, directory),
     )
     if kind == "batch":
@@ -132,7 +132,7 @@ def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
     fields["kill_on_bad_exit"] = bool(settings.get("kill-on-bad-exit"))
     if "gres" in settings:
         text = settings.get("gres")
-        fields["gres"] = "none" if text.lower() == "none" else _gres(settings, "run")
+        fields["gres"] = "none" if text.lower() == "none" else _gres(settings)
     if "nodes" in settings:
         fields["min_nodes"], most = settings.get("nodes")
         fields["max_nodes"] = most or None
@@ -171,19 +171,27 @@ def _signal(settings: Settings) -> Optional[SignalRequest]:
     return parse_signal_request(text)
 
 
-def _gres(settings: Settings, kind: str) -> Optional[str]:
+def _gres(settings: Settings) -> Optional[str]:
     text = settings.get("gres")
     if text is None:
         return None
+    from shim.core.formats.tres import kept_gres
+
+    try:
+        return (kept_gres(text) or None) if text not in ("", "gres:") else "gres:"  # which the controller refuses
+    except ValueError as error:
+        raise RequestError(f"error: {error}") from None
+
+
+def check_step(step: StepRequest) -> None:
+    """RequestError for resources that nobody can read: of a step in a job; of one that gets a job, the job's controller says it."""
     from shim.core.formats.tres import normalize_gres
 
-    if "" in text.split(","):
-        raise submission_failed(kind, INVALID_TRES)
     try:
-        return normalize_gres(text) or None
+        normalize_gres(step.gres or "")
     except ValueError as error:
         if str(error) == INVALID_TRES:
-            raise submission_failed(kind, INVALID_TRES) from None
+            raise submission_failed("run", INVALID_TRES) from None
         raise RequestError(f"error: {error}") from None
 
 

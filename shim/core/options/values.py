@@ -95,8 +95,12 @@ def _compress(option: Option, text: Optional[str], context: Context) -> str:
 
 
 def _nodes(option: Option, text: Optional[str], context: Context) -> Tuple[int, int]:
-    """``2``, ``2-4``, ``1k`` as (least, most); a missing least is 1, a most of 0 is no limit."""
-    low, dash, high = (text or "").partition("-")
+    return node_range(text or "")
+
+
+def node_range(text: str) -> Tuple[int, int]:
+    """``2``, ``2-4``, ``1k`` as (least, most); a missing least is 1, a most of 0 is no limit. Raises UsageError."""
+    low, dash, high = text.partition("-")
     least = _node_count(low)
     if dash:
         most = _node_count(high)

@@ -158,7 +158,8 @@ def _without_idle_nodes(
     request: JobRequest, least: int, most: int | None, ntasks: int | None, required: tuple[str, ...]
 ) -> tuple[int, int | None]:
     """The numbers of nodes, where -N says more than there are tasks: "can't run 2 processes on 4 nodes, setting nnodes to 2"."""
-    if request.min_nodes is None or required or ntasks is None or ntasks >= least:
+    by_partition = request.max_nodes == 0  # its MinNodes, or no limit at all: not -N
+    if request.min_nodes is None or by_partition or required or ntasks is None or ntasks >= least:
         return least, most
     return ntasks, None if most is None else ntasks
 

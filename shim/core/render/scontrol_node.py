@@ -94,10 +94,10 @@ def partition_record(cluster: Cluster, partition: Partition, *, oneliner: bool =
         f"PartitionName={partition.name}",
         f"AllowGroups={partition.allow_groups} {_allowed('Accounts', partition.allow_accounts, partition.deny_accounts)}"
         f" {_allowed('Qos', partition.allow_qos, partition.deny_qos)}",
-        f"AllocNodes=ALL Default={_yes(partition.default)} QoS=N/A",
+        f"AllocNodes={partition.alloc_nodes} Default={_yes(partition.default)} QoS=N/A",
         f"DefaultTime={default_time} DisableRootJobs={_yes(partition.disable_root_jobs)} ExclusiveUser=NO GraceTime=0"
         f" Hidden={_yes(partition.hidden)}",
-        f"MaxNodes={most} MaxTime={show_limit(max_time)} MinNodes={partition.min_nodes if partition.min_nodes > 1 else 0}"
+        f"MaxNodes={most} MaxTime={show_limit(max_time)} MinNodes={partition.min_nodes}"
         f" LLN={_yes(partition.lln)} MaxCPUsPerNode={partition.max_cpus_per_node or 'UNLIMITED'}",
         f"Nodes={hostlist.fold(partition.nodes) or '(null)'}",
         f"PriorityJobFactor=1 PriorityTier={partition.priority_tier} RootOnly={_yes(partition.root_only)} ReqResv={_yes(partition.req_resv)}"

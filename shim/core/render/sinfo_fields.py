@@ -93,7 +93,7 @@ def _limit(minutes: int | None, missing: str) -> str:
 def _size(row: Row, view: View) -> str:
     partition = row.partition
     most = "infinite" if partition.max_nodes is None else str(partition.max_nodes)
-    least = max(1, partition.min_nodes)
+    least = partition.min_nodes or 1
     return most if most == str(least) else f"{least}-{most}"
 
 
@@ -170,7 +170,7 @@ LETTERS: dict[str, tuple[str, Show]] = {
     "O": ("CPU_LOAD", _load),
     "P": ("PARTITION", lambda row, view: row.partition.name + "*" * row.partition.default),
     "R": ("PARTITION", lambda row, view: row.partition.name),
-    "S": ("ALLOCNODES", _constant("all")),
+    "S": ("ALLOCNODES", lambda row, view: row.partition.alloc_nodes.replace("ALL", "all")),
     "T": ("STATE", _first(lambda use: use.long, "n/a")),
     "U": ("USER", _first(_reason_user, "Unknown")),
     "V": ("CLUSTER", _constant("N/A")),

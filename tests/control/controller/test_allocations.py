@@ -175,6 +175,7 @@ async def test_immediate_or_not_at_all(box: Bench) -> None:
         (ALL_NODES, "Unable to allocate resources: Immediate execution impossible, insufficient priority"),
         ({"ntasks": 1000}, "Job submit/allocate failed: Requested partition configuration not available now"),
         ({"begin": int(NOW) + 60}, "Job submit/allocate failed: Job dependency problem"),
+        ({"hold": True}, "Job submit/allocate failed: Job dependency problem"),
     ):
         with pytest.raises(ShimError, match=text):
             await allocate(box, Client(), immediate=0, **fields)

@@ -74,8 +74,8 @@ def test_a_drained_node_stays_drained_while_the_cluster_grows_and_shrinks(state_
         box = await Bench(backend, clock).open()
         asked = {"name": "node1", "fields": {"State": "DRAIN", "Reason": "disk"}}
         await box.ask("change_nodes", Client(1001, admin=True), **asked)
-        job_id = await box.submit(min_nodes=6, max_nodes=6)
-        assert [node.state for node in shapes.recorded(ELASTIC).nodes] == ["DRAIN"] + [""] * 5
+        job_id = await box.submit(min_nodes=6, max_nodes=6, hold=True)
+        assert [node.state for node in shapes.recorded(ELASTIC).nodes] == ["DRAIN"] + [""] * 6
         assert await box.results("cancel", {"job_id": job_id}) == [None]
         await box.settle()
         await box.ask("change_partition", Client(1001, admin=True), name="debug", fields={"max_time": 30})

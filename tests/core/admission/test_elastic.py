@@ -100,6 +100,15 @@ def test_sizes_within_the_bounds_always_fit(fields: dict[str, Any]) -> None:
     taken(requests[0], cluster())
 
 
+@pytest.mark.parametrize("state", ["DRAIN", "DOWN"])
+@pytest.mark.parametrize("wanted", [{"min_nodes": 4}, {"min_nodes": 1, "cpus_per_task": 32}, {"ntasks": 64}])
+def test_other_nodes_come_in_the_place_of_those_out_of_service(state: str, wanted: dict[str, Any]) -> None:
+    whole = cluster()
+    out = whole.replace(nodes=(whole.nodes[0].replace(state=state), *whole.nodes[1:]))
+    request, grown, _ = taken(JobRequest(**wanted), out)
+    assert feasibility.unavailable_nodes(request, grown, grown.partitions[0]) is None
+
+
 def test_what_stands_for_what_is_said_once() -> None:
     request, _, said = taken(JobRequest(partition="a100", constraint="ib", gres="nvme:1"), cluster())
     assert (request.partition, request.constraint, request.gres) == (None, None, None)

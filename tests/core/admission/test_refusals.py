@@ -113,6 +113,12 @@ CONFIGURATION = FAILED + "Requested node configuration is not available"
         ({"constraint": "nosuch"}, (FAILED + "Invalid feature specification",)),
         ({"constraint": "a&"}, (FAILED + "Invalid feature specification",)),
         ({"gres": "foo:1"}, ("error: Invalid generic resource (gres) specification",)),
+        ({"gres": "nosuch:0x0"}, ("error: Invalid generic resource (gres) specification",)),
+        ({"gres": "gpu:1,nosuch:1x"}, ("error: Invalid generic resource (gres) specification",)),
+        ({"gres": "nosuch:+0"}, (FAILED + "Invalid Trackable RESource (TRES) specification",)),
+        ({"gres": "nosuch:0,gpu:0x0"}, (FAILED + "Invalid Trackable RESource (TRES) specification",)),
+        ({"gres": "gres:"}, (FAILED + "Invalid Trackable RESource (TRES) specification",)),
+        ({"gres": "gpu:1,,gpu:2"}, (FAILED + "Invalid Trackable RESource (TRES) specification",)),
         ({"gres": "gpu=2"}, ("error: Invalid generic resource (gres) specification",)),
         ({"gpus": "a100:"}, ("error: Invalid generic resource (gres) specification",)),
         ({"node_list": "nosuch"}, (FAILED + "Invalid node name specified",)),
@@ -228,9 +234,6 @@ def test_each_command_has_its_own_words() -> None:
     )
     assert refused(kind="run", gres="gpu:9") == (
         "error: Unable to allocate resources: Requested node configuration is not available",
-    )
-    assert refused(kind="alloc", hold=True, immediate=0) == (
-        "error: Job submit/allocate failed: Job dependency problem",
     )
 
 

@@ -62,8 +62,6 @@ def test_fold_sorted_is_natural_and_unique() -> None:
         ("n[]", "_parse_single_range: Invalid range: `'"),
         ("n[1-100000]", "_parse_single_range: Too many hosts in range `1-100000'"),
         ("n[1-300]m[1-300]", "Too many hosts in range 'n[1-300]m[1-300]'"),
-        ("n[1", "Unmatched brackets: `n[1'"),
-        ("n1]", "Unmatched brackets: `n1]'"),
     ],
 )
 def test_bad_lists_say_what_slurm_says(text: str, cause: str) -> None:
@@ -97,7 +95,42 @@ def test_any_text_is_a_list_or_a_hostlist_error(text: str) -> None:
     except HostlistError as error:
         assert error.lines[-1] == f"\0Invalid hostlist: {text}"
     else:
-        assert not any(set(name) & set("[], \t") for name in names)
+        assert not any(set(name) & set(", \t") for name in names if "[" not in text)
+
+
+# Given to the real scontrol: some thousand texts of these letters, of which these are the kinds.
+@pytest.mark.parametrize(
+    ("text", "names", "folded"),
+    [
+        ("a],b", ["a]", "b"], "a],b"),
+        ("a]b,c[1-2]", ["a]b", "c1", "c2"], "a]b,c[1-2]"),
+        ("a]b[1-2]", ["a]b1", "a]b2"], "a]b[1-2]"),
+        ("b]1,b]2", ["b]1", "b]2"], "b][1-2]"),
+        ("n[1", ["n]"], "n]"),
+        ("[a", ["a"], "a"),
+        ("[a[-,2,", ["[a]", "2"], "[a],2"),
+        ("[2-a,[1-2]", ["[2-a,1", "[2-a,2"], "[2-a,[1-2]"),
+        ("[b]-a[,", ["[b]-a]"], "[b]-a]"),
+        ("][b,2]", ["]]", "2]"], "]],2]"),
+        ("[2-[1-2],]]", ["[2-1", "[2-2", "]]"], "[2-[1-2],]]"),
+        ("1[1-2],2[1-2]", ["11", "12", "21", "22"], "1[1-2],2[1-2]"),
+        (
+            "[1-2][1-2][1-2]",
+            ["111", "112", "211", "212", "121", "122", "221", "222"],
+            "11[1-2],21[1-2],12[1-2],22[1-2]",
+        ),
+    ],
+)
+def test_brackets_that_belong_to_no_other_are_letters(text: str, names: list[str], folded: str) -> None:
+    assert hostlist.expand(text) == names
+    assert hostlist.refold(text) == folded
+
+
+def test_nodes_are_not_made_by_names_with_brackets() -> None:
+    assert hostlist.plain_names("n[1-2]") == ["n1", "n2"]
+    for text in ("n1]", "n[1"):
+        with pytest.raises(HostlistError):
+            hostlist.plain_names(text)
 
 
 def test_of_leading_brackets_the_last_varies_slowest() -> None:

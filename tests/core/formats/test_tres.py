@@ -35,7 +35,7 @@ def test_gres(text: str, entries: tuple[tuple[str, str, int], ...], shown: str) 
     assert tres.show_gres_field(text) == tres.show_gres_field(normal) == shown
 
 
-@pytest.mark.parametrize("text", ["gpu=2", "gpu:", "gpu:a:b", "gpu:a:1:2", ":2", "gpu,", "gres:", "gpu:a:-1", "gpu::1"])
+@pytest.mark.parametrize("text", ["gpu=2", "gpu:", "gpu:a:b", "gpu:a:1:2", ":2", "gpu:a:-1", "gpu::1"])
 def test_bad_gres(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Invalid generic resource"):
         tres.normalize_gres(text)

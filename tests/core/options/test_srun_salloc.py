@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.core.admission.refusals import check_request
 from shim.core.errors import ShimError, Unsupported
+from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.options.build import job_request, step_request
 from shim.core.options.srun_salloc import settle
@@ -201,7 +203,12 @@ def test_refused_by_name(command: str, line: str) -> None:
 def test_the_error_of_each_command() -> None:
     for command, text in (("salloc", "Job submit/allocate failed"), ("srun", "Unable to allocate resources")):
         with pytest.raises(ShimError, match=f"error: {text}: Invalid Trackable RESource"):
-            job(command, "--gres= x")
+            check_request(
+                job(command, "--gres= x"),
+                Cluster(name="one", partitions=(Partition(name="debug", default=True),)),
+                1001,
+                0,
+            )
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.kubernetes.errors import AccessError, NoContext
+from shim.control.paths import unsafe
+from shim.job import capped
 
 if TYPE_CHECKING:
     import urllib3
@@ -137,6 +139,7 @@ def load(kubeconfig: str | None, context: str | None) -> Login:
         return _from_pod("the pod's service account")
     present = files(kubeconfig)
     if present:
+        _refuse_others(present, chosen=bool(kubeconfig or os.environ.get("KUBECONFIG")))
         return _from_files(present, context)
     if not kubeconfig and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _from_pod("no kubeconfig, and the pod's service account")
@@ -153,11 +156,24 @@ def files(kubeconfig: str | None) -> list[str]:
     return [file for file in paths if os.path.exists(file)]
 
 
+def _refuse_others(files: list[str], *, chosen: bool) -> None:
+    """AccessError for a file that others could have written: it may name programs to run. As with our own configuration, HOME may be
+    another user's; who ``chosen`` a file goes by it, but for root, whose variables survive ``su`` and ``sudo -E``.
+    """
+    if chosen and os.geteuid() != 0:
+        return
+    for file in files:
+        why = unsafe(file)
+        if why:
+            how = "it belongs in a file of root's own" if chosen else "KUBECONFIG may name one of your own"
+            raise AccessError(f'kubeconfig "{file}" is not read: {why}, who could have put programs there; {how}')
+
+
 def _from_files(files: list[str], context: str | None) -> Login:
     name = os.pathsep.join(files)
     for file in files:
         try:
-            Path(file).read_bytes()
+            capped.kept(file)
         except OSError as problem:
             raise AccessError(f'kubeconfig "{file}" cannot be read: {problem.strerror}') from problem
     if not _loading.acquire(timeout=_PLUGIN_LIMIT):

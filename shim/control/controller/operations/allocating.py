@@ -177,7 +177,7 @@ class Allocations:
         # For salloc too these begin as srun's do.
         if job.request.immediate:
             return submission_failed("run", "Connection timed out" if job.request.kind == "alloc" else NODES_BUSY)
-        if job.reason in ("BeginTime", "Dependency", "DependencyNeverSatisfied"):
+        if job.reason.startswith("JobHeld") or job.reason in ("BeginTime", "Dependency", "DependencyNeverSatisfied"):
             return submission_failed(job.request.kind, DEPENDENCY_PROBLEM)
         if job.reason.startswith("Partition"):
             return submission_failed(job.request.kind, PARTITION_CONFIG_UNAVAILABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -104,15 +105,20 @@ def fitting(world: World, message: dict[str, Any], cluster: Cluster) -> tuple[di
 def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float, *, operator: bool) -> list[JobRequest]:
     """The requests of a submission. Raises ShimError for what Slurm refuses, and what the cluster's backend cannot start."""
     requests = requests_of(message)
-    _check(requests, cluster, uid, now, operator=operator)
+    _check(requests, cluster, uid, now, operator=operator, host=host_of(message))
     return requests
 
 
-def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float, *, operator: bool) -> None:
+def host_of(message: dict[str, Any]) -> str:
+    """Where a submission comes from, by its own word; else from this machine."""
+    return str(message.get("submit_host") or os.uname().nodename)
+
+
+def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float, *, operator: bool, host: str) -> None:
     refuse_het(len(requests), cluster.backend)
     refusals.check_components(requests)
     for request in requests:
-        refusals.check_request(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator)
+        refusals.check_request(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator, host=host)
 
 
 def pending_jobs(
@@ -136,7 +142,7 @@ def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobReques
 def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int) -> dict[str, Any]:
     """When and where the job would start if it were submitted now. Raises ShimError for one that never could."""
     now = world.clock()
-    _check(requests, cluster, who.uid, now, operator=who.operator)
+    _check(requests, cluster, who.uid, now, operator=who.operator, host=who.host)
     jobs = pending_jobs(
         world,
         [_on_named_nodes(_within_limits(one, cluster), cluster).replace(array=None) for one in requests],

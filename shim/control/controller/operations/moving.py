@@ -37,7 +37,9 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
     request, notes = moving.fitted(found[0].request, to)
     owner = found[0].uid
     held = request.replace(hold=bool(found[0].held))
-    refusals.check_request(held, to, owner, int(now), lambda: names_of(owner), operator=world.operates(owner))
+    refusals.check_request(
+        held, to, owner, int(now), lambda: names_of(owner), operator=world.operates(owner), host=found[0].submit_host
+    )
     await world.ids_for(to)
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
     os.mkdir(folder, 0o700)

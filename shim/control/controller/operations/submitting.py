@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import grp
-import os
 import pwd
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +11,7 @@ from typing import Any
 from shim.control import paths
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import accepted, pending_jobs, trial
+from shim.control.controller.operations.choosing import accepted, host_of, pending_jobs, trial
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
@@ -86,7 +85,7 @@ def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:
         gid=gid,
         user=user,
         group=group,
-        host=str(message.get("submit_host") or os.uname().nodename),
+        host=host_of(message),
         line=str(message.get("submit_line") or ""),
         sid=int(message.get("sid") or 0),
         operator=connection.admin,

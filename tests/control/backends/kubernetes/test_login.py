@@ -14,6 +14,7 @@ import pytest
 
 from shim.control.backends.kubernetes.access import Access, AccessError, ApiError
 from tests.control.backends.kubernetes.fakeapi import FakeServer
+from tests.other_user import USER, needs_root
 
 
 def load(kubeconfig: str | None, context: str | None = None) -> Access:
@@ -46,6 +47,28 @@ def test_no_kubeconfig(server: FakeServer, tmp_path: Path, monkeypatch: pytest.M
     assert refusal("/nowhere") == 'no kubeconfig: "/nowhere" does not exist'
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert refusal(None).startswith("no kubeconfig, and the pod's service account: ")
+
+
+@needs_root
+def test_root_does_not_log_in_by_a_file_that_others_could_have_written(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HOME and KUBECONFIG survive su and sudo; a kubeconfig names programs to run."""
+    file = tmp_path / ".kube" / "config"
+    file.parent.mkdir()
+    server.kubeconfig(file)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    load(None)
+    os.chown(file, USER, USER)
+    said = f'kubeconfig "{file}" is not read: {file} belongs to uid {USER}, who could have put programs there; '
+    assert refusal(None) == said + "KUBECONFIG may name one of your own"
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert refusal(None) == said + "it belongs in a file of root's own"
+
+
+def test_a_pipe_is_no_kubeconfig(server: FakeServer, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config")
+    assert "a regular file is wanted" in refusal(str(tmp_path / "config"))
 
 
 def test_no_such_context(server: FakeServer, tmp_path: Path) -> None:
