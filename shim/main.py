@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import posix
 import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
@@ -105,20 +106,28 @@ class Finder:
         try:
             source = os.stat(path)
             opened = os.open(cached, os.O_RDONLY | os.O_CLOEXEC)
-            data = os.read(opened, _MOST)
-            os.close(opened)
         except OSError:
             return None
-        signs = (
-            0,
-            int(source[8]) & 0xFFFFFFFF,
-            int(source[6]) & 0xFFFFFFFF,
-        )  # how it is checked, time and size of the source
+        # Taken out while it is in use: another thread may be at another module.
+        room = _room.pop() if _room else bytearray(_MOST)
+        try:
+            return self._fitting(name, path, cached, source, memoryview(room)[: os.readv(opened, [room])])
+        except OSError:
+            return None
+        finally:
+            os.close(opened)
+            _room.append(room)
+
+    def _fitting(
+        self, name: str, path: str, cached: str, source: os.stat_result, data: memoryview
+    ) -> ModuleSpec | None:
+        # How it is to be checked (0: by these), time and size of the source.
+        signs = (0, int(source[8]) & 0xFFFFFFFF, int(source[6]) & 0xFFFFFFFF)
         if len(data) == _MOST or data[:16] != MAGIC_NUMBER + b"".join([sign.to_bytes(4, "little") for sign in signs]):
             return None
         loader = Compiled(name, path)
         try:
-            loader.code = loads(memoryview(data)[16:])
+            loader.code = loads(data[16:])
         except (EOFError, ValueError, TypeError):
             return None
         _fix_co_filename(loader.code, path)
@@ -129,6 +138,8 @@ class Finder:
 
 
 _MOST = 1 << 16  # bytes of byte code that are read at once
+# To read into. New memory of that size for each module would be asked of the kernel, and given back, each time.
+_room: list[bytearray] = []
 
 
 def add_site_packages() -> None:
@@ -141,13 +152,13 @@ def add_site_packages() -> None:
 
 def _restore_environment(copy: int = 0, fd: int = -1) -> None:
     """Undoes what shells, and Python in the C locale (LC_CTYPE), do to the variables that they are given."""
-    given = _given("self")
+    given = _given(str(copy)) if copy else {}
     if copy:
-        given = _given(str(copy)) or given
         os.close(fd)
         os.kill(copy, 9)
         os.waitpid(copy, 0)
-    if not given:
+    given = given or _given("self")
+    if not given or given == posix.environ:  # which is what os.environ began with
         return
     found = os.environb
     for name in [name for name in found if name not in given]:
@@ -160,8 +171,8 @@ def _restore_environment(copy: int = 0, fd: int = -1) -> None:
 def _given(process: str) -> dict[bytes, bytes]:
     """The environment that a process was started with; nothing where that cannot be read. Of a name's values the first one counts."""
     try:
-        with open(f"/proc/{process}/environ", "rb") as file:
-            lines = file.read().split(b"\0")
+        with open(f"/proc/{process}/environ", "rb", buffering=0) as file:
+            lines = file.readall().split(b"\0")
     except OSError:
         return {}
     return {

@@ -192,12 +192,7 @@ def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source,
 
 def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
     """A warning for each folder of -o and -e that is not there: as in Slurm nobody makes it, and the job fails without a word."""
-    named = [request for request in requests if request.stdout or request.stderr]
-    if not named:
-        return []
-    from shim.core.environ.filenames import output_folders
-
-    folders = {folder: None for request in named for folder in output_folders(request) if not os.path.isdir(folder)}
+    folders = {folder: None for request in requests for folder in request.output_folders() if not os.path.isdir(folder)}
     return [
         f'warning: "{folder}", for the output of the job, is no folder: without it the job fails' for folder in folders
     ]

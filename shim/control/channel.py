@@ -75,11 +75,18 @@ class Channel:
 
     def wait(self, seconds: float) -> bool:
         """Whether something comes, or the connection ends, within that time."""
-        from select import POLLIN, poll
-
-        waiting = poll()
-        waiting.register(self._sock, POLLIN)
-        return bool(self._received or waiting.poll(seconds * 1000))
+        if self._received:
+            return True
+        self._sock.settimeout(seconds)  # no poll(): its module is a library to be loaded
+        try:
+            self._sock.recv(1, _socket.MSG_PEEK)
+        except (_socket.timeout, BlockingIOError):
+            return False
+        except OSError:
+            pass  # it has ended
+        finally:
+            self._sock.settimeout(None)
+        return True
 
     def ends(self, seconds: float | None) -> bool:
         """Whether the other side closes the connection within that time (None: however long it takes); what comes is passed over."""
@@ -87,7 +94,7 @@ class Channel:
         try:
             while self._sock.recv(65536):
                 pass
-        except TimeoutError:
+        except _socket.timeout:  # TimeoutError from Python 3.10 on
             return False
         except OSError:
             pass  # it is gone
@@ -95,7 +102,7 @@ class Channel:
 
     def _read(self, flags: int) -> bool:
         try:
-            data = self._sock.recv(262144, flags)
+            data = self._sock.recv(65536, flags)
         except BlockingIOError:
             return False
         except OSError as error:

@@ -7,10 +7,7 @@ from shim.core.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List
-
     from shim.core.model.job import Job
-    from shim.core.model.request import JobRequest
 
 NO_ARRAY_TASK = 4294967294  # what %a gives outside an array
 _MAX_WIDTH = 10
@@ -55,16 +52,6 @@ def job_files(job: Job) -> tuple[str, str, str]:
     out = _file(usual if request.stdout is None else request.stdout, names, request.work_dir)
     err = out if request.stderr is None else _file(request.stderr, names, request.work_dir)
     return out, err, _file("none" if request.stdin is None else request.stdin, names, request.work_dir)
-
-
-def output_folders(request: JobRequest) -> List[str]:
-    """The folders of -o and -e that are known before the job has an id: those without a letter to expand in them."""
-    found = []
-    for pattern in (request.stdout, request.stderr):
-        folder = (pattern or "").rpartition("/")[0]
-        if folder and "%" not in folder:
-            found.append(folder if folder.startswith("/") else f"{request.work_dir.rstrip('/')}/{folder}")
-    return list(dict.fromkeys(found))
 
 
 def _file(pattern: str, names: Names, folder: str) -> str:

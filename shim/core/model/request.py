@@ -117,6 +117,15 @@ class JobRequest(Value):
             return self.cpus_per_gpu * gpu_count(self.gpus_per_task) or 1
         return 1
 
+    def output_folders(self) -> list[str]:
+        """The folders of -o and -e that are known before the job has an id: those without a letter to expand in them."""
+        found = []
+        for pattern in (self.stdout, self.stderr):
+            folder = (pattern or "").rpartition("/")[0]
+            if folder and "%" not in folder:
+                found.append(folder if folder.startswith("/") else f"{self.work_dir.rstrip('/')}/{folder}")
+        return list(dict.fromkeys(found))
+
 
 class StepRequest(Value):
     """What ``srun`` asks of an allocation. ``None``: not said; the rules of ``core.layout`` fill it in."""
