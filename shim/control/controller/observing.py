@@ -219,7 +219,11 @@ class Observing:
     def _ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         if event.get("detail"):
             log.warning("job %s: %s", job.job_id, event["detail"])
-        return running.ended(job, het.end_of(job, event), self._world.cluster_of(job))
+        end = het.end_of(job, event)
+        after = running.ended(job, end, self._world.cluster_of(job))
+        if end.get("state") == states.PREEMPTED and after.state not in states.TERMINAL:
+            change.put(running.preempted(job, end), float(end.get("at", 0)))  # accounting has the run that made way
+        return after
 
     def _part_ended(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.ended(job, event, self._world.cluster_of(job))
@@ -237,7 +241,8 @@ class Observing:
 
     def _placed(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         nodes = [str(name) for name in event["nodes"]]
-        return running.placed(job, nodes, self._free_gpus(change, job, nodes) if job.shares[0].gpus else {})
+        free = self._free_gpus(change, job, nodes) if job.shares[0].gpus else {}
+        return running.placed(job, nodes, free, planned=bool(event.get("planned")))
 
     def _free_gpus(self, change: Change, job: Job, nodes: Sequence[str]) -> dict[str, list[int]]:
         """The GPUs of these nodes that no other job holds."""

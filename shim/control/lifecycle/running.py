@@ -67,10 +67,10 @@ def started(job: Job, at: float) -> Job:
     return job  # it is being ended already
 
 
-def placed(job: Job, nodes: Sequence[str], free: Mapping[str, Sequence[int]] = _NONE) -> Job:
+def placed(job: Job, nodes: Sequence[str], free: Mapping[str, Sequence[int]] = _NONE, *, planned: bool = False) -> Job:
     """The job with the names of the nodes that the cluster chose for it, in the order of its shares.
 
-    ``free``: of these nodes the GPUs that no other job has: an index of the node that was planned may be another job's here.
+    ``planned``: others are still being sent away from them. ``free``: of these nodes the GPUs that no other job has: an index of the node that was planned may be another job's here.
     """
     if len(nodes) != len(job.shares):
         return job
@@ -78,7 +78,7 @@ def placed(job: Job, nodes: Sequence[str], free: Mapping[str, Sequence[int]] = _
     for share, name in zip(job.shares, nodes):
         gpus = tuple(free.get(name, ())[: len(share.gpus)])
         moved = share.name != name and len(gpus) == len(share.gpus)
-        shares.append(share.replace(name=name, planned=False, gpus=gpus if moved else share.gpus))
+        shares.append(share.replace(name=name, planned=planned, gpus=gpus if moved else share.gpus))
     return job.replace(shares=tuple(shares))
 
 
@@ -113,8 +113,22 @@ def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
     state = str(event.get("state"))
     if state not in states.TERMINAL and state != states.REQUEUED:
         state = states.FAILED
-    if state == states.REQUEUED or (state == states.NODE_FAIL and may_requeue(job, cluster)):
-        return requeued(job, cluster, at)
+    if state == states.REQUEUED or (state in (states.NODE_FAIL, states.PREEMPTED) and may_requeue(job, cluster)):
+        again = requeued(job, cluster, at)
+        return again.replace(system_comment=_preempted(event)) if state == states.PREEMPTED else again
+    return _over(job, event, state, at)
+
+
+def preempted(job: Job, event: Mapping[str, Any]) -> Job:
+    """The end of a run that made way for another job, whatever becomes of its job."""
+    return _over(job, event, states.PREEMPTED, float(event.get("at", 0)))
+
+
+def _preempted(event: Mapping[str, Any]) -> str:
+    return f"preempted: {event['detail']}" if event.get("detail") else "preempted"
+
+
+def _over(job: Job, event: Mapping[str, Any], state: str, at: float) -> Job:
     status = int(event.get("status") or 0)
     reason = str(event.get("reason") or "") or _REASONS.get(state) or _failure(state, status)
     uid = event.get("uid")

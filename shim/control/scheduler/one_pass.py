@@ -44,6 +44,9 @@ class Pass:
         self.now = now
         self.plan = Plan()
         self.profile = Profile(cluster, now)
+        self.over: dict[int, Profile] = {}  # what those of a priority find in use, who send others away
+        self.holds: list[tuple[int, float, float, Shares]] = []  # of our own: priority, start, end
+        self.preempts = any(partition.preempts for partition in cluster.partitions)
         self.caps = Caps(cluster)
         self.licenses = {one.name: one.count for one in cluster.licenses}
         self.tasks: dict[int, int] = {}  # of each array, how many run
@@ -61,7 +64,18 @@ class Pass:
 
     def hold(self, job: Job) -> None:
         """A running job has its shares until its limit."""
-        self.profile.hold(self.now, self.end_of(job), job.shares)
+        self.take(job.partition, self.now, self.end_of(job), job.shares)
+
+    def take(self, partition: str, start: float, end: float, shares: Shares) -> None:
+        """A job of that partition has these shares from ``start`` to ``end``."""
+        self.profile.hold(start, end, shares)
+        if self.preempts:
+            found = self.cluster.partition(partition)
+            held = (found.priority if found is not None else 0, start, end, shares)
+            self.holds.append(held)
+            for priority, profile in self.over.items():
+                if held[0] >= priority:
+                    profile.hold(*held[1:])
 
     def end_of(self, job: Job) -> float:
         if not job.end_time:
@@ -96,10 +110,10 @@ class Pass:
         if self.licenses_missing([job]):
             return want.standing(job) or "Licenses"
         short = self.shortened(job, want)
-        found = self.fit(short, want, self.now)
+        found = self.fit_now(short, want)
         if found is not None and self.waiting:
             self.reserve_all()
-            found = self.fit(short, want, self.now)
+            found = self.fit_now(short, want)
         if found is None:
             return want.standing(job) or self.wait(job, want)
         self.start(short, task, *found)
@@ -129,6 +143,27 @@ class Pass:
         self.licenses.update(dict.fromkeys(missing, 0))
         return bool(missing)
 
+    def fit_now(self, job: Job, want: Want) -> tuple[Partition, Shares] | None:
+        """Where the job can start at once: where nothing is in its way, else where the cluster sends away what is."""
+        found = self.fit(job, want, self.now)
+        if found is None and self.preempts:
+            for partition, names in want.allowed(job):
+                if partition.preempts:
+                    run = seconds(job, partition)
+                    shares = self.fit_in(partition, names, want, self.now, run, self.above(partition.priority))
+                    if shares is not None:
+                        return partition, shares
+        return found
+
+    def above(self, priority: int) -> Profile:
+        """What is in use by those who need not make way for that priority."""
+        if priority not in self.over:
+            made = self.over[priority] = Profile(self.cluster, self.now, priority)
+            for own, start, end, shares in self.holds:
+                if own >= priority:
+                    made.hold(start, end, shares)
+        return self.over[priority]
+
     def fit(self, job: Job, want: Want, start: float) -> tuple[Partition, Shares] | None:
         """The first partition in which the job can start then, taking nothing from anybody, and its shares there."""
         for partition, names in want.allowed(job):
@@ -141,11 +176,21 @@ class Pass:
             want.does_not_fit(partition, start, run)
         return None
 
-    def fit_in(self, partition: Partition, names: Sequence[str], want: Want, start: float, run: float) -> Shares | None:
-        if self.profile.crowded(start, start + run, want.cpus):
+    def fit_in(
+        self,
+        partition: Partition,
+        names: Sequence[str],
+        want: Want,
+        start: float,
+        run: float,
+        profile: Profile | None = None,
+    ) -> Shares | None:
+        """The job's shares if it has room all the time; ``profile``: where not everything counts as in use."""
+        profile = profile or self.profile
+        if profile.crowded(start, start + run, want.cpus):
             return None
-        room = self.profile.room(start, start + run)
-        indexes = [self.profile.index(name) for name in names]
+        room = profile.room(start, start + run)
+        indexes = [profile.index(name) for name in names]
         free = [cpus for cpus in map(room.cpus, indexes) if cpus >= want.min_cpus]
         if len(free) < want.min_nodes or sum(free) < want.cpus:
             return None  # cheaper than placing, and the usual case on a busy cluster
@@ -199,7 +244,7 @@ class Pass:
     def hold_at(self, time: float, job: Job, partition: Partition, shares: Shares) -> None:
         """The job has these shares from ``time`` on, as long as it may run."""
         end = time + seconds(job, partition)
-        self.profile.hold(time, end, shares)
+        self.take(partition.name, time, end, shares)
         self.caps.hold(partition.name, time, end, shares)
 
     def reserve_at(self, time: float, job: Job, partition: Partition, shares: Shares) -> None:

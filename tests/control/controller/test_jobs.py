@@ -518,3 +518,17 @@ async def test_gpus_of_jobs_that_the_cluster_puts_on_one_node_are_not_the_same(b
         box.backend.tell(job_id, "placed", nodes=["node1"])
     box.controller.observing.flush()
     assert sorted(box.job(job_id).shares[0].gpus for job_id in ids) == [(0,), (1,), (2,)]
+
+
+@bench
+async def test_a_job_that_makes_way_is_preempted_or_waits_again(box: Bench) -> None:
+    ids = [await box.submit(requeue=again) for again in (True, False)]
+    for job_id in ids:
+        box.backend.tell(job_id, "started")
+        box.backend.tell(job_id, "ended", state="PREEMPTED", status=0, reason="None", detail="by pod x")
+    box.controller.observing.flush()
+    again, ended = map(box.job, ids)
+    assert (again.state, again.restarts, again.system_comment) == ("PENDING", 1, "preempted: by pod x")
+    assert (ended.state, ended.system_comment) == ("PREEMPTED", "by pod x")
+    before = [to for restart, _at, _from, to, _why in box.store.transitions(again.key) if restart == 0]
+    assert before == ["PENDING", "CONFIGURING", "RUNNING", "PREEMPTED"]

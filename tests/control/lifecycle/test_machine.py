@@ -10,7 +10,9 @@ from shim.core.model import states
 from shim.core.model.job import Job
 from tests.control.lifecycle.samples import CLUSTER, NOW, SHARES, a_job
 
-_ENDS = st.sampled_from(["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "REQUEUED", "OUT_OF_MEMORY"])
+_ENDS = st.sampled_from(
+    ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED", "REQUEUED", "OUT_OF_MEMORY"]
+)
 
 
 class Life(RuleBasedStateMachine):

@@ -6,7 +6,7 @@ from typing import Any
 
 from shim.control.scheduler import plan
 from shim.core.model.cluster import NO_END, Cluster, Gres, Node, Others, Partition
-from shim.core.model.job import Job
+from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 
 NOW = 1_700_000_000.0
@@ -84,3 +84,35 @@ def test_gpus_of_others_come_free_one_after_the_other() -> None:
 def test_what_is_past_its_end_is_taken_to_be_gone_soon() -> None:
     found = plan([job(1, 1, 4, 60)], cluster(others(until=NOW - 500)), (), NOW)
     assert NOW < found.expected[1][0] <= NOW + 120
+
+
+def ranked(*others: tuple[Others, ...], **high: Any) -> Cluster:
+    """As ``cluster``, with a partition whose jobs send others away."""
+    made = cluster(*others, priority=100)
+    urgent = made.partitions[0].replace(name="urgent", default=False, **{"priority": 1000, "preempts": True, **high})
+    return made.replace(partitions=(*made.partitions, urgent))
+
+
+def urgent(key: int, nodes: int = 1, cpus: int = 4) -> Job:
+    return job(key, nodes, cpus, 60, partition="urgent").replace(partition="urgent")
+
+
+def test_a_job_that_sends_others_away_is_let_go_though_nothing_is_free() -> None:
+    busy = ranked(others(priority=0), others(priority=1000))
+    found = plan([job(1, 1, 4, 60), urgent(2), urgent(3)], busy, (), NOW)
+    assert [(one.job_id, shares[0].name) for one, shares in found.starts] == [(2, "n1")]
+    assert found.reasons[3] == "Resources", "who is as important as it, or was let go before it, stays"
+    assert plan([urgent(2)], ranked(others(), preempts=False), (), NOW).starts == []
+
+
+def test_a_job_that_sends_our_own_away() -> None:
+    share = NodeShare(name="n1", cpus=4)
+    low = job(1, 1, 4, None).replace(state="RUNNING", shares=(share,), start_time=NOW - 5)
+    high = urgent(4).replace(state="RUNNING", shares=(share.replace(name="n2"),), start_time=NOW - 5)
+    found = plan([urgent(2), urgent(3), job(5, 1, 4, 60)], ranked((), ()), (low, high), NOW)
+    assert [(one.job_id, shares[0].name) for one, shares in found.starts] == [(2, "n1")]
+
+
+def test_free_nodes_come_before_those_of_others() -> None:
+    found = plan([urgent(1)], ranked(others(), ()), (), NOW)
+    assert [shares[0].name for _one, shares in found.starts] == ["n2"]

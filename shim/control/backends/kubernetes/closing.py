@@ -59,6 +59,7 @@ class Closing:
 
     async def lost(self, why: str) -> None:
         """The leader is gone without a word."""
+        self._watched.makes_way()  # what tells it goes with the run's objects
         await self.close({"kind": "lost", "reason": why})
 
     async def _clear(self, harmless: bool) -> None:

@@ -42,7 +42,9 @@ class PodView(Value):
     silent: bool = False
     leaving: bool = False
     grace: int = 0
-    disruption: str = ""
+    disruption: str = ""  # why it is taken away, and who says so in ``takes``
+    takes: str = ""
+    nominated: str = ""  # the node from which others are being sent away for it
     _nested = {"ended": Ended}
 
     @property
@@ -60,6 +62,7 @@ def look(pod: Mapping[str, Any]) -> PodView:
     metadata, status = pod["metadata"], pod.get("status") or {}
     conditions = {one.get("type"): one for one in status.get("conditions") or ()}
     scheduled, ready = conditions.get("PodScheduled") or {}, conditions.get("Ready") or {}
+    taken = conditions.get("DisruptionTarget") or {}
     container = _container(status)
     state = container.get("state") or {}
     waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
@@ -75,7 +78,9 @@ def look(pod: Mapping[str, Any]) -> PodView:
         silent=running is not None and ready.get("status") in ("False", "Unknown") and _silent(status, ready),
         leaving="deletionTimestamp" in metadata,
         grace=int(metadata.get("deletionGracePeriodSeconds") or 0),
-        disruption=str((conditions.get("DisruptionTarget") or {}).get("reason") or ""),
+        disruption=str(taken.get("reason") or ""),
+        takes=str(taken.get("message") or ""),
+        nominated=str(status.get("nominatedNodeName") or ""),
     )
     if ended is not None:
         return view.replace(ended=_ended(ended))

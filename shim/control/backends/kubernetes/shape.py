@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from shim.control.backends.base import BackendError, Run
-from shim.control.backends.kubernetes import names, nodes, sums
+from shim.control.backends.kubernetes import names, nodes, priorities, sums
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.reflector import DELETED, Reflector
 from shim.control.backends.kubernetes.settings import settings_of
@@ -33,6 +33,7 @@ class Shape:
         self.pod_groups = False
         self._site = site
         self._configured = configured
+        self._ranked = configured  # with what the partitions' PriorityClasses mean
         self._changed = changed
         self._active = active
         self._nodes: Reflector | None = None
@@ -78,6 +79,7 @@ class Shape:
                 ' "nodes", "cpus" and "memory" in the configuration must describe them'
             )
         self.pod_groups = await self._has_pod_groups()
+        self._ranked = await priorities.with_priorities(self._configured, access, self._site.namespace)
         self.names_nodes = listed and not self._configured.nodes
         self._site.names_nodes = self.names_nodes
         if not self.names_nodes:
@@ -139,7 +141,7 @@ class Shape:
         """The shape as it is known; as configured until nodes and pods are."""
         if self._nodes is None or not self._known.is_set():
             return self._configured
-        return nodes.shaped(self._configured, self._nodes.objects.values(), self._sums, self._active)
+        return nodes.shaped(self._ranked, self._nodes.objects.values(), self._sums, self._active)
 
     def _ours(self, metadata: Mapping[str, Any]) -> Run | None:
         """The run of this index that a pod is of."""

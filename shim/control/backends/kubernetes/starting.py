@@ -69,7 +69,8 @@ class Starting:
             watched.tell_reason("Resources", f"waits in queue {watched.settings.queue}")
             watched.elapsed("unplaced", False)
             return _QUEUED
-        waits = watched.elapsed("unplaced", True)
+        # While others are being sent away for it a gang is as good as placed.
+        waits = watched.elapsed("unplaced", not any(view.nominated for view in views))
         if not texts:
             # Pods that are not there have no status: the Job's events tell why.
             job = watched.site.seen.job(watched.run)

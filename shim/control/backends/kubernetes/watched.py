@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shim.control.backends.kubernetes.site import Site
 
 _TEAR_PAUSE = 5.0  # seconds
+_PREEMPTED = ("PreemptionByScheduler",)  # why pods are taken away that make way for others
 _UNHEARD = 30.0  # seconds beyond its grace after which a pod that is deleted should be gone
 
 
@@ -39,9 +40,10 @@ class Watched:
         self.adopted = bool(ticket.adopted)
         self.started = seen > 0 or ticket.torn
         self.over = False
+        self.preempted = ""  # by whom, in the cluster's words
         self.changed = asyncio.Event()  # something about the run's objects is new
         self._observer = observer
-        self._placed: tuple[str, ...] = ()
+        self._placed: tuple[tuple[str, ...], bool] = ((), False)
         self._told: tuple[str, str] = ("", "")
         self._tearing = False
         self._since: dict[str, float] = {}  # when a state began that is not borne for ever
@@ -50,7 +52,11 @@ class Watched:
     def views(self) -> list[PodView]:
         """The run's pods as they are known. Not those of an attempt before, which may be there still: they have no Secret."""
         found = self.site.seen.pods_of(self.run)
-        return [look(pod) for pod in found if names.submission_of(pod) == self.submission]
+        views = [look(pod) for pod in found if names.submission_of(pod) == self.submission]
+        for view in views:
+            if view.disruption in _PREEMPTED:
+                self.preempted = view.takes or view.disruption
+        return views
 
     @staticmethod
     def leader(views: list[PodView]) -> PodView | None:
@@ -82,6 +88,8 @@ class Watched:
     def tell(self, line: dict[str, Any]) -> None:
         """A line of the journal, or one in its form."""
         self.over = self.over or line["kind"] == "ended"
+        if line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and self.started and self.makes_way():
+            line = {**line, "state": states.PREEMPTED, "reason": "None", "detail": self.preempted}
         self._observer.happened(self.run, line)
 
     def tell_verdict(self, verdict: dict[str, Any]) -> None:
@@ -93,17 +101,28 @@ class Watched:
             self.tell({"at": self.site.now(), "kind": "ended", "state": states.BOOT_FAIL, "status": 0})
         elif verdict["kind"] == "withdrawn":
             self._observer.withdrawn(self.run, reason)
+        elif verdict["kind"] == "lost" and self.started and self.makes_way():
+            self.tell({"at": self.site.now(), "kind": "ended", "state": states.NODE_FAIL, "status": 0})
         elif verdict["kind"] == "lost":
             self._observer.lost(self.run, reason)
         else:
             self.tell({"at": self.site.now(), **verdict})
 
+    def makes_way(self) -> bool:
+        """Whether the run makes way for another one: the cluster says so before it takes pods away, a queueing system by suspending the Job."""
+        self.views()
+        if not self.preempted and self.settings.queue and self.site.seen.suspended(self.run):
+            self.preempted = f"queue {self.settings.queue} took it back"
+        return bool(self.preempted)
+
     def tell_place(self, views: list[PodView]) -> None:
-        """The nodes that the cluster has chosen, once all are known."""
-        nodes = tuple(view.node for view in sorted(views, key=lambda view: view.index) if view.node)
-        if len(nodes) == self.nodes and nodes != self._placed and self.site.names_nodes:
-            self._placed = nodes
-            self.tell({"kind": "placed", "nodes": list(nodes)})
+        """The nodes that the cluster has chosen, once all are known; also those from which others are still being sent away."""
+        ordered = sorted(views, key=lambda view: view.index)
+        nodes = tuple(view.node or view.nominated for view in ordered)
+        planned = not all(view.node for view in ordered)
+        if len(nodes) == self.nodes and all(nodes) and (nodes, planned) != self._placed and self.site.names_nodes:
+            self._placed = nodes, planned
+            self.tell({"kind": "placed", "nodes": list(nodes), **({"planned": True} if planned else {})})
 
     def tell_reason(self, reason: str, detail: str = "") -> None:
         """Why the run does not start, or what is wrong with it; "None" when nothing is."""

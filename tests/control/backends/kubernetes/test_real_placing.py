@@ -1,0 +1,70 @@
+"""Who orders and who places, on a real cluster, by the real commands."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.control.backends.kubernetes.home import Home, home, until
+
+__all__ = ["home"]
+pytestmark = pytest.mark.kubernetes
+
+
+def test_pods_are_made_for_nodes_that_are_still_to_come(home: Home) -> None:
+    label = f"slurm-shim.test/{home.namespace}"
+    home.configure(f'autoscale = true\nautoscale_nodes = 2\nnode_selector = {{ "{label}" = "new" }}\n')
+    assert "idle~ debug-cloud-[1-2]" in " ".join(home.run("sinfo", "-h").split())
+    job = home.submit("hostname", "-N2", "-o", "/dev/null")
+    until(lambda: "didn't match" in home.run("scontrol", "show", "job", job), "the scheduler's words")
+    assert home.shown(job, "%T:%r:%N") == "CONFIGURING:Resources:"
+    assert len(home.pods(job)) == 2
+    home.kubectl("label", "node", "node1", "node3", f"{label}=new")
+    try:
+        until(lambda: home.shown(job) == "COMPLETED", "the job's end")
+        assert home.shown(job, "%N") == "node[1,3]"
+    finally:
+        home.kubectl("label", "node", "node1", "node3", f"{label}-")
+
+
+@pytest.fixture
+def classes(home: Home) -> Iterator[tuple[str, str]]:
+    """Two PriorityClasses, the lower one first."""
+    own = secrets.token_hex(3)
+    names = (f"shim-test-low-{own}", f"shim-test-high-{own}")
+    # Below what other tests on this cluster have: those make way for nobody.
+    for name, value in zip(names, (-1000, -10)):
+        home.kubectl("create", "priorityclass", name, f"--value={value}")
+    yield names
+    home.kubectl("delete", "priorityclass", *names)
+
+
+def test_who_must_leave_is_told_so(home: Home, classes: tuple[str, str]) -> None:
+    low, high = classes
+    home.configure(
+        f'partitions.low = {{ priority_class = "{low}", default = true }}\n'
+        f'partitions.high = {{ priority_class = "{high}" }}\n'
+    )
+    # All of one node's GPUs, and no other node will do.
+    first = home.submit("sleep 600", "--gres=gpu:4", "-w", "node2", "--no-requeue", "-o", "/dev/null")
+    until(lambda: home.shown(first) == "RUNNING", "the first job's start")
+    second = home.submit("true", "--gres=gpu:4", "-w", "node2", "-p", "high", "-o", "/dev/null")
+    until(lambda: home.shown(second) == "COMPLETED", "the second job's end")
+    assert home.shown(first, "%T:%t") == "PREEMPTED:PR"
+    assert home.run("sacct", "-n", "-X", "-P", "-j", first, "-o", "state,exitcode").strip() == "PREEMPTED|0:0"
+    assert "SystemComment=default-scheduler: preempting" in home.run("scontrol", "show", "job", first)
+    until(lambda: not home.pods(first), "its pods to be gone")
+
+
+def test_hosts_are_named_by_users_alone(home: Home) -> None:
+    home.configure()
+    free = home.submit("true", "-x", "node1", "-o", "/dev/null")
+    named = home.submit("true", "-w", "node3", "-o", "/dev/null")
+    spread = home.submit("sleep 1", "-N3", "-o", "/dev/null")
+    for job in (free, named, spread):
+        until(lambda job=job: home.shown(job) == "COMPLETED", "the job's end")  # type: ignore[misc]
+    assert home.shown(free, "%N") in ("node2", "node3")
+    assert home.shown(named, "%N") == "node3"
+    assert home.shown(spread, "%N") == "node[1-3]"
