@@ -10,7 +10,8 @@ from shim.core.jsonlite import loads
 from shim.core.model import states
 from shim.core.model.job import Job, Step
 from shim.job import rawfile
-from shim.job.agent.journal import NAME, read_journal
+from shim.job.agent.journal import read_journal
+from shim.job.run_folder import JOURNAL
 from shim.job.spec import RunSpec
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ def _no_leader(why: str) -> ShimError:
 
 def journal() -> list[Line]:
     """The run's journal: the file in the leader's pod, elsewhere the leader's answer."""
-    path = f"{folder()}/{NAME}"
+    path = f"{folder()}/{JOURNAL}"
     if os.path.exists(path):
         return read_journal(path)
     return [answer["line"] for answer in ask({"do": "show"})]

@@ -7,6 +7,7 @@ from shim.job import rawfile
 
 SPEC = "spec.json"
 KEY = "key"  # a file, or a member of spec.json
+JOURNAL = "journal"  # where the leader is
 ENVIRONMENT = "environment"  # a file with .json behind it, or a member of spec.json
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 
-from shim.job.agent.journal import NAME
 from shim.job.agent.processes import by_parent, children, environment, table, value_of
+from shim.job.run_folder import JOURNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def kill_agents(run_dir: str) -> int:
 
 
 def _holds(pid: int, run_dir: str) -> bool:
-    locks = (f"{run_dir}/{NAME}", f"{run_dir}/lock.")
+    locks = (f"{run_dir}/{JOURNAL}", f"{run_dir}/lock.")
     try:
         return any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(locks) for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:

@@ -10,6 +10,7 @@ import os
 
 from shim.core.jsonlite import dumps, loads
 from shim.job import rawfile
+from shim.job.run_folder import JOURNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
 
     Line = dict[str, Any]
 
-NAME = "journal"
-
 
 def lock_name(index: int) -> str:
     """The file of the run folder that agent ``index`` holds locked (flock) as long as it lives: the leader its journal."""
-    return f"lock.{index}" if index else NAME
+    return f"lock.{index}" if index else JOURNAL
 
 
 def read_journal(path: str) -> list[Line]:

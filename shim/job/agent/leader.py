@@ -13,7 +13,7 @@ from time import time
 from shim.core.jsonlite import loads
 from shim.core.model.states import CANCELLED, NODE_FAIL, TIMEOUT
 from shim.job import rawfile
-from shim.job.agent.journal import NAME, Journal
+from shim.job.agent.journal import Journal
 from shim.job.agent.kept_line import KeptLine, drop
 from shim.job.agent.leader_batch import BatchScript
 from shim.job.agent.leader_components import Components
@@ -24,16 +24,17 @@ from shim.job.agent.leader_outcome import Outcome, ended_by, own_end, usage
 from shim.job.agent.leader_peers import Peers
 from shim.job.agent.leader_record import Record
 from shim.job.agent.stepman import StepManager
+from shim.job.run_folder import JOURNAL
 from shim.job.wire import BATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
     from typing import Any, Callable
 
     from shim.job.link import Link
     from shim.job.loop import Loop
-    from shim.job.pod.output import BatchOutput as Output
+    from shim.job.pod.output import PodOutput as Output
     from shim.job.pod.staging import LeaderStage as Stage
     from shim.job.spec import RunSpec
 
@@ -82,11 +83,12 @@ class Leader:
         self._key = key
         self._loop = loop
         self._herald = herald
-        self.journal = Journal(os.path.join(run_dir, NAME), wall, journal)
+        self.journal = Journal(os.path.join(run_dir, JOURNAL), wall, journal)
         self.record = Record(self.journal, loop, herald.ring if herald is not None else None)
         self.record.on_unheard = self._unheard
         self.steps = StepManager(spec, self.record, loop, wall)
         self.steps.on_finished = lambda link: self._peers.discard(link)
+        self.steps.on_opened = self._files_opened
         self.batch = BatchScript(spec, run_dir, wall)
         lead = spec.job.request.signal
         self.limit = TimeLimit(
@@ -192,7 +194,15 @@ class Leader:
             environment = self.environment
             if environment is None:
                 environment = loads(rawfile.read(os.path.join(self._run_dir, "environment.json")))
+            if self.output is not None:
+                self.output.before()
             self.nodes.links[0].send(self.batch.launch(environment))
+
+    def _files_opened(self, srun: Link, files: Sequence[Sequence[Any]]) -> None:
+        """An srun beside this process has opened files: where they would be lost, they are passed on as the script's output is."""
+        if self.output is not None:
+            for line in self.output.opened(srun, files):
+                srun.send({"do": "note", "line": line})
 
     def _begun_before(self) -> None:
         """Another leader has opened the barrier of this very run, and is gone: so is the run."""

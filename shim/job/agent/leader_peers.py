@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shim.job.agent.leader_record import Record
     from shim.job.link import Link
     from shim.job.loop import Loop
-    from shim.job.pod.output import BatchOutput as Output
+    from shim.job.pod.output import PodOutput as Output
     from shim.job.pod.staging import LeaderStage as Stage
 
     Message = dict[str, Any]
@@ -86,6 +86,8 @@ class Peers:
     def discard(self, link: Link) -> None:
         """That connection is over."""
         self._links.discard(link)
+        if self._leader.output is not None:
+            self._leader.output.closed(link)
 
     def add(self, link: Link, role: str) -> None:
         """Somebody who knows the key: a "node", an "srun", a "controller", or a "command" inside the job."""
@@ -117,7 +119,7 @@ class Peers:
         self._loop.call_soon(lambda: _repeat(line.said, link))
 
     def _srun_gone(self, link: Link) -> None:
-        self._links.discard(link)
+        self.discard(link)
         self._leader.steps.srun_gone(link)
 
     def _controller_gone(self, link: Link) -> None:
@@ -133,6 +135,8 @@ class Peers:
         leader = self._leader
         do = message["do"]
         if do == "watch":
+            if message.get("files") and leader.output is not None:
+                leader.output.tell_files(link)
             leader.record.watch(link, int(message["after"]))
         elif do == "order":
             number = int(message["order"]["number"])

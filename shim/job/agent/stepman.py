@@ -39,11 +39,13 @@ LAST_WORDS = 5.0  # seconds
 
 class StepManager:
     """``nodes``: the links of the run's nodes by index, filled by the leader. ``wall``: the clock of texts, epoch seconds.
-    ``on_finished(srun)``: an srun was told its last word, and its link is closed.
+    ``on_finished(srun)``: an srun was told its last word, and its link is closed. ``on_opened(srun, files)``: an srun beside the leader
+    has opened files.
     """
 
     def __init__(self, spec: RunSpec, record: Record, loop: Loop, wall: Callable[[], float] = time) -> None:
         self.on_finished: Callable[[Link], None] = _ignore
+        self.on_opened: Callable[[Link, Sequence[Sequence[Any]]], None] = _ignore
         self.nodes: dict[int, Link] = {}
         self.steps: dict[int, StepRun] = {}
         self.derived = 0  # highest status of a step, raw
@@ -274,6 +276,8 @@ class StepManager:
         if step.launched or step.over or self._closing:
             return
         step.launched = True
+        if message.get("opened") and step.srun is not None:
+            self.on_opened(step.srun, message["opened"])
         for index, launch in self._launcher.messages(step, message):
             if index not in self.nodes:
                 continue  # the job is ending: it has lost a node
@@ -377,5 +381,5 @@ class StepManager:
         srun.finish(lambda: self.on_finished(srun))
 
 
-def _ignore(_srun: Link) -> None:
-    """Nobody keeps the links."""
+def _ignore(*_event: object) -> None:
+    """Nobody keeps the links, or the files."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from shim.core.environ.filenames import Names
     from shim.core.model.job import NodeShare
+    from shim.core.model.request import StepRequest
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_step import StepRun
     from shim.job.spec import RunSpec
@@ -78,7 +79,8 @@ class Launcher:
     def srun_files(self, step: StepRun, part: Part) -> dict[str, str | list[str]]:
         """The names of the files that srun itself opens for a part, by stream: one name, or one for each of its ranks.
 
-        Files of tasks are opened on their nodes, except where srun has to put labels into them.
+        Files of tasks are opened on their nodes, except where srun has to put labels into them, or each node has a working directory of
+        its own: there the script finds them all on its own node, as on a file system that the nodes share.
         """
         request = part.request
         streams = streams_of(request.stdin, request.stdout, request.stderr)
@@ -86,10 +88,19 @@ class Launcher:
         for name, stream in zip(_STREAMS, streams):
             if stream.kind == "shared":
                 files[name] = expand(stream.pattern, self._names(step, part, 0, 0))
-            elif stream.kind == "files" and request.label and name != "stdin":
+            elif (
+                stream.kind == "files" and name != "stdin" and (request.label or self._copied(request, stream.pattern))
+            ):
                 places = [(rank, at) for at, ranks in enumerate(part.layout.ranks) for rank in ranks]
                 files[name] = [expand(stream.pattern, self._names(step, part, at, rank)) for rank, at in sorted(places)]
         return files
+
+    def _copied(self, request: StepRequest, pattern: str) -> bool:
+        """Whether files of that name would be in a copy of the working directory that the node has for itself."""
+        folder = self._spec.job.request.work_dir.rstrip("/") + "/"
+        work_dir = request.work_dir or folder
+        path = pattern if pattern.startswith("/") else f"{work_dir.rstrip('/')}/{pattern}"
+        return self._spec.staged and path.startswith(folder)
 
     def messages(self, step: StepRun, ends: Message) -> Iterator[tuple[int, Message]]:
         """The message for each node of the step. ``ends``: srun's ``launch``, with patterns for files of tasks."""

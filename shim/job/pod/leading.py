@@ -15,7 +15,7 @@ from shim.job.pod.agent import PodPart
 from shim.job.pod.ending import Departure, tell_end, termination_record
 from shim.job.pod.folder import first_start
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
-from shim.job.pod.output import BatchOutput
+from shim.job.pod.output import PodOutput
 from shim.job.pod.resolver import servers_of
 from shim.job.pod.staging import ARCHIVE, LeaderStage
 
@@ -53,8 +53,8 @@ class PodLeader(PodPart, LeadingAgent):
         self._leader.may_begin = self._may_begin
         # Nothing of the other nodes' is on this machine.
         self._leader.on_node_lost = _leave
-        if self._spec.script:
-            self._leader.output = BatchOutput(self._loop, self._spec, (1, 2) if self._spec.echo_output else None)
+        echo = 1 if self._spec.echo_output and self._spec.script else None
+        self._leader.output = PodOutput(self._loop, self._spec, echo)
         if self._spec.staged:
             self._make_output_folders()
             given = os.path.exists(f"{self._places.ticket}/{ARCHIVE}")

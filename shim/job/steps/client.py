@@ -10,7 +10,7 @@ from shim.core.jsonlite import dumps
 from shim.job.address import read_address
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
-from shim.job.run_folder import read_key
+from shim.job.run_folder import JOURNAL, read_key
 from shim.job.session import open_session
 from shim.job.steps.exits import Exits, status_lines
 from shim.job.steps.interrupts import Interrupts
@@ -235,6 +235,8 @@ class StepClient:
             return
         if self._telling is not None and self.created is not None:
             self._telling.launching(self.created, self.parts)
+        if self._plumbing.opened and os.path.exists(os.path.join(self._run_dir, JOURNAL)):
+            launch["opened"] = self._plumbing.opened  # the leader is here, and sees them
         self._link.send({"do": "launch", **launch})
         self._plumbing.start()
         if self.request.window is not None:

@@ -49,6 +49,9 @@ class Plumbing:
         self._ntasks = 1
         self._opened: list[int] = []
         self._files: dict[str, Sink] = {}
+        self.opened: list[
+            tuple[str, int]
+        ] = []  # files to write to, and how many bytes of them were there and stay (-1: they are new)
         self._terminal: Any = None
 
     def say(self, text: str) -> None:
@@ -176,6 +179,8 @@ class Plumbing:
             except OSError as error:
                 raise ShimError(f"error: Could not open {name} file: {error.strerror}") from None
             self._opened.append(fd)
+            kept = os.fstat(fd).st_size if self._request.open_mode == "a" else -1
+            self.opened.append((os.path.abspath(path), kept))
             self._files[path] = self._sink(fd)
         return self._files[path]
 

@@ -19,7 +19,7 @@ from shim.control.backends.local.backend import LocalBackend
 from shim.control.threads import aside
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
-from shim.job.agent.journal import NAME as JOURNAL
+from shim.job.run_folder import JOURNAL
 from shim.job.spec import RunNode, RunSpec
 
 RUN = Run(cluster="local", job_id=5)

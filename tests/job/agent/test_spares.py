@@ -15,12 +15,12 @@ import pytest
 from shim.control.backends.base import Run
 from shim.control.backends.local import runs
 from shim.job.agent import isolation, spares
-from shim.job.agent.journal import NAME
+from shim.job.run_folder import JOURNAL
 from tests.job.agent.support import ForkServer, lives
 from tests.job.run_folder import spec_of
 from tests.support import wait_until
 
-JOURNALS = (f"/{NAME}", f"/{NAME} (deleted)")
+JOURNALS = (f"/{JOURNAL}", f"/{JOURNAL} (deleted)")
 
 
 class Runs:

@@ -18,7 +18,7 @@ from shim.job.link import SessionLink
 from shim.job.loop import Loop
 from shim.job.session import open_session
 from shim.job.spec import SCRIPT, RunNode, RunSpec
-from shim.job.wire import BATCH
+from shim.job.wire import BATCH, FILES
 from tests import leftovers
 from tests.job.pod.dns import NameServer
 from tests.job.run_folder import KEY, spec_of
@@ -183,14 +183,19 @@ class Controller:
         self.link = SessionLink(open_session(self.loop, {"tcp": ["127.0.0.1", port]}, KEY, "controller"))
         self.got: list[dict[str, Any]] = []
         self.data = {1: b"", 2: b""}
+        self.files: dict[str, bytes] = {}  # of steps, by their numbers
         self.credit = True
         self.link.on_message = self.got.append
         self.link.on_data = self._data
 
-    def _data(self, _step: int, _rank: int, stream: int, data: bytes) -> None:
-        self.data[stream] += data
+    def _data(self, step: int, rank: int, stream: int, data: bytes) -> None:
+        name = str(rank) if step == FILES else {1: "stdout", 2: "stderr"}[stream]
+        if step == FILES:
+            self.files[name] = self.files.get(name, b"") + data
+        else:
+            self.data[stream] += data
         if self.credit:
-            self.send("credit", step=BATCH, bytes=len(data), stream="out")
+            self.send("credit", step=BATCH, bytes=len(data), stream=name)
 
     def send(self, do: str, **fields: Any) -> None:
         self.link.send({"do": do, **fields})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from shim.job.pod.echo import split
 from shim.job.pod.ending import MOST, termination_record
 from tests.job.pod.pods import Controller, Pods
 
@@ -28,7 +29,11 @@ def test_both_streams_are_copied(pods: Maker) -> None:
     job = pods(script="#!/bin/sh\necho out\necho err >&2\n", echo_output=True)
     job.spec = job.spec.replace(job=job.spec.job.replace(stderr=str(job.work_dir / "err.txt")))
     job.start_all()
-    assert sorted(job.said().split()) == ["err", "out"]
+    said = job.said().encode()
+    *lines, last = said.decode().splitlines()
+    assert sorted(lines) == ["err", "out"]
+    assert last.startswith("slurm-shim: log ")
+    assert split(said) == {"stdout": (0, b"out\n"), "stderr": (0, b"err\n")}
 
 
 def test_a_controller_takes_the_output_and_comes_back_for_the_rest(pods: Maker) -> None:

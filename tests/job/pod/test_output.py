@@ -11,7 +11,7 @@ import pytest
 from shim.job.agent import libc
 from shim.job.link import LocalLink, local_pair
 from shim.job.loop import Loop
-from shim.job.pod.output import STALLED, BatchOutput
+from shim.job.pod.output import STALLED, PodOutput
 from shim.job.wire import BATCH, WINDOW
 from tests.job.run_folder import spec_of
 
@@ -34,12 +34,12 @@ class Follower:
 class Scene:
     """An output file that grows, and who follows it."""
 
-    def __init__(self, folder: Path, echo: tuple[int, int] | None) -> None:
+    def __init__(self, folder: Path, echo: int | None) -> None:
         self.now = 0.0
         self.loop = Loop(lambda: self.now)
         self.path = folder / "slurm-7.out"
         self.path.touch()
-        self.output = BatchOutput(self.loop, spec_of(script=True, folder=str(folder)), echo)
+        self.output = PodOutput(self.loop, spec_of(script=True, folder=str(folder)), echo)
         self.finished: list[bool] = []
 
     def write(self, data: bytes) -> None:
@@ -52,7 +52,7 @@ class Scene:
         return one
 
     def take(self, one: Follower, count: int) -> None:
-        self.output.message(one.near, {"do": "credit", "step": BATCH, "bytes": count})
+        self.output.message(one.near, {"do": "credit", "step": BATCH, "bytes": count, "stream": "stdout"})
         self.turn()
 
     def finish(self) -> None:
@@ -156,7 +156,7 @@ def test_a_script_that_never_ran_has_an_empty_output(scene: Scene) -> None:
 
 def test_a_full_pipe_holds_nothing_up(tmp_path: Path) -> None:
     ours, theirs = os.pipe()
-    scene = Scene(tmp_path, (theirs, theirs))
+    scene = Scene(tmp_path, theirs)
     scene.output.begin()
     scene.write(b"x" * 300_000)
     scene.finish()

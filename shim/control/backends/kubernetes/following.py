@@ -11,10 +11,11 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shim.control.backends.base import Order
-from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.output import Output, Refused, StepFile
 from shim.control.backends.kubernetes.turns import BEGINNING, BUSY, IDLE, Turns
 from shim.control.backends.leader_link import LeaderLink, LinkError, take
 from shim.job.pod.staging import Sender
+from shim.job.wire import FILES
 
 if TYPE_CHECKING:
     import socket
@@ -42,9 +43,11 @@ class Follower:
         outputs: tuple[Output, ...] = (),
         stage: str = "",
         trouble: Callable[[str], None] = lambda text: None,
+        step_file: Callable[[dict[str, Any]], StepFile | None] = lambda told: None,
     ) -> None:
         """``stage``: the archive of a working directory that the leader must be given before the start. ``trouble(text)``: output
-        cannot be written here, and is asked for again; "" when it can.
+        cannot be written here, and is asked for again; "" when it can. ``step_file(told)``: where a file goes that an srun in the pods has
+        opened.
         """
         self.seen = seen
         self.over = False
@@ -61,6 +64,7 @@ class Follower:
         self._push: Sender | None = None
         self._archive = -1
         self._trouble = trouble
+        self._step_file = step_file
         self._problems: dict[str, str] = {}  # by output
         self._end: dict[str, Any] | None = None
         self._ended_at: float | None = None
@@ -92,8 +96,8 @@ class Follower:
 
     @property
     def outputs_left(self) -> list[Output]:
-        """Those that have not come to their end."""
-        return list(self._outputs.values())
+        """Those of the script that have not come to their end."""
+        return [output for output in self._outputs.values() if not isinstance(output, StepFile)]
 
     def order(self, order: Order) -> None:
         """Passes an order on, now or when the leader is reached."""
@@ -149,13 +153,15 @@ class Follower:
         self._link, self.connected = link, True
         self._connected_at, self._heard = _now(), False
         self._end = None  # told again, after the output that the last connection did not bring
-        link.on_data = lambda _step, _rank, stream, data: self._data(_STREAMS[stream], data)
+        link.on_data = lambda step, rank, stream, data: self._data(
+            str(rank) if step == FILES else _STREAMS[stream], data
+        )
         try:
-            link.send({"do": "watch", "after": self.seen})
+            link.send({"do": "watch", "after": self.seen, "files": True})
             if self._stage and not self.seen:
                 self._archive = os.open(self._stage, os.O_RDONLY | os.O_CLOEXEC)
                 self._push = Sender(link, self._archive, os.fstat(self._archive).st_size)
-            self._takers = {name: _Taker(link, output, self._say) for name, output in self._outputs.items()}
+            self._takers = {name: self._taker(link, output) for name, output in self._outputs.items()}
             for order in list(self._orders.values()):
                 self._send_order(link, order)
             await self._listen(link)
@@ -206,6 +212,8 @@ class Follower:
         elif do == "output-end" and message["stream"] in self._takers:
             name = message["stream"]
             self._takers[name].when_written(lambda: self._written(name))
+        elif do == "file":
+            self._file(message)
 
     def _pushed(self) -> None:
         if self._push is not None:
@@ -232,6 +240,23 @@ class Follower:
         assert self._end is not None
         end, self._end, self._outputs = self._end, None, {}
         self._line(end)
+
+    def _taker(self, link: LeaderLink, output: Output) -> _Taker:
+        return _Taker(link, output, self._say, lambda: self._written(output.stream))
+
+    def _file(self, told: dict[str, Any]) -> None:
+        """An srun has opened a file, or begun it anew; or that is told again to a new connection."""
+        known = self._outputs.get(str(told["stream"]))
+        found = self._step_file(told)
+        if found is None or self._link is None or (isinstance(known, StepFile) and known.round == found.round):
+            return
+        if known is not None:
+            taker = self._takers[known.stream]
+            taker.cancel()
+            taker.credit_all()
+            found.follow(known)
+        self._outputs[found.stream] = found
+        self._takers[found.stream] = self._taker(self._link, found)
 
     def _data(self, stream: str, data: bytes) -> None:
         if stream in self._takers:
@@ -261,20 +286,27 @@ class Follower:
 
 
 class _Taker:
-    """Takes one output over one connection: what comes is credited when it is in the file. ``say(stream, problem)``: why it is not; ""."""
+    """Takes one output over one connection: what comes is credited when it is in the file. ``say(stream, problem)``: why it is not; "".
+    ``refused()``: it is not taken at all.
+    """
 
-    def __init__(self, link: LeaderLink, output: Output, say: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, link: LeaderLink, output: Output, say: Callable[[str, str], None], refused: Callable[[], None]
+    ) -> None:
         self._link = link
         self._output = output
         self._say = say
+        self._refused = refused
         self._came = asyncio.Event()
         self._pieces: list[bytes] = []
+        self._owed = 0  # bytes that are not credited yet
         self._then: Callable[[], None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     def take(self, data: bytes) -> None:
         """A piece has come."""
         self._pieces.append(data)
+        self._owed += len(data)
         self._came.set()
 
     def when_written(self, then: Callable[[], None]) -> None:
@@ -283,13 +315,24 @@ class _Taker:
         self._came.set()
 
     def cancel(self) -> None:
-        """The connection is gone: what is not written is asked for again."""
+        """Nothing more is taken: what is not written is asked for again by another connection."""
         self._task.cancel()
+
+    def credit_all(self) -> None:
+        """What has come is of no interest any more."""
+        self._credit(self._owed)
+
+    def _credit(self, count: int) -> None:
+        self._owed -= count
+        self._link.send({"do": "credit", "step": "batch", "bytes": count, "stream": self._output.stream})
 
     async def _work(self) -> None:
         try:
             after = await self._patiently(self._output.taken())
-            self._link.send({"do": "output", "stream": self._output.stream, "after": after})
+            wanted = {"stream": self._output.stream, "after": after}
+            if isinstance(self._output, StepFile):
+                wanted["round"] = self._output.round
+            self._link.send({"do": "output", **wanted})
             while self._pieces or self._then is None:
                 self._came.clear()
                 if not self._pieces:
@@ -299,9 +342,11 @@ class _Taker:
                 self._pieces.clear()
                 await self._patiently(self._output.add(data))
                 self._say(self._output.stream, "")
-                credit = {"step": "batch", "bytes": len(data), "stream": self._output.stream}
-                self._link.send({"do": "credit", **credit})
+                self._credit(len(data))
             self._then()
+        except Refused as error:
+            self._say(self._output.stream, f"{self._output.path}: {error.strerror}")
+            self._refused()
         except OSError as error:
             self._say(self._output.stream, f"{self._output.path}: {error.strerror}")
             await self._link.close()  # not taken: the leader keeps it as long as it is there

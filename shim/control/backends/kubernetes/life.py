@@ -6,17 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.kubernetes import names, record
+from shim.control.backends.kubernetes import names, record, volumes
 from shim.control.backends.kubernetes.closing import FAILED, RETRY, WITHDRAWN, Closing
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.following import Follower
 from shim.control.backends.kubernetes.observed import PodView
+from shim.control.backends.kubernetes.output import Output, StepFile
 from shim.control.backends.kubernetes.proxy import Proxy
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.starting import GIVE_UP, Starting
 from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.control.backends.kubernetes.watched import Watched
 from shim.core.model import states
+from shim.job.pod import echo
 
 if TYPE_CHECKING:
     from shim.control.backends.kubernetes.site import Site
@@ -193,9 +195,15 @@ class Life:
             watched.folder.outputs(),
             watched.folder.stage(),
             self._output_trouble,
+            self._step_file,
         )
         for order in self._orders.values():
             self._follower.order(order)
+
+    def _step_file(self, told: dict[str, Any]) -> StepFile | None:
+        """Where a step's file goes; None for one that the pods share with this machine, or that has no place here."""
+        watched = self._watched
+        return None if volumes.mounted(str(told["path"]), watched.settings) else watched.folder.step_file(told)
 
     def _output_trouble(self, text: str) -> None:
         self._watched.tell_reason("OutputNotWritten" if text else "None", text)
@@ -278,7 +286,7 @@ class Life:
         return None
 
     async def _fetch_output(self, leader: PodView) -> None:
-        """What nobody fetched while the leader was there comes from the kubelet's log, both streams in one."""
+        """What nobody fetched while the leader was there comes from the kubelet's log."""
         left = self._follower.outputs_left if self._follower is not None else list(self._watched.folder.outputs())
         if left:
             try:
@@ -288,13 +296,24 @@ class Life:
                     raise
                 self._site.log("job %s: its output is incomplete: its first pod is gone", self.run.job_id)
                 return
-            try:
-                await left[0].add(text[await left[0].taken() :])
-            except OSError as error:
-                # The job has ended all the same, and its pod with the rest of the output goes.
-                self._site.log(
-                    "job %s: its output is incomplete: %s: %s", self.run.job_id, left[0].path, error.strerror
-                )
+            pieces = echo.split(text)
+            if pieces is None:
+                # One stream; or an agent that was killed: then both are in one, in about the order in which they were fetched.
+                before = sum([await one.taken() for one in self._watched.folder.outputs()])
+                pieces = {left[0].stream: (await left[0].taken(), text[before:])}
+            for output in left:
+                await self._add_rest(output, *pieces.get(output.stream, (0, b"")))
+
+    async def _add_rest(self, output: Output, start: int, text: bytes) -> None:
+        """Adds what is not there yet of an output's last bytes, before which there were ``start`` others."""
+        taken = await output.taken()
+        if taken < start:
+            self._site.log("job %s: %s bytes of %s are lost", self.run.job_id, start - taken, output.path)
+        try:
+            await output.add(text[max(0, taken - start) :])
+        except OSError as error:
+            # The job has ended all the same, and its pod with the rest of the output goes.
+            self._site.log("job %s: its output is incomplete: %s: %s", self.run.job_id, output.path, error.strerror)
 
     async def _job_gone(self, views: list[PodView]) -> None:
         """Somebody deleted the Job."""

@@ -138,6 +138,7 @@ class Making:
                     nodes=gang.nodes,
                     pinned=self._shape.counts or bool(gang.place.on),
                     outputs=outputs,
+                    copied=spec.job.request.work_dir.rstrip("/") if gang.staged else "",
                     stage=found.stage,
                     once=found.once,
                 )

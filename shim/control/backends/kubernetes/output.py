@@ -10,15 +10,22 @@ that its own job alone waits. A link is followed, as Slurm does: the path is the
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from errno import EACCES
 from stat import S_ISDIR, S_ISREG
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from shim.control import paths
 from shim.control.backends.kubernetes.threads import Lane
 
 T = TypeVar("T")
+
+
+class Refused(OSError):
+    """A file that a pod may not have written here."""
 
 
 class Output:
@@ -82,6 +89,85 @@ class Output:
         descriptor, self._pipe = self._pipe, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+class StepFile(Output):
+    """A file that an srun in the pods has opened, below the working directory ``folder`` that they have a copy of.
+
+    Pods are not trusted with paths: what is hidden, has a program's mode or is reached by a link that leads out is not written.
+    ``told``: the leader's words. ``noted`` is a file where it is kept how often the file was begun, and with how many bytes.
+    """
+
+    def __init__(self, told: Mapping[str, Any], folder: str, noted: str) -> None:
+        super().__init__(str(told["stream"]), str(told["path"]))
+        self.round = int(told["round"])
+        self._append = bool(told["append"]) and not self.round
+        self._mode = int(told["mode"])
+        self._folder = folder
+        self._noted = noted
+        self._begun = False
+
+    def follow(self, before: Output) -> None:
+        """It takes the place of another one, of the same name: what that one is just writing comes first."""
+        before.close()
+        self._lane = before._lane
+
+    def _taken(self) -> int:
+        if not self._begun:
+            self._begin()
+            self._begun = True
+        return super()._taken()
+
+    def _begin(self) -> None:
+        named, self.path = self.path, _within(self.path, self._folder)
+        _make_folders(os.path.dirname(self.path), self._mode)
+        known = _noted(self._noted).get((named, self.round))
+        if known is not None:
+            self._base = known
+            return
+        self._base = begin(self.path, self._append, 0o777 & ~self._mode)
+        line = json.dumps([named, self.round, self._base]) + "\n"
+        descriptor = os.open(self._noted, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+
+def _make_folders(path: str, mode: int) -> None:
+    """The folders that a file of that mode is in: who may read the file may look into them."""
+    if not os.path.isdir(path):
+        _make_folders(os.path.dirname(path), mode)
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            os.chmod(path, 0o300 | mode | (mode & 0o444) >> 2)
+
+
+def _noted(path: str) -> dict[tuple[str, int], int]:
+    """Bytes that a step's file had before, by its name and round."""
+    found = {}
+    with suppress(FileNotFoundError), open(path) as file:
+        for line in file:
+            with suppress(ValueError):  # torn
+                name, number, base = json.loads(line)
+                found[str(name), int(number)] = int(base)
+    return found
+
+
+def _within(path: str, folder: str) -> str:
+    """Where the file is. Refused for one that a pod may not write here."""
+    root, real = os.path.realpath(folder), os.path.realpath(path)
+    below = os.path.relpath(real, root)
+    if any(name.startswith(".") for name in below.split(os.sep)):
+        raise Refused(EACCES, f"not written: it is hidden, or not below {folder}", path)
+    states = os.path.realpath(paths.state_dir())
+    if os.path.commonpath([states, real]) == states:
+        raise Refused(EACCES, "not written: it is in the state folder of shim", path)
+    with suppress(FileNotFoundError):
+        found = os.stat(real).st_mode
+        if not S_ISREG(found) or found & 0o111:
+            raise Refused(EACCES, "not written: there is a program, or no file, of that name", path)
+    return real
 
 
 def begin(path: str, append: bool, umask: int) -> int:

@@ -12,12 +12,13 @@ from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes.output import Output
+from shim.control.backends.kubernetes.output import Output, StepFile
 from shim.core.value import Value
 
 KEY_BYTES = 32
 _FILE = "ticket"
 _KEPT = "kept.json"
+_FILES = "files"
 
 
 class Ticket(Value):
@@ -40,6 +41,7 @@ class Ticket(Value):
     stage: str = ""  # the archive that the leader must be given
     once: tuple[str, ...] = ()  # files outside, one of which its leader has made
     outputs: tuple[tuple[str, str, int], ...] = ()  # stream, path here, bytes that were there before
+    copied: str = ""  # the working directory that the pods have a copy of: files of steps come back to it
 
 
 class TicketFolder:
@@ -94,6 +96,12 @@ class TicketFolder:
         """The files here that are filled from the pods' copies."""
         found = self.ticket.outputs if self.ticket is not None else ()
         return tuple(Output(stream, path, base) for stream, path, base in found)
+
+    def step_file(self, told: dict[str, Any]) -> StepFile | None:
+        """Where a file goes that an srun in the pods has opened; None: nowhere. ``told``: the leader's words."""
+        if self.ticket is None or not self.ticket.copied:
+            return None
+        return StepFile(told, self.ticket.copied, os.path.join(self.path, _FILES))
 
     def stage(self) -> str:
         """The archive of the working directory that the leader must be given; "" for none."""

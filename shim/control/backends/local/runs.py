@@ -20,9 +20,8 @@ from shim.control import paths
 from shim.control.backends.base import Run
 from shim.core import jsonlite
 from shim.job.address import SOCKET
-from shim.job.agent.journal import NAME as JOURNAL
 from shim.job.agent.journal import lock_name, read_journal
-from shim.job.run_folder import ENVIRONMENT, KEY, SPEC, read_key
+from shim.job.run_folder import ENVIRONMENT, JOURNAL, KEY, SPEC, read_key
 from shim.job.spec import SCRIPT, RunSpec
 
 

@@ -46,6 +46,11 @@ class FakeLeader:
         for sealer, writer in self._peers:
             writer.write(sealer.seal(wire.DATA, wire.data_payload(wire.BATCH, 0, stream, data)))
 
+    def print_file(self, number: int, data: bytes) -> None:
+        """Sends a part of a step's file."""
+        for sealer, writer in self._peers:
+            writer.write(sealer.seal(wire.DATA, wire.data_payload(wire.FILES, number, wire.STDOUT, data)))
+
     def asked(self, do: str) -> list[dict[str, Any]]:
         return [message for message in self.heard if message["do"] == do]
 

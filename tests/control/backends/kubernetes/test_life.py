@@ -470,6 +470,30 @@ def test_output_that_nobody_fetched_comes_from_the_log(tmp_path: Any) -> None:
     clock.run(inside())
 
 
+@pytest.mark.parametrize(
+    ("log", "out", "err"),
+    [
+        (b"o1\ne1\no2\ne2\nslurm-shim: log o0 e0: o3 e3 o3 e3\n", "o1\no2\n", "e1\ne2\n"),
+        (b"o1\ne1\no2\ne2\n", "o1\no2\ne2\n", "e1\n"),  # the agent was killed
+    ],
+)
+def test_a_log_of_both_streams_is_cut_for_each(tmp_path: Any, log: bytes, out: str, err: str) -> None:
+    async def inside() -> None:
+        (tmp_path / "out").write_text("o1\n")
+        (tmp_path / "err").write_text("e1\n")
+        outputs = (("stdout", str(tmp_path / "out"), 0), ("stderr", str(tmp_path / "err"), 0))
+        stage = await Stage(FakeCluster()).begin(outputs=outputs)
+        stage.cluster.printed = log
+        ended = {"n": 4, "at": 9.0, "kind": "ended", "state": "COMPLETED", "status": 0}
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "terminated", exitCode=0, message=record(ended, 5.0))
+        await asyncio.sleep(1)
+        assert ((tmp_path / "out").read_text(), (tmp_path / "err").read_text()) == (out, err)
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_the_leader_goes_when_its_end_is_committed() -> None:
     async def inside() -> None:
         stage, leader = await started()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.control.backends.kubernetes.output import Output, begin
+from shim.control.backends.kubernetes.output import Output, Refused, StepFile, begin
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.test_following import Line
 
@@ -125,3 +125,99 @@ def test_a_pipe_s_output_is_not_repeated_after_a_break(tmp_path: Path) -> None:
 
     clock.run(inside())
     os.close(reader)
+
+
+def _told(path: Path, **words: object) -> dict[str, object]:
+    return {"stream": "1", "path": str(path), "append": False, "mode": 0o644, "round": 0, **words}
+
+
+def test_a_step_s_file_is_made_where_it_was_named(private: None, tmp_path: Path) -> None:
+    work, noted = tmp_path / "work", str(tmp_path / "noted")
+    work.mkdir()
+    path = work / "logs" / "of" / "one.txt"
+
+    async def inside() -> None:
+        file = StepFile(_told(path), str(work), noted)
+        assert await file.taken() == 0
+        await file.add(b"hello")
+        assert path.read_bytes() == b"hello"
+        assert path.stat().st_mode & 0o777 == 0o644
+        assert path.parent.stat().st_mode & 0o777 == 0o755
+        again = StepFile(_told(path), str(work), noted)  # another controller
+        assert await again.taken() == 5
+        anew = StepFile(_told(path, round=1), str(work), noted)
+        anew.follow(again)
+        assert (await anew.taken(), path.read_bytes()) == (0, b"")
+
+    clock.run(inside())
+
+
+def test_what_is_added_to_a_step_s_file_goes_behind_what_was_there(tmp_path: Path) -> None:
+    path, noted = tmp_path / "one.txt", str(tmp_path / ".noted")
+    path.write_bytes(b"before ")
+
+    async def inside() -> None:
+        for _ in range(2):
+            file = StepFile(_told(path, append=True), str(tmp_path), noted)
+            if not await file.taken():
+                await file.add(b"after")
+        assert path.read_bytes() == b"before after"
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("name", ["../out", ".ssh/keys", "run.sh", "link/out", "here", "folder"])
+def test_pods_cannot_write_what_they_may_not(tmp_path: Path, name: str) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "folder").mkdir()
+    (work / "run.sh").write_text("mine")
+    (work / "run.sh").chmod(0o755)
+    (tmp_path / "other").mkdir()
+    (work / "link").symlink_to(tmp_path / "other")
+    (work / "here").symlink_to(tmp_path / "goal")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+
+    async def inside() -> None:
+        file = StepFile(_told(work / name), str(work), str(tmp_path / "noted"))
+        with pytest.raises(Refused):
+            await file.taken()
+
+    clock.run(inside())
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+    assert (work / "run.sh").read_text() == "mine"
+
+
+def test_pods_cannot_write_into_our_own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHIM_HOST_STATE_DIR", str(tmp_path / "state"))
+    with pytest.raises(Refused):
+        StepFile(_told(tmp_path / "state" / "index.db"), str(tmp_path), str(tmp_path / "noted"))._taken()
+
+
+def test_step_files_are_followed_until_the_end(tmp_path: Path) -> None:
+    async def inside() -> None:
+        line = Line(step_file=lambda told: StepFile(told, str(tmp_path), str(tmp_path / ".noted")))
+        path = tmp_path / "one.txt"
+        await asyncio.sleep(1)
+        assert line.leader.asked("watch")[0]["files"]
+        line.leader.say({"do": "file", **_told(path)})
+        await asyncio.sleep(1)
+        assert line.leader.asked("output") == [{"do": "output", "stream": "1", "after": 0, "round": 0}]
+        line.leader.print_file(1, b"first")
+        await asyncio.sleep(1)
+        await line.cut()
+        await asyncio.sleep(1)
+        line.leader.say({"do": "file", **_told(path)})
+        await asyncio.sleep(1)
+        assert [one["after"] for one in line.leader.asked("output")] == [0, 5]
+        line.leader.say({"do": "file", **_told(path, round=1)})
+        line.leader.line("ended")
+        await asyncio.sleep(1)
+        assert line.leader.asked("output")[-1] == {"do": "output", "stream": "1", "after": 0, "round": 1}
+        line.leader.print_file(1, b"anew")
+        line.leader.say({"do": "output-end", "stream": "1"})
+        await asyncio.sleep(1)
+        assert (path.read_bytes(), line.told) == (b"anew", [1])
+        await line.end()
+
+    clock.run(inside())
