@@ -43,8 +43,12 @@ GOES = (
 _EARS, _PULSE = 3, 4  # a herald's ends of the bell and of the life
 _LOOK = 0.1  # seconds between looks of a fork server whose controller was killed
 _GONE_AFTER = 1.0  # seconds in which the kernel has closed all that a killed process held
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent import leader_herald; leader_herald.main()"
+
+
+def _root() -> str:
+    """Where the package is. Not asked in a pod, where modules come out of an archive and have no file."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 class Ties:
@@ -293,7 +297,7 @@ def _become(ears: int, pulse: int, argv: Sequence[str], environ: Mapping[str, st
     os.closerange(_PULSE + 1, _MOST_DESCRIPTORS)
     os.chdir("/")
     python = sys.executable or "/usr/bin/python3"
-    _exec([python, "-I", "-S", "-X", "utf8", "-c", _CODE, _ROOT, *argv], environ)
+    _exec([python, "-I", "-S", "-X", "utf8", "-c", _CODE, _root(), *argv], environ)
 
 
 def _exec(argv: Sequence[str], environ: Mapping[str, str]) -> None:
