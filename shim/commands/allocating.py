@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from time import monotonic
 
 from shim.commands.funnel import say
@@ -37,18 +36,82 @@ else:
 
 _INTERRUPTS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 # What -vv says, in Slurm's names for it, when an allocation is asked for and when it is given back.
-ASKING = ("Entering slurm_allocation_msg_thr_create()", "Entering _msg_thr_internal")
-OVER = ("Leaving _msg_thr_internal",)
+_ASKING = ("Entering slurm_allocation_msg_thr_create()", "Entering _msg_thr_internal")
+_OVER = ("Leaving _msg_thr_internal",)
+# What is said of the job that was asked for when a signal ends the wait.
+_INTERRUPTED = {
+    "salloc": ("Job allocation {} has been revoked.", "Job aborted due to signal"),
+    "srun": ("Job allocation {} has been revoked", "Force Terminated JobId={}"),
+}
 
 
-def debug(program: str, settings: Settings, *lines: str) -> None:
+def obtain(program: str, argv: Sequence[str], settings: Settings, requests: Sequence[JobRequest]) -> Optional[Held]:
+    """Asks for an allocation of these components, usually one, and waits for it; ``settings``: what is no component's.
+
+    None: a signal ended the wait, which was said. ShimError: refused, cancelled, or not within --immediate.
+    """
+    from shim.control import client
+
+    if not settings.get("no-shell"):
+        _debug(program, settings, *_ASKING)
+    allocation = client.open_allocation(fields_of(program, argv, settings, requests))
+    try:
+        granted = Waiter(program, allocation, bool(settings.get("quiet")), requests[0].immediate).wait()
+    except Interrupted as interrupted:
+        if interrupted.job_id is not None:
+            say(program, *[line.format(interrupted.job_id) for line in _INTERRUPTED[program]])
+        return None
+    return Held(program, settings, allocation, granted)
+
+
+class Held:
+    """An allocation that was granted: the job lives while this is open. ``granted``: the event that says what it has."""
+
+    def __init__(self, program: str, settings: Settings, allocation: Allocation, granted: Event) -> None:
+        self.granted = granted
+        self.job_id = int(granted["job"]["job_id"])
+        self._program = program
+        self._settings = settings
+        self._allocation = allocation
+
+    def say_layout(self, components: Sequence[Settings]) -> None:
+        """What salloc -vv says of it."""
+        if self._settings.get("verbose", 0) > 1:
+            _debug(self._program, self._settings, *_laid_out(self.granted["environment"], components))
+
+    def attend(self, revoked: Optional[Callable[[Event], None]] = None) -> Attending:
+        """Watches it while something runs in it; ``revoked(event)`` is called once, when the controller ends it."""
+        return Attending(self._allocation, revoked or (lambda _event: None))
+
+    def release(self, status: int) -> None:
+        """Ends it; ``status``: the raw wait status of what it was for. Says on stderr where it could not be ended."""
+        from shim.control import client
+
+        try:
+            client.call("release", {"job_id": self.job_id, "status": status})
+        except ShimError as error:
+            first, *more = error.lines
+            if first != f"error: {INVALID_JOB_ID}":  # it has ended meanwhile
+                why = first[len("error: ") :] if first.startswith("error: ") else first
+                say(self._program, f"error: Unable to clean up job allocation {self.job_id}: {why}", *more)
+
+    def leave(self) -> None:
+        """Closes it, and says so at -vv."""
+        self.close()
+        _debug(self._program, self._settings, *_OVER)
+
+    def close(self) -> None:
+        """The job ends, unless it was released or asked for with --no-shell."""
+        self._allocation.close()
+
+
+def _debug(program: str, settings: Settings, *lines: str) -> None:
     """Says what ``-vv`` (or a variable that says as much) asks for."""
     if settings.get("verbose", 0) > 1:
         say(program, *(f"debug:  {line}" for line in lines))
 
 
-def laid_out(environment: Mapping[str, str], components: Sequence[Settings]) -> List[str]:
-    """What salloc -vv says of the allocation that its command finds in ``environment``."""
+def _laid_out(environment: Mapping[str, str], components: Sequence[Settings]) -> List[str]:
     from shim.core.formats import hostlist, lists
 
     lines = []
@@ -264,23 +327,3 @@ class Attending:
         if not self.over and self._loop is not None:
             self._fd = self._allocation.fileno()
             loop.reader(self._fd, self._readable)
-
-
-def release(program: str, job_id: int, status: int) -> None:
-    """Ends the allocation; ``status``: the raw wait status of what it was for. Says on stderr where it could not be ended."""
-    from shim.control import client
-
-    try:
-        client.call("release", {"job_id": job_id, "status": status})
-    except ShimError as error:
-        first, *more = error.lines
-        if first != f"error: {INVALID_JOB_ID}":  # it has ended meanwhile
-            why = first[len("error: ") :] if first.startswith("error: ") else first
-            say(program, f"error: Unable to clean up job allocation {job_id}: {why}", *more)
-
-
-def flush_output() -> None:
-    """Writes out what this process has printed: a child, or a descriptor, is about to write beside it."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()

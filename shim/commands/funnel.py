@@ -34,6 +34,13 @@ def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None =
         return _failed(program, error)
 
 
+def flush_output() -> None:
+    """Writes out what this process has printed: a child, or a descriptor, is about to write beside it."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
 def say(program: str, *lines: str) -> None:
     """Prints lines on stderr as ShimError words them: after the program's name, or bare after a NUL."""
     if sys.stderr is None:

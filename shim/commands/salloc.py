@@ -5,18 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands.allocating import (
-    ASKING,
-    OVER,
-    Attending,
-    Interrupted,
-    Waiter,
-    debug,
-    fields_of,
-    flush_output,
-    laid_out,
-    release,
-)
+from shim.commands.allocating import obtain
+from shim.commands.funnel import flush_output, say
 from shim.commands.options_here import backend
 from shim.commands.settled import settled
 from shim.core.errors import ShimError
@@ -32,7 +22,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Any, Dict, List, Sequence
 
-    from shim.control.client import Allocation
+    from shim.commands.allocating import Held
     from shim.core.options.sources import Settings
 else:
     import _signal
@@ -54,8 +44,6 @@ def main(argv: List[str]) -> int:
 
 def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequence[str], directory: str) -> int:
     """Asks for the components, usually one, and runs the command in them. What is no component's counts as the first has it."""
-    from shim.control import client
-
     settings = components[0]
     if settings.get("get-user-env", "(null)") != "(null)" and os.getuid():
         raise ShimError("error: SlurmdUser must be root to use --get-user-env")
@@ -79,37 +67,26 @@ def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequen
             os.chdir(chdir)
         except OSError as error:
             raise ShimError(f"error: chdir({chdir}): {error.strerror}") from None
-    quiet = bool(settings.get("quiet"))
-    alone = bool(settings.get("no-shell"))
-    if not alone:
-        debug(PROGRAM, settings, *ASKING)
-    try:
-        allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
-        granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
-    except Interrupted as interrupted:
-        if interrupted.job_id is not None:
-            _say(f"Job allocation {interrupted.job_id} has been revoked.", "Job aborted due to signal")
+    held = obtain(PROGRAM, argv, settings, requests)
+    if held is None:
         return 1
-    job_id = int(granted["job"]["job_id"])
+    quiet = bool(settings.get("quiet"))
     if not quiet:
-        _say(f"Granted job allocation {job_id}")
-    if alone:
-        allocation.close()
+        _say(f"Granted job allocation {held.job_id}")
+    if settings.get("no-shell"):
+        held.close()
         return 0
-    if settings.get("verbose", 0) > 1:
-        debug(PROGRAM, settings, *laid_out(granted["environment"], components))
-    problem = _too_few_names(granted["job"])
+    held.say_layout(components)
+    problem = _too_few_names(held.granted["job"])
     if problem:
         _say(problem)
         if not quiet:
-            _say(f"Relinquishing job allocation {job_id}", f"Job allocation {job_id} has been revoked.")
-        release(PROGRAM, job_id, 1 << 8)
-        allocation.close()
+            _say(f"Relinquishing job allocation {held.job_id}", f"Job allocation {held.job_id} has been revoked.")
+        held.release(1 << 8)
+        held.close()
         return 1
     kill = settings.get("kill-command") if "kill-command" in settings else None
-    code = _Child(allocation, job_id, quiet, kill).run(words, _environment(granted))
-    debug(PROGRAM, settings, *OVER)
-    return code
+    return _Child(held, quiet, kill).run(words, _environment(held.granted))
 
 
 def _too_few_names(job: Dict[str, Any]) -> str:
@@ -137,11 +114,11 @@ def _environment(granted: Dict[str, Any]) -> Dict[str, str]:
 class _Child:
     """The command that runs in the allocation. ``kill``: the signal it gets when the allocation is revoked (None: none)."""
 
-    def __init__(self, allocation: Allocation, job_id: int, quiet: bool, kill: Any) -> None:
+    def __init__(self, held: Held, quiet: bool, kill: Any) -> None:
         self._loop = Loop()
-        self._allocation = allocation
-        self._attending = Attending(allocation, self._revoked)
-        self._job_id = job_id
+        self._held = held
+        self._attending = held.attend(self._revoked)
+        self._job_id = held.job_id
         self._quiet = quiet
         self._kill = kill
         self._pid = 0
@@ -201,7 +178,7 @@ class _Child:
         if not self._released:
             self._released = True
             self._attending.stop()
-            release(PROGRAM, self._job_id, 0)
+            self._held.release(0)
             self._tell(f"Job allocation {self._job_id} has been revoked.")
 
     def _hang_up(self) -> None:
@@ -212,8 +189,8 @@ class _Child:
         if not self._released:
             self._released = True
             self._tell(f"Relinquishing job allocation {self._job_id}")
-            release(PROGRAM, self._job_id, self._status)
-        self._allocation.close()
+            self._held.release(self._status)
+        self._held.leave()
 
     def _tell(self, line: str) -> None:
         if not self._quiet:
@@ -277,7 +254,6 @@ def _foreground(group: int) -> None:
 
 
 def _say(*lines: str) -> None:
-    from shim.commands.funnel import say
 
     if lines:
         say(PROGRAM, *lines)

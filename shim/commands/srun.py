@@ -198,18 +198,8 @@ def _reached(jobid: int) -> str:
 
 def _allocate(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
     """srun outside of a job: an allocation of its own, one step in it, release."""
-    from shim.commands.allocating import (
-        ASKING,
-        OVER,
-        Attending,
-        Interrupted,
-        Waiter,
-        debug,
-        fields_of,
-        flush_output,
-        release,
-    )
-    from shim.control import client
+    from shim.commands.allocating import obtain
+    from shim.commands.funnel import flush_output
 
     settings = components[0].settings
     trying = settings.get("test-only")
@@ -220,31 +210,21 @@ def _allocate(argv: Sequence[str], components: Sequence[Component], directory: s
         return _tested(argv, components, directory)
     asked = _parts(components, directory, plain=True)
     requests = [_request(one, directory, part.request.umask or 0) for one, part in zip(components, asked)]
-    debug(PROGRAM, settings, *ASKING)
-    allocation = client.open_allocation(fields_of(PROGRAM, argv, settings, requests))
-    quiet = bool(settings.get("quiet"))
-    try:
-        granted = Waiter(PROGRAM, allocation, quiet, requests[0].immediate).wait()
-    except Interrupted as interrupted:
-        if interrupted.job_id is not None:
-            _say(
-                f"Job allocation {interrupted.job_id} has been revoked", f"Force Terminated JobId={interrupted.job_id}"
-            )
+    held = obtain(PROGRAM, argv, settings, requests)
+    if held is None:
         return 1
-    job_id = int(granted["job"]["job_id"])
     for place, part in enumerate(asked):
         part.group, part.named = place, False  # the components are those of this srun
-    attending = Attending(allocation, lambda _event: None)
+    attending = held.attend()
     code = 1
     try:
         flush_output()
-        runner = _client(settings, granted["run_dir"], job_id, asked, attending.watch)
+        runner = _client(settings, held.granted["run_dir"], held.job_id, asked, attending.watch)
         code = runner.run()
     finally:
         if not attending.over:
-            release(PROGRAM, job_id, code << 8)
-        allocation.close()
-        debug(PROGRAM, settings, *OVER)
+            held.release(code << 8)
+        held.leave()
     return code
 
 

@@ -150,10 +150,9 @@ def asked(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aske
     monkeypatch.setattr(os, "getuid", lambda: 0)
     granted = {"job": {"job_id": 7, "shares": []}, "environment": {}, "run_dir": str(tmp_path)}
     monkeypatch.setattr("shim.commands.allocating.Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
-    monkeypatch.setattr(salloc, "Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
     monkeypatch.setattr("shim.commands.allocating.Attending", lambda *_: SimpleNamespace(over=True, watch=None))
 
-    def child(allocation: Any, job_id: int, quiet: bool, kill: Any) -> Any:
+    def child(held: Any, quiet: bool, kill: Any) -> Any:
         found.asked.append(("command", kill))
         return SimpleNamespace(run=lambda words, environment: 0)
 
