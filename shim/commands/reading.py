@@ -56,7 +56,7 @@ def say_troubles(program: str, reader: Reader | None, outlook: Outlook | None, j
 def say_untold(program: str, names: Sequence[str]) -> None:
     """Says on stderr which of these clusters, that something was just ordered on, will have to be told later."""
     outlook = Outlook(names) if names else None
-    if outlook is not None and outlook.names:
+    if outlook is not None and outlook.names and paths.ours():
         _say_troubles(program, open_reader(paths.index_path()), outlook, _TOLD)
 
 

@@ -46,7 +46,7 @@ def call(
     """
     message = request(op, fields)
     for loss in range(LOSSES):
-        connected = reach()
+        connected = reach(op)
         try:
             connected.send(message)
             while True:
@@ -100,9 +100,16 @@ def answer(reply: dict[str, Any]) -> dict[str, Any]:
     raise RequestError(*[str(line) for line in lines], code=int(reply.get("code", 1)))
 
 
-def reach() -> channel.Channel:
-    """A connection to the controller, which is started if need be. Raises Unreachable."""
-    path = paths.socket_path()
+def reach(op: str = "") -> channel.Channel:
+    """A connection to the controller, which is started if need be, to ask for ``op``. Raises Unreachable; NotOurs for another user's to
+    whom we are no operator.
+    """
+    try:
+        path = paths.socket_path()
+    except paths.NotOurs as refused:
+        from shim.control import operators
+
+        return operators.reach(op, refused)
     connected = channel.connect(path)
     if connected is not None:
         return connected

@@ -33,7 +33,7 @@ TOP = (
         name="operators",
         type="words",
         default=None,
-        text="who may do what Slurm leaves to operators, beside root and the owner of the index; `[]`: root alone",
+        text="who may do what Slurm leaves to operators, beside root and the owner of the index, also from other accounts ([controller.md](internals/controller.md#root-and-other-operators)); `[]`: root alone",
     ),
     Word(name="plugins", type="table", text="options that a site's plugins add"),
     Word(name="clusters", type="table", text="the clusters, one table each: what `-M` names"),

@@ -30,7 +30,12 @@ _MOST_LINKS = 40  # on one path, as for the kernel
 
 
 class NotOurs(ShimError):
-    """A state folder that is not to be used, or not to be changed, by this user; the lines say how to mend it."""
+    """A state folder that is not to be used, or not to be changed, by this user; the lines say how to mend it.
+
+    ``user``: whose it is, where it was refused because it is another's.
+    """
+
+    user: int | None = None
 
 
 def state_dir() -> str:
@@ -48,6 +53,15 @@ def owner() -> int:
     """The user whose state folder it is; another one than we are only where we are root."""
     folder = state_dir()
     return _looked_at[folder] if folder in _looked_at else _gate(folder)
+
+
+def ours() -> bool:
+    """Whether what is in the state folder may be believed: not where it is another's whose operator we are."""
+    try:
+        state_dir()
+    except NotOurs:
+        return False
+    return True
 
 
 def refuse_others() -> None:
@@ -211,7 +225,9 @@ def _owner(folder: str, level: str, found: os.stat_result, user: int, last: bool
     own = os.geteuid()
     if _anothers(found, user, last):
         if own != 0:
-            raise _refused(folder, level, f"belongs to {_name(found.st_uid)}", "")
+            refused = _refused(folder, level, f"belongs to {_name(found.st_uid)}", "")
+            refused.user = found.st_uid
+            raise refused
         user = found.st_uid
     if user == own and _others_write(found, last):
         raise _refused(folder, level, "can be written by others", f"chmod go-w {level}")

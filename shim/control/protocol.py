@@ -50,4 +50,21 @@ from __future__ import annotations
 
 PROTOCOL = 1
 OF_CONFIGURATION = ("submit", "allocate", "move", "adopt", "update", "change_nodes", "change_partition", "reconfigure")
+# What an operator who is neither the owner nor root may ask for (operators.py).
+FOR_OPERATORS = (
+    *(
+        "ping",
+        "cancel",
+        "hold",
+        "release_job",
+        "requeue",
+        "requeuehold",
+        "suspend",
+        "resume",
+        "top",
+        "update",
+        "update_step",
+    ),
+    *("notify", "change_nodes", "change_partition", "reconfigure"),
+)
 MAX_MESSAGE = 64 * 1024 * 1024

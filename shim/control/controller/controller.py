@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import shim
+from shim.control import paths
 from shim.control.backends.base import Backend, CanWarm, Listens, NumbersJobs
 from shim.control.backends.unopened import Unopened
 from shim.control.channel import ChannelClosed
@@ -21,6 +22,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.keeping import Keeping
+from shim.control.controller.listening import listen_to_operators
 from shim.control.controller.mailing import Mailer
 from shim.control.controller.observing import Observing, recover
 from shim.control.controller.operations import (
@@ -95,12 +97,20 @@ class Controller:
         """Serves until told to stop, or idle for long enough; whether it is to begin anew. ``unasked``: at once, if nothing is to be done."""
         await self.open()
         await self.server.open(sock)
+        if self.world.operators:
+            await self._open_to_operators()
         if unasked and self.world.book.idle:
             self.stop()
         self._look_idle()
         await self._stop.wait()
         await self.close()
         return self._again
+
+    async def _open_to_operators(self) -> None:
+        try:
+            await self.server.open(listen_to_operators(paths.state_dir()))
+        except OSError as error:
+            log.error("operators cannot reach this controller: %s", error.strerror)
 
     async def open(self) -> None:
         """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""

@@ -6,8 +6,21 @@ import os
 import socket
 
 from shim.control.channel import Address
+from shim.control.operators import address
 
 _BACKLOG = 128
+
+
+def listen_to_operators(folder: str) -> socket.socket:
+    """A socket without a file, at which operators reach the controller of that state folder. OSError: somebody has taken the address."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(address(folder))
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def listen(path: str) -> socket.socket:

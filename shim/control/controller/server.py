@@ -13,8 +13,8 @@ from shim.control.channel import ChannelClosed
 from shim.control.controller import messages
 from shim.control.controller.connection import Connection
 from shim.control.controller.world import log
-from shim.control.protocol import PROTOCOL
-from shim.core.errors import ShimError
+from shim.control.protocol import FOR_OPERATORS, PROTOCOL
+from shim.core.errors import ACCESS_DENIED, ShimError
 
 Operation = Callable[[Connection, dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -30,12 +30,12 @@ class Server:
         self._operations = operations
         self._operator = operator
         self._idle = idle
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._clients: set[asyncio.Task[None]] = set()
 
     async def open(self, sock: socket.socket) -> None:
-        """Begins to accept on a listening socket."""
-        self._server = await asyncio.start_unix_server(self._accepted, sock=sock)
+        """Begins to accept on a listening socket, of which there may be several."""
+        self._servers.append(await asyncio.start_unix_server(self._accepted, sock=sock))
 
     @property
     def busy(self) -> bool:
@@ -44,8 +44,8 @@ class Server:
 
     async def close(self) -> None:
         """Accepts nobody any more and ends all connections: their clients ask the next controller."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for task in list(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
@@ -68,10 +68,11 @@ class Server:
         sock: socket.socket = writer.get_extra_info("socket")
         pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         operator = self._operator(uid)
-        if uid != os.getuid() and not operator:
-            return
         connection = Connection(reader, writer, uid, gid, pid, admin=operator)
         try:
+            if uid != os.getuid() and not operator:
+                await connection.send(refused(f"error: {ACCESS_DENIED}"))  # and nothing is read of whoever that is
+                return
             message = await connection.request()
             await connection.send(await self._answer(connection, message))
         except ChannelClosed:
@@ -84,6 +85,8 @@ class Server:
                 "different versions",
                 "error: end the running controller with: shim controller stop",
             )
+        if connection.uid not in (os.getuid(), 0) and message.get("op") not in FOR_OPERATORS:
+            return refused(f"error: {ACCESS_DENIED}")
         operation = self._operations.get(str(message.get("op")))
         if operation is None:
             return refused(f"error: the controller does not know {message.get('op')!r}")

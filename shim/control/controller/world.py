@@ -55,8 +55,13 @@ class World:
 
     def operates(self, uid: int) -> bool:
         """Whether the user may do what Slurm leaves to operators."""
+        return is_operator(self.operators, uid, user_name(uid), os.getuid())
+
+    @property
+    def operators(self) -> list[str] | None:
+        """The names that the configuration has; None where it says nothing of operators."""
         named = [one.operators for one in self.clusters.values() if one.operators is not None]
-        return is_operator(None if not named else [*chain.from_iterable(named)], uid, user_name(uid), os.getuid())
+        return [*chain.from_iterable(named)] if named else None
 
     def cluster_of(self, job: Job) -> Cluster:
         """The job's cluster; one that is configured no more is an empty one."""
