@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from shim.job.agent import cgroup
+
 _PATIENCE = 15.0  # seconds in which what is ending may end
 
 
@@ -33,6 +35,7 @@ class Leftovers:
         lines = [f"process {process.pid}: {_told(process, self._base)}" for process in processes]
         _kill(processes)
         lines += [f"{path}" for path in sorted(self._temporary.iterdir())]
+        _end_groups()
         shutil.rmtree(self._temporary, ignore_errors=True)
         tempfile.tempdir = None
         if self._before is None:
@@ -72,6 +75,17 @@ def _runs(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
+
+
+def _end_groups() -> None:
+    """Ends the control groups whose agents were killed: in use the next controller does it."""
+    try:
+        base = cgroup.find()
+    except OSError:
+        return
+    for name in os.listdir(base):
+        if name.startswith(cgroup.MARK) and not cgroup.lives(name.rpartition("-")[2]):
+            cgroup.end(f"{base}/{name}")
 
 
 def _told(process: psutil.Process, base: str) -> str:

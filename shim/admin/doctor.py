@@ -17,6 +17,7 @@ from shim.control import launchers, paths, site, sources
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
+from shim.job.agent import cgroup
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"
 
@@ -59,6 +60,7 @@ def _findings() -> Iterator[tuple[str, str]]:
     for cluster in ours:
         if cluster.backend == "local":
             yield _names(cluster.settings.get("isolation"))
+            yield _groups()
     if ours_to_use:
         yield from _controller()
     yield from _commands()
@@ -113,6 +115,17 @@ def _names(configured: str | None) -> tuple[str, str]:
     if mode == "namespaces":
         return GOOD, f"node names resolve inside jobs ({why})"
     return NOTE, f"nodes are named by loopback addresses, 127.0.0.1 and on: {why}"
+
+
+def _groups() -> tuple[str, str]:
+    """What becomes of processes that leave their job in every way there is."""
+    try:
+        return GOOD, f"jobs are held together by control groups below {cgroup.find()}"
+    except OSError as problem:
+        return (
+            NOTE,
+            f"a job that kills its own agent with -9 and hides (setsid, env -i) leaves processes: no control group is ours ({problem.strerror})",
+        )
 
 
 def _controller() -> Iterator[tuple[str, str]]:

@@ -153,8 +153,9 @@ def _become(told: int) -> None:
     except TooLow as why:
         os.write(2, str(why).encode())
         return
-    from shim.job.agent import leader_herald
+    from shim.job.agent import cgroup, leader_herald
 
+    cgroup.leave_jobs()
     command, own = argv(), environment(os.environ)
     ties = leader_herald.begin(command, own)
     os.execve(command[0], [*command, leader_herald.handed_on(ties.bell, ties.life)], own)

@@ -10,7 +10,7 @@ import shellingham
 
 from shim.admin import doctor
 from shim.control import paths
-from shim.job.agent import isolation
+from shim.job.agent import cgroup, isolation
 
 
 def findings() -> tuple[bool, str]:
@@ -65,3 +65,18 @@ def test_a_shell_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("SHELL", "/usr/bin/zsh")
     assert "add to ~/.zshrc: " in findings()[1]
+
+
+def test_whether_jobs_can_leave_their_agents_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> str:
+        raise OSError(13, "/sys/fs/cgroup/user.slice: Permission denied")
+
+    monkeypatch.setattr(cgroup, "find", refused)
+    text = (
+        "a job that kills its own agent with -9 and hides (setsid, env -i) leaves processes: no control group is ours"
+    )
+    assert (doctor.NOTE, f"{text} (/sys/fs/cgroup/user.slice: Permission denied)") in list(doctor._findings())
+    monkeypatch.setattr(cgroup, "find", lambda: "/sys/fs/cgroup/mine")
+    assert (doctor.GOOD, "jobs are held together by control groups below /sys/fs/cgroup/mine") in list(
+        doctor._findings()
+    )

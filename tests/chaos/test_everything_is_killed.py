@@ -1,4 +1,4 @@
-"""Clients of four kinds while controller, fork server, heralds and agents are killed: nothing is lost, twice, untrue or left.
+"""Clients of five kinds while controller, fork server, heralds and agents are killed: nothing is lost, twice, untrue or left.
 
 ``CHAOS=full`` does it for five minutes (``CHAOS_SECONDS`` for as long as that says).
 """
@@ -21,7 +21,9 @@ from shim.control.index.query import JobQuery
 from shim.control.index.reader import open_reader
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.job.agent import cgroup
 from tests.control.controller import processes
+from tests.job.agent.support import lives
 from tests.support import wait_until
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or (300 if os.environ.get("CHAOS") == "full" else 8))
@@ -40,6 +42,9 @@ def told(job_id):
 
 inner = f"echo $SLURM_JOB_ID.nested >> {folder}/ran/$SLURM_JOB_ID"
 again = f"sbatch --parsable --no-requeue -o /dev/null --wrap '{inner}' >> {folder}/told 2>> {folder}/said || echo refused.$SLURM_JOB_ID >> {folder}/told\\n"
+# It hides, and kills its agent: in every way that there is it has left its job.
+hide = f"echo $$ >> {folder}/hidden; exec sleep 4000"
+leave = f"env -i setsid /bin/sh -c '{hide}' &\\nsleep 0.1\\nkill -9 $PPID\\nsleep 60\\n"
 ran = f"echo $SLURM_JOB_ID.$SLURM_RESTART_COUNT >> {folder}/ran/$SLURM_JOB_ID\\n"
 while not os.path.exists(f"{folder}/over"):
     nap = f"sleep {chance.uniform(0, 1):.2f}\\n"
@@ -47,6 +52,8 @@ while not os.path.exists(f"{folder}/over"):
         told(processes.submit(ran + nap, requeue=False))
     elif kind == "nodes":
         told(processes.submit(ran + nap, requeue=False, min_nodes=chance.choice([1, 2]), ntasks=2))
+    elif kind == "leaving":
+        told(processes.submit(ran + leave, requeue=False))
     elif kind == "nested":
         told(processes.submit(ran + again, requeue=False))
     else:
@@ -92,9 +99,10 @@ def ours() -> dict[int, str]:
 def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
     (tmp_path / "ran").mkdir()
     chance = random.Random(11)
+    groups = divisible()
     clients = [
         subprocess.Popen([sys.executable, "-c", _CLIENT, kind, str(tmp_path)], cwd=ROOT)
-        for kind in ("plain", "nodes", "nested", "dependent")
+        for kind in ("plain", "nodes", "nested", "dependent", "leaving")
     ]
     killed, hit = kill_now_and_then(chance, time.monotonic() + SECONDS)
     (tmp_path / "over").touch()
@@ -121,6 +129,24 @@ def test_nothing_is_lost_twice_untrue_or_left(tmp_path: Path) -> None:
     client.call("shutdown", {"now": True})
     wait_until(lambda: not ours(), f"nothing is left: {killed}", limit=60.0, pause=0.2)
     assert [name for name in os.listdir(paths.run_dir()) if name[0] != "."] == []
+    if groups:
+        hidden = [int(line) for line in (tmp_path / "hidden").read_text().split()]
+        assert hidden
+        cgroup.sweep(
+            paths.state_dir()
+        )  # of agents that were killed with the last fork server: the next one would do it
+        assert [pid for pid in hidden if lives(pid)] == []
+    else:
+        for pid in (tmp_path / "hidden").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def divisible() -> bool:
+    """Whether there are control groups for agents here."""
+    try:
+        return bool(cgroup.find())
+    except OSError:
+        return False
 
 
 def test_a_script_is_told_from_the_agents(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from shim.job.agent import cgroup
 from shim.job.agent.processes import by_parent, children, environment, table, value_of
 from shim.job.run_folder import JOURNAL
 
@@ -127,7 +128,8 @@ def send(pids: Iterable[int], *signals: int) -> None:
 
 
 def kill_marked(run_dir: str, node: str | None = None) -> int:
-    """Kill what an agent that is gone has left of a run (``node``: on that node only), by the environment; how many were killed.
+    """Kill what an agent that is gone has left of a run: by its control group, and by the environment (``node``: on that node only); how
+    many were killed by that.
 
     For whoever finds that agent dead, on the same machine. The run's own agents are never among them.
     """
@@ -141,6 +143,7 @@ def kill_marked(run_dir: str, node: str | None = None) -> int:
         if name is not None:
             found = {pid for pid in found if value_of(environment(pid), _NODE) == name}
         if not found:
+            cgroup.sweep(_state_dir(run_dir))
             return len(killed)
         killed |= found
         send(found, _signal.SIGKILL)
@@ -155,7 +158,12 @@ def kill_agents(run_dir: str) -> int:
     agents = [pid for pid in processes if pid != os.getpid() and _holds(pid, run_dir)]
     found = [*agents, *Belongings(run_dir, True).below(agents, processes)]
     send(found, _signal.SIGKILL)
+    cgroup.end_those_of(_state_dir(run_dir), agents)
     return len(found)
+
+
+def _state_dir(run_dir: str) -> str:
+    return os.path.dirname(os.path.dirname(run_dir))
 
 
 def _holds(pid: int, run_dir: str) -> bool:

@@ -25,7 +25,7 @@ import encodings.ascii  # noqa: F401  # loaded when a file is opened with it
 import resource  # noqa: F401
 
 from shim.core.jsonlite import dumps, loads
-from shim.job.agent import leader_herald, libc
+from shim.job.agent import cgroup, leader_herald, libc
 from shim.job.agent.life import be_agent
 from shim.job.agent.spares import Spares
 
@@ -63,12 +63,15 @@ def serve(socket: int, tied: Sequence[str] = ()) -> None:
         os.set_inheritable(ties.bell, False)
         os.set_inheritable(ties.life, False)
     bell = None if ties is None else ties.bell
+    state_dir = os.environ.get("SHIM_HOST_STATE_DIR")
+    groups = cgroup.home(state_dir) if state_dir else None
     connection = _socket.socket(fileno=socket)
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     spares = Spares(poll)
+    server = _Server(connection, bell, groups, spares)
     try:
-        while _serve_ready(poll.poll(spares.pause()), connection, bell, spares):
+        while server.serve(poll.poll(spares.pause())):
             pass
     except _Ended:
         return
@@ -78,72 +81,79 @@ def serve(socket: int, tied: Sequence[str] = ()) -> None:
         ties.outlive()
 
 
-def _serve_ready(ready: list[tuple[int, int]], connection: _socket.socket, bell: int | None, spares: Spares) -> bool:
-    """Serve who has something to say; False at the end."""
-    # Who says that it is free is heard before anybody is asked for an agent.
-    for fd, _events in sorted(ready, key=lambda event: event[0] == connection.fileno()):
-        if fd != connection.fileno():
-            spares.hear(fd)
-        elif not _serve_one(connection, bell, spares):
-            return False
-    return True
-
-
 class _Ended(Exception):
     """Who asks has said that it goes."""
 
 
-def _serve_one(connection: _socket.socket, bell: int | None, spares: Spares) -> bool:
-    """Take a request and answer it; False at the end. _Ended when that was said."""
-    request, line = _receive(connection)
-    if request is None:
-        return False
-    answer = dumps(_answer(request, bell, line, spares)).encode("ascii")
-    if line is not None:
-        os.close(line)
-    try:
-        connection.sendall(_LENGTH.pack(len(answer)) + answer)
-    except (BrokenPipeError, ConnectionResetError):
-        return False
-    return True
+class _Server:
+    """What answers requests: ``bell`` and ``groups`` are for the agents."""
 
+    def __init__(
+        self, connection: _socket.socket, bell: int | None, groups: cgroup.Home | None, spares: Spares
+    ) -> None:
+        self._connection = connection
+        self._bell = bell
+        self._groups = groups
+        self._spares = spares
 
-def _answer(request: bytes, bell: int | None, line: int | None, spares: Spares) -> dict[str, Any]:
-    try:
-        wanted = loads(request)
-        run_dir, index, place = wanted["run_dir"], wanted["index"], wanted.get("place", "")
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {"error": "not a request"}
-    if not isinstance(run_dir, str) or not isinstance(index, int) or not isinstance(place, str):
-        return {"error": "not a request"}
-    pid = spares.give(place, request, line) if place else None
-    if pid is not None:
-        return {"pid": pid}
-    try:
-        return {"pid": _fork(run_dir, index, bell, line, place, spares)}
-    except OSError as error:
-        return {"error": f"fork: {error.strerror}"}
+    def serve(self, ready: list[tuple[int, int]]) -> bool:
+        """Serve who has something to say; False at the end. _Ended when that was said."""
+        # Who says that it is free is heard before anybody is asked for an agent.
+        for fd, _events in sorted(ready, key=lambda event: event[0] == self._connection.fileno()):
+            if fd != self._connection.fileno():
+                self._spares.hear(fd)
+            elif not self._serve_one():
+                return False
+        return True
 
+    def _serve_one(self) -> bool:
+        request, line = _receive(self._connection)
+        if request is None:
+            return False
+        answer = dumps(self._answer(request, line)).encode("ascii")
+        if line is not None:
+            os.close(line)
+        try:
+            self._connection.sendall(_LENGTH.pack(len(answer)) + answer)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
 
-def _fork(run_dir: str, index: int, bell: int | None, line: int | None, place: str, spares: Spares) -> int:
-    """A new agent's pid; one of a ``place`` is kept, if there is room. OSError."""
-    if not place or not spares.room:
-        pid = os.fork()
-        if pid == 0:
-            be_agent(run_dir, index, None if index else bell, line, None)
+    def _answer(self, request: bytes, line: int | None) -> dict[str, Any]:
+        try:
+            wanted = loads(request)
+            run_dir, index, place = wanted["run_dir"], wanted["index"], wanted.get("place", "")
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return {"error": "not a request"}
+        if not isinstance(run_dir, str) or not isinstance(index, int) or not isinstance(place, str):
+            return {"error": "not a request"}
+        pid = self._spares.give(place, request, line) if place else None
+        if pid is not None:
+            return {"pid": pid}
+        try:
+            return {"pid": self._fork(run_dir, index, line, place)}
+        except OSError as error:
+            return {"error": f"fork: {error.strerror}"}
+
+    def _fork(self, run_dir: str, index: int, line: int | None, place: str) -> int:
+        """A new agent's pid; one of a ``place`` is kept, if there is room. OSError."""
+        if not place or not self._spares.room:
+            pid = os.fork()
+            if pid == 0:
+                be_agent(run_dir, index, None if index else self._bell, line, None, self._groups)
+            return pid
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                be_agent(run_dir, index, self._bell, line, theirs.fileno(), self._groups)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._spares.add(place, pid, ours)
         return pid
-    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    try:
-        pid = os.fork()
-        if pid == 0:
-            be_agent(run_dir, index, bell, line, theirs.fileno())
-    except OSError:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-    spares.add(place, pid, ours)
-    return pid
 
 
 def _receive(connection: _socket.socket) -> tuple[bytes | None, int | None]:

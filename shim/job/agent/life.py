@@ -12,6 +12,7 @@ import sys
 
 from shim.core.jsonlite import loads
 from shim.job import dispositions
+from shim.job.agent import cgroup
 from shim.job.agent import main as agent_main
 from shim.job.agent.agent import log
 from shim.job.agent.kept_line import KeptLine
@@ -30,18 +31,22 @@ _MOST_REQUEST = 64 * 1024
 _PASSED = 4  # bytes of a descriptor that is passed
 
 
-def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, control: int | None) -> NoReturn:
+def be_agent(
+    run_dir: str, index: int, bell: int | None, line: int | None, control: int | None, groups: cgroup.Home | None = None
+) -> NoReturn:
     """In the child: nothing inherited but the memory, the herald's ``bell`` (for leaders), a leader's connection, and the end of
-    ``control`` by which the fork server has more for it to do (None: this run is the only one).
+    ``control`` by which the fork server has more for it to do (None: this run is the only one). ``groups``: where it has a control group.
     """
     code = 70  # as sysexits' EX_SOFTWARE: an error of ours
+    group = ""
     try:
         os.setsid()
         dispositions.reset()
         _keep_only(bell, line, control)
         os.chdir("/")
         loop = Loop()
-        place = Place(loop)
+        group = "" if groups is None else groups.enter()
+        place = Place(loop, group)
         code = agent_main.run(run_dir, index, bell, line, place)
         if control is not None:
             fork_server = _socket.socket(fileno=control)
@@ -57,7 +62,11 @@ def be_agent(run_dir: str, index: int, bell: int | None, line: int | None, contr
 
         log(run_dir, index, traceback.format_exc())
     finally:
-        os._exit(code)
+        try:
+            if group:
+                cgroup.leave(group)
+        finally:
+            os._exit(code)
 
 
 def _keep_only(*kept: int | None) -> None:

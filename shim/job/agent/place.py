@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 
-from shim.job.agent import isolation
+from shim.job.agent import cgroup, isolation
 from shim.job.agent.libc import become_subreaper
 
 TYPE_CHECKING = False
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 class Place:
     """One process's. ``subreaper``: whether it adopts what its tasks leave behind; known once it is taken. ``loop``: for every run
-    (None: each has its own). ``line``: what the last run has left of its connection to the controller.
+    (None: each has its own). ``group``: the control group that it has for itself, "" for none. ``line``: what the last run has left of its
+    connection to the controller.
     """
 
-    def __init__(self, loop: Loop | None = None) -> None:
+    def __init__(self, loop: Loop | None = None, group: str = "") -> None:
         self.loop = loop
+        self._group = group
         self.line: KeptLine | None = None
         self.subreaper = False
         self._taken: tuple[str, str, str] | None = None
@@ -46,7 +48,8 @@ class Place:
             self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
 
     def untouched(self) -> bool:
-        """Whether the next run would find it as the last one did: nothing below this process, the same mounts, the same host name.
+        """Whether the next run would find it as the last one did: nothing below this process or in its group, the same mounts, the
+        same host name.
 
         A job of root's can change the namespaces it runs in.
         """
@@ -61,6 +64,8 @@ class Place:
             return False
         except ChildProcessError:
             pass  # none
+        if self._group and not cgroup.alone(self._group):
+            return False
         return self._mounts is None or (self._same_mounts() and os.uname().nodename == self._node)
 
     def _same_mounts(self) -> bool:
