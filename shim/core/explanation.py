@@ -14,7 +14,7 @@ from shim.core.render.node_state import uses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
@@ -49,6 +49,7 @@ _ENDS = {
     states.PREEMPTED: "It had to make room for another job.",
     states.DEADLINE: "It could not end before its --deadline.",
 }
+_SHOWN_SIZES, _SHOWN_JOBS = 4, 3  # at most, of what is free and of who holds the rest
 _CODES = {
     126: "the shell found a command that it could not execute: is its file executable, and its interpreter there?",
     127: "the shell did not find a command: modules, PATH, or a missing interpreter in the first line of a program",
@@ -218,38 +219,54 @@ def _depends(job: Job, known: Known) -> list[str]:
 
 
 def _resources(job: Job, cluster: Cluster, running: Iterable[Job]) -> list[str]:
-    """What it wants, what is free, and who has the rest."""
-    resolved = resolve(job.request)
-    wants = [f"{job.nodes} node(s), {job.cpus} CPU(s)"]
-    wants += [f"{name} {text}" for name, text in (("--gres", job.request.gres), ("--gpus", job.request.gpus)) if text]
-    memory = job.request.mem_per_node or (job.request.mem_per_cpu or 0) * resolved.min_cpus
-    wants += [f"{memory} MiB of each" if memory else ""]
-    holders = [one for one in running if one.cluster == job.cluster and one.shares]
+    """What the job asks for, what is free in its partition, and which jobs hold the rest."""
     partition = cluster.partition(job.partition.partition(",")[0])
-    names = set(partition.nodes) if partition is not None else set()
-    free = []
-    for name, use in uses(cluster, holders).items():
-        if name in names and not use.node.state:
-            left = [f"{use.node.cpus - use.cpus} CPU(s)"]
-            if use.node.gpus:
-                left.append(f"{use.node.gpus - sum(map(len, use.gpus.values()))} GPU(s)")
-            if use.memory:
-                left.append(f"{use.node.memory - use.memory} MiB")
-            free.append((name, " ".join(left)))
-    lines = [f"It waits for {', '.join(filter(None, wants))} of partition {job.partition}."]
+    names = frozenset(partition.nodes if partition is not None else ())
+    holders = [one for one in running if one.cluster == job.cluster and one.shares]
+    lines = [f"It waits for {', '.join(_demands(job))} of partition {job.partition}."]
+    free = _free(cluster, names, holders)
     if free:
-        kinds: dict[str, list[str]] = {}
-        for name, text in free:
-            kinds.setdefault(text, []).append(name)
-        shown = [f"{hostlist.fold(found)}: {text}" for text, found in list(kinds.items())[:4]]
-        lines.append("Free are " + "; ".join(shown) + (" …" if len(kinds) > 4 else "") + ".")
+        shown = [f"{hostlist.fold(found)}: {text}" for text, found in list(free.items())[:_SHOWN_SIZES]]
+        lines.append("Free are " + "; ".join(shown) + (" …" if len(free) > _SHOWN_SIZES else "") + ".")
     here = [one for one in holders if names.intersection(share.name for share in one.shares)]
     if here:
-        most = sorted(here, key=lambda one: -sum(share.cpus for share in one.shares))[:3]
-        held = [
-            f"{one.array_label} of {one.user or one.uid} ({sum(share.cpus for share in one.shares)} CPU(s) on {hostlist.fold_sorted([share.name for share in one.shares])})"
-            for one in most
-        ]
-        more = f" and {len(here) - 3} more" if len(here) > 3 else ""
-        lines.append(f"The rest is held by {', '.join(held)}{more}.")
+        largest = sorted(here, key=lambda one: -_cpus(one))[:_SHOWN_JOBS]
+        more = f" and {len(here) - _SHOWN_JOBS} more" if len(here) > _SHOWN_JOBS else ""
+        lines.append(f"The rest is held by {', '.join(map(_holder, largest))}{more}.")
     return lines
+
+
+def _demands(job: Job) -> list[str]:
+    """What the job asks for, a phrase for each resource."""
+    request = job.request
+    memory = request.mem_per_node or (request.mem_per_cpu or 0) * resolve(request).min_cpus
+    options = (("--gres", request.gres), ("--gpus", request.gpus))
+    return [
+        f"{job.nodes} node(s), {job.cpus} CPU(s)",
+        *(f"{name} {text}" for name, text in options if text),
+        *([f"{memory} MiB of each"] if memory else []),
+    ]
+
+
+def _free(cluster: Cluster, names: Collection[str], holders: Sequence[Job]) -> dict[str, list[str]]:
+    """The nodes of these names that are in service, by what is free of them."""
+    found: dict[str, list[str]] = {}
+    for name, use in uses(cluster, holders).items():
+        if name not in names or use.node.state:
+            continue
+        left = [f"{use.node.cpus - use.cpus} CPU(s)"]
+        if use.node.gpus:
+            left.append(f"{use.node.gpus - sum(map(len, use.gpus.values()))} GPU(s)")
+        if use.memory:
+            left.append(f"{use.node.memory - use.memory} MiB")
+        found.setdefault(" ".join(left), []).append(name)
+    return found
+
+
+def _holder(job: Job) -> str:
+    nodes = hostlist.fold_sorted([share.name for share in job.shares])
+    return f"{job.array_label} of {job.user or job.uid} ({_cpus(job)} CPU(s) on {nodes})"
+
+
+def _cpus(job: Job) -> int:
+    return sum(share.cpus for share in job.shares)

@@ -1,9 +1,9 @@
-"""The cluster that nobody configured: its nodes become as many and as large as a job asks, and the site's own names stand for what is there.
+"""The elastic cluster: without a configuration, the nodes become as many and as large as a job asks.
 
-A script that was written for some cluster names partitions, features, licences and sizes that a machine without configuration has
-not. On such a cluster (``Cluster.elastic``) they stand in nobody's way: a name that is unknown stands for the usual thing, which is
-said once, and the virtual nodes grow up to a bound. GPUs are real or none: nothing runs that would not find its devices. Once
-somebody has configured a cluster it is strict, and nothing here is asked.
+A script that was written for another cluster names partitions, features, licences and sizes that this machine does not have. On an
+elastic cluster (``Cluster.elastic``) such a script runs: an unknown name stands for the default, a note says so once, and the virtual
+nodes grow up to a bound. GPUs are never pretended, because programs would not find their devices. A configured cluster is
+strict: this module leaves its requests as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shim.core.placement.resolve import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from shim.core.model.cluster import Cluster, Node
@@ -31,9 +31,9 @@ _GPU_FIELDS = ("gpus", "gpus_per_node", "gpus_per_socket", "gpus_per_task")
 
 
 def adapted(requests: Sequence[JobRequest], cluster: Cluster) -> tuple[list[JobRequest], list[str]]:
-    """The requests with nothing in them that this cluster does not know, and a line that says what stands for what; [] for nothing.
+    """The requests without names that this cluster does not know, and a line that says what stands for them ([]: nothing does).
 
-    Raises RequestError for GPUs that the machine has not, and for what is above the bounds.
+    Raises RequestError for GPUs that the machine does not have, and for sizes above the bounds.
     """
     if not cluster.elastic:
         return list(requests), []
@@ -55,22 +55,22 @@ def all_nodes(cluster: Cluster) -> list[Node]:
 
 
 def grown(cluster: Cluster, requests: Sequence[JobRequest]) -> Cluster:
-    """The cluster with nodes for these (``adapted``) requests, the components of one job, when nothing else runs; up to the bounds."""
+    """The cluster with enough nodes for these ``adapted`` requests (the components of one job), up to the bounds; running jobs do not count."""
     if not cluster.elastic:
         return cluster
     try:
-        wishes = [resolve(request) for request in requests]
+        resolved_requests = [resolve(request) for request in requests]
     except ValueError:
-        return cluster  # refused as everywhere
-    # Nodes that are drained or down are no help: others come in their place.
+        return cluster  # ``check_request`` refuses them
+    # Nodes that are drained or down do not count: others come in their place.
     there = [node for node in cluster.nodes if not node.state]
-    count = min(sum(_nodes(resolved) for resolved in wishes) + len(cluster.nodes) - len(there), MOST_NODES)
+    count = min(sum(_nodes(resolved) for resolved in resolved_requests) + len(cluster.nodes) - len(there), MOST_NODES)
     nodes = list(all_nodes(cluster)[: max(count, len(cluster.nodes))])
     in_service = {node.name: place for place, node in enumerate(node for node in nodes if not node.state)}
-    for request, resolved in zip(requests, wishes):
+    for request, resolved in zip(requests, resolved_requests):
         large, cpus = _cpus(resolved, len(there))
         for place, node in enumerate(nodes):
-            if in_service.get(node.name, large) < large or len(wishes) > 1 or node.name in resolved.required:
+            if in_service.get(node.name, large) < large or len(resolved_requests) > 1 or node.name in resolved.required:
                 nodes[place] = _larger(node, request, min(cpus, MOST_CPUS))
     if tuple(nodes) == cluster.nodes:
         return cluster
@@ -103,20 +103,20 @@ def _known_names(request: JobRequest, cluster: Cluster, said: list[str]) -> JobR
         if text and not _are_nodes(text):
             changes[field] = None
             said.append(f"--{option}={text} names no node here and is left out")
-    changes.update(_resources(request, cluster, said))
+    changes.update(_known_resources(request, cluster, said))
     return request.replace(**changes) if changes else request
 
 
 def _are_nodes(text: str) -> bool:
-    """Whether every name is one that this cluster has, or gets when it is asked for."""
+    """Whether this cluster has, or could grow, a node of every name."""
     try:
         return all(0 < _number(name) <= MOST_NODES for name in hostlist.expand(text))
     except hostlist.HostlistError:
-        return True  # refused as everywhere
+        return True  # ``check_request`` refuses it
 
 
 def _number(name: str) -> int:
-    """The number of a node of that name, 0 for a name that such a node has not."""
+    """The number in the name of a node; 0 for a name that no node of such a cluster has."""
     for prefix in ("node", "127.0.0."):
         digits = name[len(prefix) :]
         if name.startswith(prefix) and is_number(digits) and not digits.startswith("0"):
@@ -124,39 +124,41 @@ def _number(name: str) -> int:
     return 0
 
 
-def _resources(request: JobRequest, cluster: Cluster, said: list[str]) -> dict[str, Any]:
-    """--gres without what is no GPU, and all GPUs without types that no node has."""
-    types = {one.type for node in cluster.nodes for one in node.gres if one.name == "gpu"}
-    changes: dict[str, Any] = {}
+def _known_resources(request: JobRequest, cluster: Cluster, said: list[str]) -> dict[str, Any]:
+    """The changed fields of a request that keeps, of all generic resources, only GPUs, and no type of GPU that no node has."""
     try:
         entries = tres.parse_gres(request.gres or "")
         counts = {field: tres.parse_gpus(getattr(request, field) or "") for field in _GPU_FIELDS}
     except ValueError:
-        return {}  # refused as everywhere
+        return {}  # ``check_request`` refuses it
+    gpus = [(kind, count) for name, kind, count in entries if name == "gpu"]
     others = [name for name, _, _ in entries if name != "gpu"]
+    types = {one.type for node in cluster.nodes for one in node.gres if one.name == "gpu"}
+    unknown = {kind for found in (gpus, *counts.values()) for kind, _ in found} - {*types, ""}
     if others:
         said.append(f"--gres={','.join(others)} is met by every node")
-    strange = {kind for name, kind, _ in entries if name == "gpu"} | {
-        kind for kinds in counts.values() for kind, _ in kinds
-    }
-    strange -= {*types, ""}
-    if others or strange:
-        kept = [(kind if kind in types else "", count) for name, kind, count in entries if name == "gpu"]
-        changes["gres"] = ",".join("gpu:" + (f"{kind}:" if kind else "") + str(count) for kind, count in kept) or None
-    if strange and types:
-        said.append(f"any GPU stands for {', '.join(sorted(strange))}")
-    for field, kinds in counts.items():
-        if strange.intersection(kind for kind, _ in kinds):
-            changes[field] = ",".join((f"{kind}:" if kind in types else "") + str(count) for kind, count in kinds)
+    if unknown and types:
+        said.append(f"any GPU stands for {', '.join(sorted(unknown))}")
+    changes: dict[str, Any] = {}
+    if others or unknown:
+        changes["gres"] = ",".join(f"gpu:{text}" for text in _of_types(gpus, types)) or None
+    for field, found in counts.items():
+        if any(kind in unknown for kind, _ in found):
+            changes[field] = ",".join(_of_types(found, types))
     return changes
 
 
+def _of_types(gpus: Sequence[tuple[str, int]], types: Collection[str]) -> list[str]:
+    """``type:count`` of each entry, or the count alone where no node has GPUs of the type."""
+    return [f"{kind}:{count}" if kind and kind in types else str(count) for kind, count in gpus]
+
+
 def _check(request: JobRequest, cluster: Cluster) -> None:
-    """Refuses GPUs that the machine has not, saying how some would be pretended, and more nodes or CPUs than are pretended."""
+    """Refuses GPUs that the machine does not have, and more nodes or CPUs than the bounds; the texts name the configuration to write."""
     try:
         resolved = resolve(request)
     except ValueError:
-        return  # refused as everywhere
+        return  # ``check_request`` refuses it
     has = max((node.gpus for node in cluster.nodes), default=0)
     wanted = max(
         total(resolved.node_gpus), -(-total(resolved.job_gpus) // max(1, resolved.min_nodes)), total(resolved.task_gpus)
@@ -181,7 +183,7 @@ def _refused(request: JobRequest, why: str) -> RequestError:
 
 
 def _nodes(resolved: ResolvedRequest) -> int:
-    """How many nodes there must be for it."""
+    """How many nodes the cluster must have for the request."""
     wanted = [resolved.min_nodes, *(_number(name) for name in resolved.required)]
     if resolved.tasks_per_node and resolved.ntasks:
         wanted.append(-(-resolved.ntasks // resolved.tasks_per_node))
@@ -189,7 +191,7 @@ def _nodes(resolved: ResolvedRequest) -> int:
 
 
 def _cpus(resolved: ResolvedRequest, there: int) -> tuple[int, int]:
-    """How many of the first nodes must have how many CPUs each for the job to fit them; ``there``: how many there are anyway."""
+    """How many nodes, from the first on, the job needs, and how many CPUs on each of them. ``there``: nodes that exist anyway."""
     least = max(resolved.min_cpus, resolved.one_node, (resolved.each_node or 1) * resolved.cpus_per_task)
     least = max(
         least,
@@ -207,7 +209,7 @@ def _cpus(resolved: ResolvedRequest, there: int) -> tuple[int, int]:
 def _another(cluster: Cluster, number: int) -> Node:
     first = cluster.nodes[0]
     name = f"{first.name[: -len('1')]}{number}"
-    # An operator's word on the first node is no other's.
+    # An operator's changes to the first node do not hold for others.
     own = {
         "state": "",
         "reason": "",

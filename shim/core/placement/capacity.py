@@ -79,24 +79,36 @@ def cap_gpus(demand: gpus.Demand, types: Sequence[str], limit: int) -> list[str]
 
 def _fits_once(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> bool:
     """Whether the node has what every node of the job must have."""
-    if one.cpus < resolved.min_cpus or (resolved.whole and one.cpus < one.node.cpus):
+    return (
+        _has_cpus(resolved, one)
+        and _has_sockets(resolved, one.node)
+        and (rule.per_node is None or one.memory >= (rule.per_node or one.node.memory))
+        and _has_gres(resolved, rule, one)
+    )
+
+
+def _has_cpus(resolved: ResolvedRequest, one: NodeFree) -> bool:
+    if one.cpus < resolved.min_cpus or one.node.cpus < resolved.one_node:
         return False
-    if one.node.cpus < resolved.one_node:
+    # A job that gets the whole node gets it with all of its GPUs.
+    return not resolved.whole or one.cpus >= max(one.node.cpus, resolved.cpus_per_gpu * len(one.gpus))
+
+
+def _has_sockets(resolved: ResolvedRequest, node: Node) -> bool:
+    """Whether the limits of tasks per node and socket fit the node at all; most of that counts with --overcommit too."""
+    per_socket = resolved.tasks_per_socket or 0
+    if node.cpus < (resolved.tasks_per_node or 0) or node.cores_per_socket * node.threads_per_core < per_socket:
         return False
-    if resolved.whole and one.cpus < resolved.cpus_per_gpu * len(one.gpus):
-        return False  # with all of its GPUs
-    socket = one.node.cores_per_socket * one.node.threads_per_core
-    if one.node.cpus < (resolved.tasks_per_node or 0) or socket < (resolved.tasks_per_socket or 0):
-        return False  # also with overcommit
-    if not resolved.overcommit and one.node.cpus < (resolved.tasks_per_socket or 0) * resolved.cpus_per_task:
+    return resolved.overcommit or node.cpus >= per_socket * resolved.cpus_per_task
+
+
+def _has_gres(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> bool:
+    own = gpus.total(resolved.node_gpus)
+    if own and (gpus.capacity(resolved.node_gpus, one.gpu_types) < 1 or gpu_limit(resolved, rule, one) < own):
         return False
-    if rule.per_node is not None and one.memory < (rule.per_node or one.node.memory):
-        return False
-    if resolved.node_gpus:
-        own = gpus.total(resolved.node_gpus)
-        if gpus.capacity(resolved.node_gpus, one.gpu_types) < 1 or gpu_limit(resolved, rule, one) < own:
-            return False
     for name, count in resolved.node_gres:
         if sum(gres.count for gres in one.node.gres if gres.name == name) < count:
             return False
-    return not resolved.job_gpus or any(not kind or kind in one.gpu_types for kind, _ in resolved.job_gpus if one.gpus)
+    if resolved.job_gpus:
+        return bool(one.gpus) and any(not kind or kind in one.gpu_types for kind, _ in resolved.job_gpus)
+    return True
