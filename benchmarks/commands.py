@@ -32,11 +32,13 @@ FORTY = """#!/bin/bash
 #SBATCH --signal=B:USR1@90
 #SBATCH --mail-type=END,FAIL
 """
-# Starts and ends as our launchers do: without looking for cycles, and without taking the interpreter apart.
+# Starts and ends as our launchers do: with their finder, without looking for cycles, and without taking the interpreter apart.
 _PARSE = """
 import gc, posix, sys
 gc.disable()
 sys.path.insert(0, sys.argv[1])
+from shim.main import Finder
+sys.meta_path.insert(0, Finder(sys.argv[1] + "/"))
 from shim.core.options import values
 from shim.core.options.batch import settle
 from shim.core.options.build import job_request

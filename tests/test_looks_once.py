@@ -20,7 +20,10 @@ import os, sys
 sys.path.insert(0, sys.argv.pop(1))
 import shim.main
 opened = []
-sys.addaudithook(lambda event, words: opened.append(words[0]) if event == "open" and isinstance(words[0], str) else None)
+def note(event, words):
+    if event in ("open", "sqlite3.connect") and isinstance(words[0], str):
+        opened.append(words[0])
+sys.addaudithook(note)
 ends = os._exit
 def tell(code):
     sys.stderr.write("\\n".join(name for name in opened if not name.endswith((".py", ".pyc"))))
@@ -52,7 +55,36 @@ def test_no_file_is_opened_twice(index: None, tmp_path: Path, words: str) -> Non
     )  # fmt: skip
     opened = done.stderr.split("\n")
     assert str(program) in opened
+    assert f"file:{paths.index_path()}?mode=ro" in opened
     assert sorted(set(opened)) == sorted(opened)
+
+
+def test_a_session_of_scontrol_looks_again_for_each_command(index: None, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+
+    def write(partition: str) -> None:
+        config.write_text(f"[clusters.local]\nnodes = 1\n[clusters.local.partitions.{partition}]\ndefault = true\n")
+
+    write("first")
+    session = subprocess.Popen(
+        [str(ROOT / "bin/scontrol")],
+        env={**os.environ, "SHIM_CONFIG": str(config), "SHIM_PYTHON": sys.executable},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert session.stdin is not None
+    assert session.stdout is not None
+    told = []
+    for partition in ("first", "second"):
+        write(partition)
+        session.stdin.write(b"show partition\n")
+        session.stdin.flush()
+        line = b""
+        while b"PartitionName=" not in line and session.poll() is None:
+            line = session.stdout.readline()
+        told.append(line.rpartition(b"=")[2].strip().decode())
+    session.communicate(b"exit\n", timeout=60)
+    assert told == ["first", "second"]
+    assert session.returncode == 0
 
 
 def test_who_lives_on_looks_each_time_and_a_command_once(monkeypatch: pytest.MonkeyPatch) -> None:

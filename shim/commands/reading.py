@@ -8,7 +8,6 @@ import time
 
 from shim.commands import shapes
 from shim.control import paths
-from shim.control.index.reader import open_reader
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, Unsupported
 from shim.core.formats.lists import comma_list
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def open_index(program: str) -> Reader | None:
     """The index; if jobs are active it was brought up to date, as far as a controller could be had in time."""
-    reader = open_reader(paths.index_path())
+    reader = shapes.opened()
     if reader is not None and reader.active():
         from shim.control import alive
 
@@ -57,7 +56,7 @@ def say_untold(program: str, names: Sequence[str]) -> None:
     """Says on stderr which of these clusters, that something was just ordered on, will have to be told later."""
     outlook = Outlook(names) if names else None
     if outlook is not None and outlook.names and paths.ours():
-        _say_troubles(program, open_reader(paths.index_path()), outlook, _TOLD)
+        _say_troubles(program, shapes.opened(), outlook, _TOLD)
 
 
 def _say_troubles(program: str, reader: Reader | None, outlook: Outlook, what: str) -> None:

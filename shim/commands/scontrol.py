@@ -8,6 +8,7 @@ import sys
 from shim.commands import reading
 from shim.commands.scontrol_session import ACTIONS, PROGRAM, Session
 from shim.control import site
+from shim.core import memo
 from shim.core.errors import (
     ACCESS_DENIED,
     ALREADY_DONE,
@@ -113,6 +114,7 @@ def _interactive(session: Session) -> int:
         if not words:
             continue
         last = words
+        memo.renew()
         try:
             code = _perform(session, words) or code
         except ShimError as error:

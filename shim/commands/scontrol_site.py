@@ -23,9 +23,9 @@ def nodes(session: Session, wanted: str | None) -> int:
     from shim.core.formats import hostlist
     from shim.core.render.scontrol_node import node_record
 
-    shapes = _clusters(session)
+    found = _clusters(session)
     outlook = session.outlook()
-    clusters = [(cluster, _uses(cluster), _machine(cluster)) for cluster in shapes]
+    clusters = [(cluster, _uses(cluster), _machine(cluster)) for cluster in found]
     names: list[str] | None = None
     if wanted is not None:
         try:
@@ -52,7 +52,7 @@ def nodes(session: Session, wanted: str | None) -> int:
             reading.put(records)
         else:
             code = reading.not_found(f"Node {name} not found")
-    reading.say_troubles("scontrol", reading.open_index("scontrol"), outlook)
+    reading.say_troubles("scontrol", shapes.opened(), outlook)
     return code
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from shim.control import paths
 from shim.control.index.reader import open_reader
+from shim.core import memo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
 
 
+def opened() -> Reader | None:
+    """The index, as it is each time that it is asked something; a command opens it once. None: there is none yet."""
+    return memo.once("index", lambda: open_reader(paths.index_path()))
+
+
 def recorded(cluster: Cluster) -> Cluster:
     """The cluster as it was last seen; as it is configured if it never was."""
-    reader = open_reader(paths.index_path())
+    reader = opened()
     if reader is None:
         return cluster
     if cluster.backend == "kubernetes":
@@ -41,12 +47,12 @@ def current(cluster: Cluster, program: str) -> Cluster:
         return cluster
     from shim.control import alive
 
-    reader = open_reader(paths.index_path())
+    reader = opened()
     if reader is None:
         from shim.control import client
 
         client.call("ping", {})
-        reader = open_reader(paths.index_path())
+        reader = opened()
     elif not alive.alive():
         alive.refresh(reader, program)
     return (reader.cluster(cluster.name) if reader is not None else None) or cluster
@@ -64,6 +70,6 @@ def _changed(cluster: Cluster, reader: Reader) -> Cluster:
 
 def opened_or_closed(cluster: str) -> bool:
     """Whether operators changed who is shown which of the cluster's partitions."""
-    reader = open_reader(paths.index_path())
+    reader = opened()
     changes = reader.changes(cluster) if reader is not None else {}
     return any("hidden" in one or "allow_groups" in one for one in changes.get("partitions", {}).values())

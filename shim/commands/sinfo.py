@@ -93,7 +93,7 @@ def _show(values: Values, argv: list[str]) -> int:
             _table(values, [own[name]])
 
         code = elsewhere.titled(_PROGRAM, chosen, asked, put, header=header)
-        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), begun)
+        reading.say_troubles(_PROGRAM, shapes.opened(), begun)
         return code
     outlook = None
     if ours:
@@ -102,7 +102,7 @@ def _show(values: Values, argv: list[str]) -> int:
         _table(values, current)
     code = elsewhere.told(asked, None, found=False) if asked is not None else 0
     if outlook is not None:
-        reading.say_troubles(_PROGRAM, reading.open_index(_PROGRAM), outlook)
+        reading.say_troubles(_PROGRAM, shapes.opened(), outlook)
     return code
 
 

@@ -28,10 +28,10 @@ def renew() -> None:
 
 
 def once(name: str, find: Callable[[], T]) -> T:
-    """What ``find`` returns; from the second time on, where this process holds, what it returned then."""
+    """What ``find`` returns; from the second time on, where this process holds, what it returned then. None is not kept: it may come to be."""
     if _found is None:
         return find()
-    if name not in _found:
-        _found[name] = find()
-    kept: T = _found[name]
+    kept: T | None = _found.get(name)
+    if kept is None:
+        kept = _found[name] = find()
     return kept
