@@ -418,3 +418,29 @@ def test_warnings_come_before_the_options(controller: Controller, capsys: pytest
     ]
     assert run("-Q", "-N4", "-n2", "-S1", script) == 0
     assert capsys.readouterr().err.splitlines() == lines[:1]
+
+
+def test_who_asks_for_a_container_is_told_what_to_do_about_all_of_them(
+    controller: Controller, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("job.sh").write_text(
+        "#!/bin/sh\n#SBATCH --container-image=nvcr.io/x:1 --container-mounts=/a:/b\n#SBATCH --container-mount-home\ntrue\n"
+    )
+    assert funnel.run("sbatch", ["job.sh"]) == 255
+    first, hint, what, how = capsys.readouterr().err.splitlines()
+    assert (first, hint) == (
+        "sbatch: unrecognized option '--container-image=nvcr.io/x:1'",
+        'Try "sbatch --help" for more information',
+    )
+    assert "pyxis, which is not configured here, and no container is started on this machine" in what
+    ignored = '[plugins] ignore = ["container-image=", "container-mounts=", "container-mount-home"]'
+    assert ignored in how
+    assert not controller.calls
+    assert funnel.run("srun", ["--container-nosuch", "true"]) == 255
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    # What is advised works.
+    folder = Path(os.environ["XDG_CONFIG_HOME"], "shim")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(ignored.replace("[plugins] ", "[plugins]\n") + "\n")
+    assert funnel.run("sbatch", ["job.sh"]) == 0
+    assert controller.request.container_image is None

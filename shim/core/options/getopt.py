@@ -111,14 +111,21 @@ def _variables(row: Row) -> Sequence[str]:
 
 
 class Table:
-    """The options of a command in Slurm's order. ``variables`` tells those of a row that the command reads.
+    """The options of a command in Slurm's order. ``variables`` tells those of a row that the command reads, ``advice`` what to do
+    about a word that is refused, behind Slurm's own lines.
 
     Options are made when they are asked for: a command line has few of them.
     """
 
-    __slots__ = ("_made", "by_name", "rows", "variables")
+    __slots__ = ("_made", "advice", "by_name", "rows", "variables")
 
-    def __init__(self, rows: Iterable[Row], variables: Callable[[Row], Sequence[str]] = _variables) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        variables: Callable[[Row], Sequence[str]] = _variables,
+        advice: Callable[[str, Sequence[str]], List[str]] = lambda word, argv: [],
+    ) -> None:
+        self.advice = advice
         self.rows: Tuple[Row, ...] = tuple(rows)
         self.variables = variables
         self.by_name: Dict[str, Row] = {row["name"]: row for row in self.rows}
@@ -188,8 +195,9 @@ def parse(
                 words.extend(argv[at - 1 :])
                 break
         except _Refused as refused:
+            more = options.advice(word, argv)
             raise UsageError(
-                refused.args[0], plain(f'Try "{program} --help" for more information'), code=code
+                refused.args[0], plain(f'Try "{program} --help" for more information'), *more, code=code
             ) from None
     return found, words
 

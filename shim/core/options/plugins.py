@@ -6,7 +6,7 @@ from shim.core.options.getopt import FLAG, IGNORED, OPTIONAL, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import List, Sequence, Tuple
 
     from shim.core.options.getopt import Row
     from shim.core.options.grammar import Grammar
@@ -67,6 +67,24 @@ PYXIS: Tuple[Row, ...] = (
         kubernetes="approximated: recorded; the job's variables win over the image's, as --export says"),
 )
 # fmt: on
+
+
+def unknown_containers(word: str, argv: Sequence[str]) -> List[str]:
+    """What to do about an option of pyxis that is unknown here because nobody has configured the plugin; [] for another ``word``.
+
+    All such options of ``argv`` are named at once: whoever leaves out one is not to meet the next.
+    """
+    known = {row["name"]: row for row in PYXIS}
+    names = [one[2:].partition("=")[0] for one in (word, *argv) if one.startswith("--")]
+    asked = [name for name in dict.fromkeys(names) if name in known]
+    if word[2:].partition("=")[0] not in known:
+        return []
+    ignored = ", ".join(f'"{name}="' if "takes" in known[name] else f'"{name}"' for name in asked)
+    return [
+        f"note: --{asked[0]} is an option of the container plugin pyxis, which is not configured here, and no container is started on this machine",
+        f"note: to run without one, on this machine's own programs: [plugins] ignore = [{ignored}] in ~/.config/shim/config.toml;"
+        " where jobs are pods it names their image: [plugins] pyxis = true",
+    ]
 
 
 def with_plugins(rows: List[Row], command: str, grammar: Grammar) -> List[Row]:

@@ -459,8 +459,16 @@ def options_of(command: str, grammar: Optional[Grammar] = None) -> Table:
             from shim.core.options.plugins import with_plugins
 
             rows = with_plugins(rows, command, grammar)
-        table = _built[command, grammar] = Table(rows, _reader(command, newer))
+        table = _built[command, grammar] = Table(rows, _reader(command, newer), _advice)
     return table
+
+
+def _advice(word: str, argv: Sequence[str]) -> List[str]:
+    if "container-" not in word:
+        return []
+    from shim.core.options.plugins import unknown_containers
+
+    return unknown_containers(word, argv)
 
 
 def selected(rows: Iterable[Row], command: str, newer: bool) -> List[Row]:
