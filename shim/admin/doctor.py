@@ -13,11 +13,11 @@ from typing import TextIO
 import shellingham  # type: ignore[import-untyped]
 
 from shim.admin import doctor_slurm
-from shim.control import launchers, paths, site, sources
+from shim.control import launchers, paths, site, sources, starter
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
-from shim.job.agent import cgroup
+from shim.job.agent import cgroup, libc
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"
 
@@ -129,19 +129,48 @@ def _groups() -> tuple[str, str]:
 
 
 def _controller() -> Iterator[tuple[str, str]]:
-    from shim.control import client
+    from shim.control import channel
     from shim.control.index.reader import open_reader
 
-    if not client.alive():
-        yield GOOD, "no controller is running: the first command that needs one starts it"
-        return
-    yield GOOD, "a controller is running"
     try:
         reader = open_reader(paths.index_path())
     except ShimError:
-        return  # told above
-    for line in reader.kept() if reader is not None else ():
-        yield NOTE, f"configuration: {line}"
+        reader = None  # told above
+    found = channel.connect(paths.socket_path())
+    if found is None:
+        yield from _no_controller(reader is not None and reader.active())
+    elif found.stopped():
+        pid = found.pid
+        yield (
+            BAD,
+            f"the controller, pid {pid}, is stopped: kill -CONT {pid} lets it go on, shim controller stop --now ends it",
+        )
+    else:
+        yield GOOD, "a controller is running"
+        for line in reader.kept() if reader is not None else ():
+            yield NOTE, f"configuration: {line}"
+    for one in (found, reader):
+        if one is not None:
+            one.close()
+    try:
+        os.close(libc.watch_clock())
+    except OSError as problem:
+        yield NOTE, f"begin times that the clock jumps over are met up to a minute late: {problem.strerror}"
+
+
+def _no_controller(active: bool) -> Iterator[tuple[str, str]]:
+    try:
+        starter.check_limits()
+    except starter.TooLow as why:
+        yield BAD, f"no controller is running, and none can be started from here: {why}"
+        return
+    if active:
+        yield (
+            NOTE,
+            f"no controller is running though there are jobs: the next command (squeue) starts one; its log is {paths.log_path()}",
+        )
+    else:
+        yield GOOD, "no controller is running: the first command that needs one starts it"
 
 
 def _commands() -> Iterator[tuple[str, str]]:

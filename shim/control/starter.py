@@ -176,11 +176,20 @@ def own_limits() -> None:
     """Raises limits of this process that its caller may have lowered. TooLow where they cannot be raised enough."""
     import resource
 
-    for name, least, option in _LIMITS:
+    for name, _least, _option in _LIMITS:
         number = getattr(resource, f"RLIMIT_{name}")
         soft, hard = resource.getrlimit(number)
         if soft != hard:
             resource.setrlimit(number, (hard, hard))
+    check_limits()
+
+
+def check_limits() -> None:
+    """TooLow for a hard limit under which no controller that is started from here can work."""
+    import resource
+
+    for name, least, option in _LIMITS:
+        hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
         if hard != resource.RLIM_INFINITY and hard < least:
             raise TooLow(
                 f"it cannot work under a hard limit of {hard >> 10} KiB (ulimit {option}): "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import shellingham
 
 from shim.admin import doctor
 from shim.control import paths
-from shim.job.agent import cgroup, isolation
+from shim.job.agent import cgroup, isolation, libc
+from tests import reference
 
 
 def findings() -> tuple[bool, str]:
@@ -79,4 +82,39 @@ def test_whether_jobs_can_leave_their_agents_is_said(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cgroup, "find", lambda: "/sys/fs/cgroup/mine")
     assert (doctor.GOOD, "jobs are held together by control groups below /sys/fs/cgroup/mine") in list(
         doctor._findings()
+    )
+
+
+def test_jobs_that_nobody_looks_after_are_named() -> None:
+    paths.ensure(paths.state_dir())
+    reference.write_index(Path(paths.index_path()), [reference.job(1, uid=os.getuid())])
+    fine, text = findings()
+    assert fine
+    assert (
+        "note  no controller is running though there are jobs: the next command (squeue) starts one; its log is "
+        in text
+    )
+
+
+def test_a_limit_under_which_no_controller_can_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = resource.getrlimit
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda which: (1 << 20, 64 << 20) if which == resource.RLIMIT_AS else true(which)
+    )
+    fine, text = findings()
+    assert not fine
+    assert (
+        "FAIL  no controller is running, and none can be started from here: it cannot work under a hard limit of 65536 KiB (ulimit -v)"
+        in text
+    )
+
+
+def test_a_kernel_that_does_not_tell_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> int:
+        raise OSError(38, "this Python has no ctypes")
+
+    monkeypatch.setattr(libc, "watch_clock", none)
+    assert (
+        "note  begin times that the clock jumps over are met up to a minute late: this Python has no ctypes"
+        in findings()[1]
     )

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shim.admin import controller as controller_commands
+from shim.admin import doctor
 from shim.commands.allocating import Waiter
 from shim.control import alive, client, paths, starter
 from shim.control.index.reader import open_reader
@@ -392,6 +393,13 @@ def stopped() -> Iterator[int]:
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+def test_the_doctor_names_a_stopped_controller(stopped: int) -> None:
+    found = [text for level, text in doctor._findings() if level == doctor.BAD]
+    assert found == [
+        f"the controller, pid {stopped}, is stopped: kill -CONT {stopped} lets it go on, shim controller stop --now ends it"
+    ]
 
 
 def test_a_stopped_controller_hangs_nobody(stopped: int, monkeypatch: pytest.MonkeyPatch) -> None:
