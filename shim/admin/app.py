@@ -124,6 +124,20 @@ def move(
 
 
 @app.command()
+def prune(
+    older_than: Annotated[
+        int | None,
+        typer.Option(help="Those that ended that many days ago; as configured (retention) unless given.", min=0),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+) -> None:
+    """Forgets jobs that ended long ago: sacct shows them no more. That also happens by itself. Their ids are never given out again."""
+    from shim.admin import prune as pruner
+
+    pruner.report(older_than, sys.stdout, dry_run=dry_run)
+
+
+@app.command()
 def adopt(
     cluster: Annotated[str, typer.Option("--cluster", "-M", help="Only there; else on every Kubernetes cluster.")] = "",
     wait: Annotated[bool, typer.Option(help="Wait until it is sure that a silent machine is gone.")] = True,

@@ -16,6 +16,7 @@ def report(out: TextIO, *, origin: bool) -> None:
     _line(out, "slurm_version", found.slurm_version.value, found.slurm_version.origin, origin)
     if found.operators.value is not None:
         _line(out, "operators", found.operators.value, found.operators.origin, origin)
+    _line(out, "retention", found.retention.value, found.retention.origin, origin)
     out.write("\n[plugins]\n")
     for word in PLUGINS:
         known = found.plugins.get(word.name)

@@ -1,4 +1,4 @@
-"""sacct: what became of jobs, from the index. Whatever ran here is remembered for good; real Slurms are asked for theirs."""
+"""sacct: what became of jobs, from the index, as long as they are kept (``retention``); real Slurms are asked for theirs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from shim.commands import elsewhere, funnel, reading, sacct_ask
 from shim.control import site
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, UsageError, plain
+from shim.core.formats.times import stamp
 from shim.core.options.query_options import read
 from shim.core.render import sacct_rows, sacct_table
 
@@ -60,6 +61,7 @@ def main(argv: list[str]) -> int:
     jobs = _jobs(ask, reader)
     if ours:
         _show(ask, _rows(ask, reader, jobs), header=header)
+        _say_pruned(ask, reader, jobs)
     code = 0
     if asked is not None:
         headed = asked.questions[0] if header and not ours else None
@@ -71,6 +73,16 @@ def main(argv: list[str]) -> int:
         )
     reading.say_troubles(_PROGRAM, reader, outlook, jobs)
     return code
+
+
+def _say_pruned(ask: Ask, reader: Reader | None, jobs: list[Job]) -> None:
+    """Says what may be missing: who asks for a time, or for ids, of which not everything is kept."""
+    if reader is None or (ask.named and jobs):
+        return
+    until = reader.pruned()
+    if until and ask.since <= until:
+        sys.stdout.flush()
+        funnel.say(_PROGRAM, f"note: jobs that ended up to {stamp(until)} are kept no longer (retention)")
 
 
 def _clusters(values: dict[str, str]) -> str | None:

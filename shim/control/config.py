@@ -22,6 +22,8 @@ from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
 from shim.core.value import Value
 from shim.job import capped
 
+RETENTION = next(word.default for word in TOP if word.name == "retention")
+
 
 class ConfigError(ShimError):
     """The configuration cannot be used; says which file and word."""
@@ -43,6 +45,7 @@ class Config(Value):
     default: Setting = Setting(value="local")
     slurm_version: Setting = Setting(value=DEFAULT_LEVEL)
     operators: Setting = Setting()
+    retention: Setting = Setting(value=RETENTION)
     plugins: dict[str, Setting] = {}
     clusters: dict[str, dict[str, Any]] = {}
     nobodys: bool = False
@@ -79,6 +82,7 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
         default=default,
         slurm_version=_level_of(merged, env),
         operators=merged.get("operators", Setting()),
+        retention=merged.get("retention", Setting(value=RETENTION)),
         plugins=merged.get("plugins", {}),
         clusters=clusters,
         nobodys=unnamed and not clusters.get("local"),

@@ -35,6 +35,13 @@ TOP = (
         default=None,
         text="who may do what Slurm leaves to operators, beside root and the owner of the index, also from other accounts ([controller.md](internals/controller.md#root-and-other-operators)); `[]`: root alone",
     ),
+    Word(
+        name="retention",
+        type="int",
+        default=30,
+        most=36500,
+        text="days for which ended jobs are kept, for sacct; 0: for ever (`shim prune` removes them by hand)",
+    ),
     Word(name="plugins", type="table", text="options that a site's plugins add"),
     Word(name="clusters", type="table", text="the clusters, one table each: what `-M` names"),
 )

@@ -43,6 +43,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     script    job_id                       -> script (text)
     listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
     reconfigure                            -> kept [what stays as it was for active jobs]
+    prune     days (null: as configured), dry_run (bool)  -> jobs (how many went, or would), before (epoch: those that ended earlier)
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
 """
 

@@ -34,6 +34,7 @@ def clusters(config: Config, machine: Machine, isolation: str) -> tuple[Cluster,
     operators = config.operators.value
     if operators is not None:
         made = [cluster.replace(operators=operators) for cluster in made]
+    made = [cluster.replace(retention=config.retention.value) for cluster in made]
     return numbered(sorted(made, key=lambda cluster: cluster.name != config.default.value))
 
 

@@ -13,7 +13,7 @@ from shim.core.model.cluster import Cluster
 
 
 class Configured:
-    """``clusters``: those whose jobs are run from here, the default one first. ``files``: stamps of what they were read from.
+    """``clusters``: those whose jobs are run from here, the default one first. ``retention``: days that ended jobs are kept. ``files``: stamps of what they were read from.
 
     Raises ConfigError as ``site.clusters`` does.
     """
@@ -21,6 +21,7 @@ class Configured:
     def __init__(self) -> None:
         self.files = site.file_stamps()
         self.clusters = _ours()
+        self.retention = max(cluster.retention for cluster in site.clusters())
         self._refused: list[tuple[Any, ...]] = []
 
     @property

@@ -39,6 +39,7 @@ from shim.control.controller.operations import (
 from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.operations.submitting import learn_names
+from shim.control.controller.pruning import Pruning
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
@@ -84,6 +85,8 @@ class Controller:
         self.adopting = Adopting(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
         self.mailer = Mailer(self.world)
+        days = configured.retention if configured is not None else max((one.retention for one in clusters), default=0)
+        self.pruning = Pruning(self.world, days, lambda: self._memory)
         self.server = Server(self._operations(), self._look_idle, self.world.operates)
         self.keeping = Keeping(
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew
@@ -139,6 +142,7 @@ class Controller:
         self.allocations.expect()
         self.dispatcher.kick()
         self.world.task(self._tidy())
+        self.world.task(self.pruning.keep_on())
 
     def _grown(self, cluster: Cluster) -> Cluster:
         """The cluster that nobody configured as its active jobs have made it."""
@@ -279,6 +283,7 @@ class Controller:
             "release": self.allocations.release,
             **{op: partial(queueing.ask, op, world, order) for op in queueing.OPERATIONS},
             "reconfigure": self._reconfigure,
+            "prune": self.pruning.asked,
         }
         return {**operations, **{op: partial(self._agreed, operations[op]) for op in OF_CONFIGURATION}}
 

@@ -64,6 +64,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "notify": {"target": Target, "text": str},
     "change_nodes": {"name": str, "cluster": str, "fields": _NODE},
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
+    "prune": {"days": int, "dry_run": bool},
     "record": {"job": Job, "claim": bool},
     "seen": {"jobs": list[Job]},
     **dict.fromkeys(("hold", "release_job", "requeue", "requeuehold", "suspend", "resume", "top"), _TARGETS),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 AMENDED = "amended."  # in front of a cluster's name: what operators changed of it
 TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it cannot be asked
 FILES = "files"  # the word with stamps of what the controller has read its configuration from
+PRUNED = "pruned"  # the word for the latest end of a job that is kept no longer
 KEPT = "kept"  # the word for what stays in force of an earlier configuration
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
@@ -203,6 +204,10 @@ class Reader:
         """A word that the controller left under ``name``."""
         rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
+
+    def pruned(self) -> float:
+        """Jobs that ended up to that second may be kept no longer; 0 if all are."""
+        return float(self.meta(PRUNED) or 0)
 
     def files(self) -> list[list[Any]]:
         """Stamps of the files that the controller has read its configuration from."""

@@ -17,9 +17,9 @@ from typing import Any
 
 from shim.control.index.errors import IdsUsedUp, fault
 from shim.control.index.query import JobQuery, storable
-from shim.control.index.reader import AMENDED, TROUBLE, Reader
+from shim.control.index.reader import AMENDED, PRUNED, TROUBLE, Reader
 from shim.core import jsonlite
-from shim.core.model import slurm_job_snapshots
+from shim.core.model import slurm_job_snapshots, states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
@@ -260,6 +260,54 @@ class Store:
     def drop_orders(self, job_key: int) -> None:
         """The job's run is over: nothing is wanted of it any more."""
         self._execute("DELETE FROM orders WHERE job_key = ?", (job_key,))
+
+    def old_jobs(self, before: float, after: tuple[float, int] = (0.0, 0), most: int = 500) -> list[tuple[int, float]]:
+        """(key, end) of jobs that ended before that second, by end and key, from behind ``after`` on.
+
+        Arrays count as a whole. The last job of each cluster and the newest record of all stay: ids and keys go on from there.
+        """
+        active = sorted(states.ACTIVE)
+        rows = self._execute(
+            "SELECT key, end_time FROM jobs AS job WHERE end_time > 0 AND end_time < ? AND (end_time, key) > (?, ?)"
+            f" AND +state NOT IN ({','.join('?' * len(active))})"
+            " AND job_id < (SELECT max(job_id) FROM jobs WHERE cluster = job.cluster)"
+            " AND key < (SELECT max(key) FROM jobs) AND (array_job_id = 0 OR NOT EXISTS"
+            " (SELECT 1 FROM jobs WHERE cluster = job.cluster AND array_job_id = job.array_job_id"
+            " AND (end_time = 0 OR end_time >= ?))) ORDER BY end_time, key LIMIT ?",
+            (before, *after, *active, before, most),
+        ).fetchall()
+        return [(key, end) for key, end in rows]
+
+    def drop_jobs(self, old: Sequence[tuple[int, float]]) -> None:
+        """Forgets these jobs, their steps and their changes of state; readers are told up to when."""
+        keys = [key for key, _end in old]
+        if not keys:
+            return
+        marks = ",".join("?" * len(keys))
+        tables = (("steps", "job_key"), ("transitions", "job_key"), ("orders", "job_key"), ("jobs", "key"))
+        with self.transaction():
+            for table, column in tables:
+                self._execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", keys)
+            self._pruned(max(end for _key, end in old))
+
+    def drop_passed(self, before: float, unheard: float, *, dry_run: bool = False) -> int:
+        """Forgets jobs of real Slurms that ended before that second, or that nobody has heard of since ``unheard``, and old submissions'
+        tokens; how many jobs. ``dry_run``: only counts.
+        """
+        old = "FROM passed_jobs WHERE (end_time > 0 AND end_time < ?) OR (end_time = 0 AND submit_time < ?)"
+        with self.transaction():
+            count, last = self._execute(
+                f"SELECT count(*), max(max(end_time, submit_time)) {old}", (before, unheard)
+            ).fetchone()
+            if not dry_run:
+                self._execute(f"DELETE {old}", (before, unheard))
+                self._execute("DELETE FROM tokens WHERE time < ?", (before,))
+                if count:
+                    self._pruned(last)
+        return int(count)
+
+    def _pruned(self, end: float) -> None:
+        self.set_meta(PRUNED, repr(max(end, self._reader.pruned())))
 
     def save_cluster(self, cluster: Cluster) -> None:
         """Records the cluster's shape for read commands; writes only when it changed."""

@@ -133,6 +133,7 @@ class Cluster(Value):
     requeue: bool = True
     elastic: bool = False  # nobody configured it: its nodes become what jobs ask for (core/admission/elastic.py)
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters
+    retention: int = 30  # days for which ended jobs are kept; 0: for ever. The same for all clusters
     operators: tuple[str, ...] | None = None  # names (policy.operates)
     settings: dict[str, str] = {}
     _nested = {"nodes": Node, "partitions": Partition, "licenses": Gres}

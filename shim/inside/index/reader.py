@@ -75,6 +75,10 @@ class Reader:
         """The job's own cluster is never asked from here."""
         return []
 
+    def pruned(self) -> float:
+        """The job is here."""
+        return 0
+
     def generation(self) -> int:
         """Nothing is ever behind."""
         return 1
