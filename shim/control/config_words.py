@@ -200,7 +200,7 @@ CLUSTER = (
         name="output_wait",
         type="int",
         default=2,
-        text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails",
+        text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails; on Kubernetes for that on the submitting machine, in the pods it is made",
     ),
     Word(
         name="mail_prog",

@@ -130,7 +130,7 @@ class Making:
         )
         gang = found.gang
         if not ticket.made:
-            outputs = await beside(lambda: trying.outputs(spec.job, settings))
+            outputs = await beside(lambda: trying.outputs(spec.job, settings, spec.cluster.output_wait))
             folder.keep(record_of(spec.job, outputs))
             folder.save(
                 ticket.replace(

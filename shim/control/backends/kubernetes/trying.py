@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from collections.abc import Callable
 
 from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import manifests, staging, volumes
@@ -133,8 +135,15 @@ def kept_files(spool: str) -> tuple[dict[str, bytes], str]:
         return {staging.NAME: file.read()}, ""
 
 
-def outputs(job: Job, settings: Settings) -> tuple[tuple[str, str, int], ...]:
-    """The job's output files that the pods do not share, made here as Slurm makes them at the start. BackendError. It may block."""
+_LOOK_AGAIN = 0.05  # seconds between two looks for the folder of an output file
+
+
+def outputs(
+    job: Job, settings: Settings, patience: float = 0, pause: Callable[[float], None] = time.sleep
+) -> tuple[tuple[str, str, int], ...]:
+    """The job's output files that the pods do not share, made here as Slurm makes them at the start. BackendError. It may block:
+    also for the folder of one, which its submitter may make only now, ``patience`` seconds in all.
+    """
     if job.request.kind != "batch":
         return ()
     found: list[tuple[str, str, int]] = []
@@ -142,6 +151,9 @@ def outputs(job: Job, settings: Settings) -> tuple[tuple[str, str, int], ...]:
     for stream, path in (("stdout", job.stdout), ("stderr", job.stderr)):
         if not path or path == "/dev/null" or volumes.mounted(path, settings) or path in [one[1] for one in found]:
             continue
+        while patience > 0 and not os.path.isdir(os.path.dirname(path)):
+            pause(_LOOK_AGAIN)
+            patience -= _LOOK_AGAIN
         try:
             found.append((stream, path, begin(path, append, job.request.umask)))
         except OSError as error:

@@ -99,6 +99,23 @@ def test_an_output_file_that_cannot_be_made_fails_the_job(tmp_path: Path) -> Non
     assert not problem.value.transient
 
 
+def test_a_folder_that_its_submitter_is_about_to_make_is_waited_for(tmp_path: Path) -> None:
+    waited: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            (tmp_path / "log_1").mkdir()
+
+    asked = with_output("/w", f"{tmp_path}/log_1/out", f"{tmp_path}/log_1/err")
+    found = trying.outputs(asked, SETTINGS, 2, pause)
+    assert [path for _, path, _ in found] == [f"{tmp_path}/log_1/out", f"{tmp_path}/log_1/err"]
+    assert len(waited) == 3
+    with pytest.raises(BackendError, match="could not open stdout file"):
+        trying.outputs(with_output("/w", f"{tmp_path}/no/out", f"{tmp_path}/no/err"), SETTINGS, 2, pause)
+    assert sum(waited[3:]) == pytest.approx(2, abs=0.1)
+
+
 class Site:
     """A namespace that allows some verbs on pods/exec."""
 
