@@ -42,10 +42,9 @@ sys.meta_path.insert(0, Finder(sys.argv[1] + "/"))
 from shim.core.options import values
 from shim.core.options.batch import settle
 from shim.core.options.build import job_request
-from shim.core.options.validate import verify
+from shim.core.options.validate import validate
 text = open(sys.argv[2]).read()
-(settings,) = settle(values.Context(1e9, 1000, None), [[]], {}, text, "forty.sh", lambda settings: None)
-verify(settings)
+(settings,) = settle(values.Context(1e9, 1000, None), [[]], {}, text, "forty.sh", lambda read: validate(read)[0])
 job_request(settings, directory="/", umask=18, name="forty.sh")
 posix._exit(0)
 """

@@ -23,7 +23,7 @@ from shim.core.options.build import job_request
 from shim.core.options.getopt import Option
 from shim.core.options.sources import Settings
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
-from shim.core.options.validate import verify
+from shim.core.options.validate import Validated, validate
 from shim.job import capped
 
 Options = Sequence[tuple[Option, str | None]]
@@ -158,14 +158,19 @@ def asked(words: Sequence[str]) -> list[JobRequest]:
     return [_request(settings, words) for settings in _settled(words, ((),), [])]
 
 
-def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str | None = None) -> list[Settings]:
+def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str | None = None) -> list[Validated]:
+    def component(settings: Settings) -> Validated:
+        validated, notes = validate(settings)
+        warnings.extend(notes)
+        return validated
+
     return settle(
         values.Context(time.time(), os.getuid(), capped.text, site.grammar(), say=warnings.append),
         found,
         os.environ,
         read_script(words[0]) if text is None else text,
         os.path.basename(words[0]),
-        lambda settings: warnings.extend(verify(settings)),
+        component,
     )
 
 
@@ -192,7 +197,7 @@ def _written(found: Found) -> list[str]:
     return line
 
 
-def _request(settings: Settings, words: Sequence[str]) -> JobRequest:
+def _request(settings: Validated, words: Sequence[str]) -> JobRequest:
     return job_request(
         settings,
         directory=os.getcwd(),

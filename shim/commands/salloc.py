@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Sequence
 
     from shim.commands.allocating import Held
-    from shim.core.options.sources import Settings
+    from shim.core.options.validate import Validated
 else:
     import _signal
 
@@ -42,7 +42,7 @@ def main(argv: List[str]) -> int:
     return _allocate(argv, [one.settings for one in components], words, directory)
 
 
-def _allocate(argv: Sequence[str], components: Sequence[Settings], words: Sequence[str], directory: str) -> int:
+def _allocate(argv: Sequence[str], components: Sequence[Validated], words: Sequence[str], directory: str) -> int:
     """Asks for the components, usually one, and runs the command in them. What is no component's counts as the first has it."""
     settings = components[0]
     if settings.get("get-user-env", "(null)") != "(null)" and os.getuid():

@@ -14,7 +14,7 @@ from shim.core.options.batch import command_line, settle
 from shim.core.options.build import job_request
 from shim.core.options.sources import full_path
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
-from shim.core.options.validate import verify
+from shim.core.options.validate import validate
 from shim.job import capped
 from shim.job.submitter import passed_on, umask
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shim.core.model.request import JobRequest
     from shim.core.options.getopt import Option
     from shim.core.options.sources import Settings
+    from shim.core.options.validate import Validated
 
 PROGRAM = "sbatch"
 
@@ -118,16 +119,15 @@ def _file(words: Sequence[str], directory: str) -> Source:
 
 def _settle(
     context: values.Context, found: Sequence[Sequence[Tuple[Option, Optional[str]]]], source: Source, directory: str
-) -> List[Settings]:
-    """The verified options of each component. Warnings are said as they come up."""
+) -> List[Validated]:
+    """The validated options of each component. Warnings are said as they come up."""
     text = None if source.job_name == "wrap" and source.path is None else script.text_of(source.data)
-    seen: List[Settings] = []
 
-    def component(settings: Settings) -> None:
-        notes = verify(settings)
-        seen.append(settings)
+    def component(settings: Settings) -> Validated:
+        validated, notes = validate(settings)
         _say(*(note for note in notes if note.startswith("error: ") or not settings.get("quiet")))
-        _tell(settings, directory)
+        _tell(validated, directory)
+        return validated
 
     return settle(context, found, os.environ, text, source.name, component)
 
@@ -140,7 +140,7 @@ def _tell(settings: Settings, directory: str) -> None:
         _say(*defined_options(settings, directory), *approximations(settings, backend(settings.get("clusters"))))
 
 
-def _submit(argv: Sequence[str], components: Sequence[Settings], source: Source, directory: str) -> int:
+def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source, directory: str) -> int:
     """Hands the job over and tells what became of it; the exit code. What is no component's counts as the first one has it."""
     rlimits = passed_on(components[0].get("propagate"))
     if components[0].get("verbose", 0) > 1 and components[0].given("verbose"):  # SBATCH_DEBUG shows the options alone

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shim.core.model.request import JobRequest, StepRequest
     from shim.core.options.sources import Settings
     from shim.core.options.srun_salloc import Component
+    from shim.core.options.validate import Validated
     from shim.job.loop import Loop
     from shim.job.steps.client import StepClient
     from shim.job.steps.parts import Asked
@@ -90,7 +91,7 @@ def _parts(components: Sequence[Component], directory: str, plain: bool = False)
     return parts
 
 
-def _step(settings: Settings, words: Sequence[str], directory: str) -> StepRequest:
+def _step(settings: Validated, words: Sequence[str], directory: str) -> StepRequest:
     """The step asked for, with what only this process knows."""
     step = step_request(settings, words)
     changes: Dict[str, Any] = {

@@ -78,15 +78,15 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
 
     ``stdin``: a script on standard input may be read, and is put back. ShimError for what Slurm 22.05 would refuse.
     """
-    from shim.core.options.sources import COMMAND_LINE, Settings, first_pass, put_environment
+    from shim.core.options.sources import COMMAND_LINE, Reading, first_pass, put_environment
 
     context = values.Context(time(), os.getuid(), capped.text, site.grammar())
     if program != "sbatch":
         found, words = first_pass(program, argv, context)
-        settings = Settings(program, context)
-        put_environment(settings, os.environ)
-        settings.put_all(found, COMMAND_LINE)
-        return settings, words, None
+        reading = Reading(program, context)
+        put_environment(reading, os.environ)
+        reading.put_all(found, COMMAND_LINE)
+        return reading.settings(), words, None
     from shim.core.options.batch import command_line, settle
 
     parts, words = command_line(argv, context)
@@ -97,7 +97,7 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
         data = bytes_of(path) if path else standard_input() if stdin and not words else None
         text = script.text_of(data) if data is not None else None
     name = words[0] if words else "stdin"
-    return settle(context, parts, os.environ, text, name, lambda _settings: None)[0], words, path
+    return settle(context, parts, os.environ, text, name, lambda settings: settings)[0], words, path
 
 
 def _cluster_of(job_id: int) -> str:

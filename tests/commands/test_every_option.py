@@ -1,4 +1,5 @@
-"""Every option of every command does something: it is read, or its table says why it has nothing to act on, or refuses it by name.
+"""Every option of squeue, scancel, sinfo, scontrol and sacct does something: it is read, or its row says why it has nothing to act
+on, or refuses it by name (those of sbatch, srun and salloc: test_claims.py).
 
 Shown by running: each option is given, and the values of options tell who asks for them.
 """
@@ -7,22 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from shim.admin.docs import ABSENT
-from shim.commands import salloc
-from shim.control import client, site
-from shim.core.errors import ShimError
-from shim.core.options import batch, components, query_options, sources, srun_salloc
+from shim.core.options import query_options
 from shim.core.options.getopt import FLAG, Option
-from shim.core.options.grammar import VERSIONS, Grammar
 from shim.core.options.submit_options import COMMANDS
-from shim.core.options.submit_options import options_of as submit_options
-from shim.core.options.support import APPROXIMATED, HONOURED, REFUSED, level_of, support_level
+from shim.core.options.support import APPROXIMATED, HONOURED, REFUSED, support_level
 from shim.dispatch import MODULES
 from tests.commands.conftest import World
 
@@ -32,13 +26,7 @@ HEARD: set[str] = set()
 def _hear(*names: str) -> None:
     """Notes who is asked for, unless the tables' own code asks."""
     asking = sys._getframe(2).f_globals["__name__"]
-    if asking not in (
-        query_options.__name__,
-        sources.__name__,
-        "shim.core.options.support",
-        "shim.core.options.verbose",
-        __name__,
-    ):
+    if asking not in (query_options.__name__, __name__):
         HEARD.update(names)
 
 
@@ -135,126 +123,3 @@ def test_every_option_of_a_query(busy: World, monkeypatch: pytest.MonkeyPatch, c
 
 def test_each_command_of_slurm_is_here_or_said_to_be_absent() -> None:
     assert set(query_options.ROWS) | set(COMMANDS) | {"shim"} == set(MODULES) - set(ABSENT)
-
-
-class Recording(dict):  # type: ignore[type-arg]
-    """A dictionary that tells what is taken out of it."""
-
-    def __getitem__(self, name: str) -> Any:
-        _hear(name)
-        return super().__getitem__(name)
-
-    def __contains__(self, name: object) -> bool:
-        _hear(str(name))
-        return super().__contains__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        _hear(name)
-        return super().get(name, default)
-
-
-class Settings(sources.Settings):
-    """The options of a submission."""
-
-    def __init__(self, command: str, context: Any) -> None:
-        super().__init__(command, context)
-        self.values = Recording()
-        self.texts = Recording()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        _hear(name)
-        return super().get(name, default)
-
-    def __contains__(self, name: str) -> bool:
-        _hear(name)
-        return super().__contains__(name)
-
-    def given(self, name: str) -> bool:
-        _hear(name)
-        return super().given(name)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "shared":
-            _hear(name)
-        return super().__getattribute__(name)
-
-
-# Where the value of an option is kept if not under its name.
-KEPT_AS = {
-    "cluster": "clusters",
-    "exclusive": "shared",
-    "oversubscribe": "shared",
-    "requeue": "requeues",
-    "no-requeue": "requeues",
-    "extra-node-info": "sockets-per-node",
-    "tres-per-task": "cpus-per-task",
-}
-# What is done while the line is read, before there are settings: by it the command ends well.
-AT_ONCE = ("autocomplete", "help", "usage", "version", "wrap")
-# The tables' own code refuses all values but those that need nothing.
-REFUSED_BY_VALUE = ("mpi", "resv-ports")
-OF_ANY_KIND = ["1", "1:00", "n1", "gpu:1", "USR1@5", "ALL", "now+1hour", "cpu=1", "none", "1-2", "yes", "word"]
-OF_ONE_KIND = {
-    "autocomplete": "--n",
-    "distribution": "block",
-    "no-kill": "set",
-    "constraint": "fast",
-    "exclusive": "user",
-    "export-file": "/dev/null",
-    "gpu-bind": "closest",
-    "hint": "nomultithread",
-    "kill-command": "INT",
-    "open-mode": "append",
-    "profile": "task",
-}
-
-
-@pytest.fixture
-def place(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Submissions get as far as a controller, an allocation that is granted, or a step in one."""
-    for module in (batch, components, srun_salloc):
-        monkeypatch.setattr(module, "Settings", Settings)
-    granted = {"job": {"job_id": 7, "shares": []}, "environment": {}, "run_dir": str(tmp_path)}
-
-    def reached(*_: Any, **__: Any) -> int:
-        raise ShimError("error: reached")
-
-    monkeypatch.setattr(
-        client, "call", lambda op, fields=None, **_: {"job_id": 7, "cluster": "ref", "notes": [], **granted}
-    )
-    monkeypatch.setattr(client, "open_allocation", lambda fields: None)
-    monkeypatch.setattr(salloc, "Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
-    monkeypatch.setattr(salloc._Child, "run", reached)
-    monkeypatch.setattr("shim.job.steps.client.StepClient", lambda *_, **__: SimpleNamespace(run=reached))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "job.sh").write_text("#!/bin/sh\n#PBS -N x\n")
-    (tmp_path / "job.sh").chmod(0o755)
-    return tmp_path
-
-
-@pytest.mark.parametrize("level", VERSIONS)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_of_a_submission(
-    place: Path, world: World, monkeypatch: pytest.MonkeyPatch, command: str, level: str
-) -> None:
-    grammar = Grammar(level=level)
-    monkeypatch.setattr(site, "grammar", lambda: grammar)
-    unread = []
-    for option in submit_options(command, grammar):
-        level, _reason = level_of(option)
-        if option.field != option.long or level not in (HONOURED, APPROXIMATED):
-            continue
-        HEARD.clear()
-        own = OF_ONE_KIND.get(option.field)
-        said = [
-            world.run(command, spelled(option, value), *beside, *([] if option.field == "wrap" else ["job.sh"]))
-            for value in ([""] if option.arity == FLAG else [own] if own else OF_ANY_KIND)
-            for beside in ([], ["--jobid=7"] if command == "srun" else [])
-        ]
-        if option.field in AT_ONCE:
-            assert any(one.code == 0 and one.out for one in said), option
-        elif option.field in REFUSED_BY_VALUE:
-            assert any(f"--{option.field}=" in one.err or "ports" in one.err for one in said), option
-        elif (command, option.field) != ("srun", "parsable") and KEPT_AS.get(option.field, option.field) not in HEARD:
-            unread.append(option.field)
-    assert unread == [], f"nobody reads these options of {command}"

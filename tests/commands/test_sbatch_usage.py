@@ -173,7 +173,7 @@ def test_verbose(controller: Controller, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_verbose_names_what_does_less_here(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("-v", "--mail-type=END", "--contiguous", "-t5", "--wrap=true") == 0
+    assert run("-v", "--mail-type=END", "--wckey=k", "-t5", "--wrap=true") == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "approximated" in line]
     assert len(told) == 2
     assert told[0].startswith(

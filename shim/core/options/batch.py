@@ -6,7 +6,7 @@ from shim.core import script
 from shim.core.options.components import cut, keep_verbosity, next_component
 from shim.core.options.sources import (
     COMMAND_LINE,
-    Settings,
+    Reading,
     first_pass,
     put_directive,
     put_environment,
@@ -17,10 +17,13 @@ from shim.core.options.values import is_set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, List, Mapping, Optional, Sequence, Tuple
+    from typing import Callable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
     from shim.core.options.getopt import Option
+    from shim.core.options.sources import Settings
     from shim.core.options.values import Context
+
+    Kind = TypeVar("Kind", bound=Settings)
 
 PACKJOB = 'Warning: the "packjob" component separator is being deprecated. Please, use "hetjob" instead.'
 
@@ -52,52 +55,56 @@ def settle(
     environ: Mapping[str, str],
     text: Optional[str],
     name: str,
-    component: Callable[[Settings], object],
-) -> List[Settings]:
+    component: Callable[[Settings], Kind],
+) -> List[Kind]:
     """The options of one sbatch call for each component of its job (a plain job has one): the script's (``text``, None with
     --wrap; ``name`` for messages), then the variables', then the command line's (``found``; the last part counts for all
     components behind it too). ShimError with Slurm's text for the first that is wrong.
 
-    ``component`` is told of each as soon as it is read: it verifies them.
+    ``component`` makes of each, as soon as it is read, what the next one begins with: it validates them.
     """
     mistaken = script.mistaken_from(text) if text is not None and context.say is not None else None
     if mistaken == 0 and context.say is not None:
         context.say(script.MISTAKEN_TEXT)  # before what is wrong in such a line
     scripted = _components(text, name) if text is not None else [[]]
-    settled: List[Settings] = []
-    before = _of_all(context, found)
+    settled: List[Kind] = []
+    before: Optional[Settings] = _of_all(context, found)
     for place in range(max(len(scripted), len(found))):
-        settings = Settings("sbatch", context) if before is None else next_component(before)
+        reading = Reading("sbatch", context) if before is None else next_component(before)
         if place and mistaken is not None and mistaken <= place and context.say is not None:
             context.say(script.MISTAKEN_TEXT)
         if place == 1 and context.say is not None and text is not None and packed(text):
             context.say(PACKJOB)  # once, where the separator is met
         if place < len(scripted):
-            put_directive(settings, scripted[place])
+            put_directive(reading, scripted[place])
         own = found[min(place, len(found) - 1)]
-        if text is not None and ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(own, environ, settings):
-            from shim.core.options.pbs_lsf import foreign_directives
-
-            for word in foreign_directives(text, name):
-                if word.startswith("--gres=") and "gres" in settings:
-                    word = f"--gres={settings.texts['gres']},{word[len('--gres=') :]}"
-                put_directive(settings, [word])
-        _put_outer(settings, environ, own)
-        keep_verbosity(settings, before)
-        component(settings)
-        settled.append(settings)
-        before = settings
+        if text is not None and ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(own, environ, reading):
+            _put_foreign(reading, text, name)
+        _put_outer(reading, environ, own)
+        keep_verbosity(reading, before)
+        before = component(reading.settings())
+        settled.append(before)
     return settled
+
+
+def _put_foreign(reading: Reading, text: str, name: str) -> None:
+    """The directives of PBS or LSF; what they ask for by --gres is asked for beside what stands in Slurm's own."""
+    from shim.core.options.pbs_lsf import foreign_directives
+
+    for word in foreign_directives(text, name):
+        if word.startswith("--gres=") and "gres" in reading:
+            word = f"--gres={reading.texts['gres']},{word[len('--gres=') :]}"
+        put_directive(reading, [word])
 
 
 def _of_all(context: Context, found: Sequence[Sequence[Tuple[Option, Optional[str]]]]) -> Optional[Settings]:
     """What the whole command line leaves to the first component: sbatch reads all of it before it reads each part."""
     if len(found) < 2:
         return None
-    settings = Settings("sbatch", context)
+    reading = Reading("sbatch", context)
     for part in found:
-        settings.put_all(part, COMMAND_LINE)
-    return settings
+        reading.put_all(part, COMMAND_LINE)
+    return reading.settings()
 
 
 def packed(text: str) -> bool:
@@ -107,10 +114,10 @@ def packed(text: str) -> bool:
     )
 
 
-def _put_outer(settings: Settings, environ: Mapping[str, str], found: Sequence[Tuple[Option, Optional[str]]]) -> None:
-    put_environment(settings, environ)
-    settings.put_all(found, COMMAND_LINE)
-    put_hostfile(settings, environ)
+def _put_outer(reading: Reading, environ: Mapping[str, str], found: Sequence[Tuple[Option, Optional[str]]]) -> None:
+    put_environment(reading, environ)
+    reading.put_all(found, COMMAND_LINE)
+    put_hostfile(reading, environ)
 
 
 def _components(text: str, name: str) -> List[List[str]]:
@@ -128,10 +135,10 @@ def _components(text: str, name: str) -> List[List[str]]:
 
 
 def _ignores_foreign(
-    found: Sequence[Tuple[Option, Optional[str]]], environ: Mapping[str, str], settings: Settings
+    found: Sequence[Tuple[Option, Optional[str]]], environ: Mapping[str, str], reading: Reading
 ) -> bool:
     return (
-        "ignore-pbs" in settings
+        "ignore-pbs" in reading
         or is_set(environ.get("SBATCH_IGNORE_PBS"))
         or any(option.field == "ignore-pbs" for option, _ in found)
     )

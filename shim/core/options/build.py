@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from shim.core.model.request import SignalRequest
     from shim.core.options.sources import Settings
+    from shim.core.options.validate import Validated
 
 
 def job_request(
-    settings: Settings,
+    settings: Validated,
     *,
     directory: str,
     umask: int,
@@ -23,7 +24,7 @@ def job_request(
     command: Optional[str] = None,
     arguments: Sequence[str] = (),
 ) -> JobRequest:
-    """The submission that ``settings`` (verified) describe.
+    """The submission that ``settings`` describe.
 
     ``directory`` is where the command runs, ``name`` the job's name if the user gives none, ``command`` what the request
     keeps as Command. Raises RequestError for what the controller would refuse without looking at its cluster.
@@ -31,8 +32,15 @@ def job_request(
     kind = KINDS[settings.command]
     _check_arbitrary(settings, kind)
     _check_burst_buffer_file(settings)
-    fields = _picked(settings, "job")
-    fields.update(
+    fields: Dict[str, Any] = {
+        **_implied(settings),
+        **_picked(settings, "job"),
+        **_reworded(settings),
+        **_node_numbers(settings),
+        # srun writes its tasks' files itself: they are its step's.
+        **({field: settings.get(option) for option, field in _FILES if option in settings} if kind == "batch" else {}),
+    }
+    request = JobRequest(
         kind=kind,
         name=settings.get("job-name", name),
         command=command,
@@ -46,15 +54,9 @@ def job_request(
         get_user_env="get-user-env" in settings or "export-file" in settings,
         gres=_gres(settings),
         extra=_recorded(settings, directory),
+        **_in_sixteen_bits(settings, fields),
     )
-    if kind == "batch":
-        # srun writes its tasks' files itself: they are its step's.
-        fields.update({field: settings.get(option) for option, field in _FILES if option in settings})
-    _reworded(settings, fields)
-    _node_numbers(settings, fields)
-    _geometry(settings, fields)
-    _cut(settings, fields)
-    return _with_numbers_of_gpus(settings, JobRequest(**fields))
+    return _with_numbers_of_gpus(settings, request)
 
 
 def _check_arbitrary(settings: Settings, kind: str) -> None:
@@ -76,14 +78,26 @@ def _check_burst_buffer_file(settings: Settings) -> None:
             raise ShimError("error: Invalid --bbf specification") from None
 
 
-def _reworded(settings: Settings, fields: Dict[str, Any]) -> None:
-    """The fields that do not hold their option's value as it was read."""
+def _implied(settings: Settings) -> Dict[str, Any]:
+    """What options say of fields that other options are made for, which win."""
+    fields: Dict[str, Any] = {}
+    hints = settings.get("hint", "").split(",")
+    if any(hint in ("nomultithread", "compute_bound", "memory_bound") for hint in hints):
+        fields["threads_per_core"] = 1
+    if "memory_bound" in hints:
+        fields["cores_per_socket"] = 1
     if "ntasks-per-tres" in settings:
-        fields.setdefault("ntasks_per_gpu", settings.get("ntasks-per-tres"))
+        fields["ntasks_per_gpu"] = settings.get("ntasks-per-tres")
+    return fields
+
+
+def _reworded(settings: Settings) -> Dict[str, Any]:
+    """The fields that do not hold their option's value as it was read."""
+    fields: Dict[str, Any] = {}
     if "account" in settings:
         fields["account"] = settings.get("account").lower()
-    if fields.get("dependency") == "0":
-        del fields["dependency"]  # none at all
+    if settings.get("dependency") != "0":  # none at all
+        fields["dependency"] = settings.get("dependency")
     if "switches" in settings:
         count, wait = settings.get("switches")
         fields["switches"] = str(count) if wait is None or wait < 0 else f"{count}@{wait // 60}:{wait % 60:02d}"
@@ -91,19 +105,19 @@ def _reworded(settings: Settings, fields: Dict[str, Any]) -> None:
         from shim.core.options.numeric_values import priority
 
         fields["priority"] = priority(settings.get("priority"))
+    return fields
 
 
-def _node_numbers(settings: Settings, fields: Dict[str, Any]) -> None:
+def _node_numbers(settings: Settings) -> Dict[str, Any]:
     """``min_nodes`` and ``max_nodes``: of --nodes, and of options that say something of them."""
-    if "nodes" in settings:
-        fields["min_nodes"], fields["max_nodes"] = settings.get("nodes")
-    if fields.get("ntasks") == 0:
-        del fields["ntasks"]  # -B 0: no node is asked for
-        fields["min_nodes"] = 0
-    elif settings.get("nodelist") is not None and not settings.get("nodelist").strip(","):
-        fields.setdefault("min_nodes", 0)
+    least, most = settings.get("nodes", (None, None))
     if settings.get("spread-job") and "nodes" not in settings:
-        fields["max_nodes"] = settings.get("ntasks", settings.get("ntasks-per-node"))
+        most = settings.get("ntasks", settings.get("ntasks-per-node"))
+    if settings.get("ntasks") == 0:  # -B 0: no node is asked for
+        return {"ntasks": None, "min_nodes": 0, "max_nodes": most}
+    if least is None and settings.get("nodelist") is not None and not settings.get("nodelist").strip(","):
+        least = 0
+    return {"min_nodes": least, "max_nodes": most}
 
 
 def _with_numbers_of_gpus(settings: Settings, request: JobRequest) -> JobRequest:
@@ -120,24 +134,22 @@ def _with_numbers_of_gpus(settings: Settings, request: JobRequest) -> JobRequest
 _FILES = (("input", "stdin"), ("output", "stdout"), ("error", "stderr"))
 
 
-def step_request(settings: Settings, argv: Sequence[str] = ()) -> StepRequest:
-    """The step that srun's ``settings`` (verified) ask for. ``--multi-prog`` files are read by srun itself."""
-    fields = _picked(settings, "step")
-    fields["argv"] = tuple(argv)
-    if "ntasks-per-tres" in settings:
-        fields.setdefault("ntasks_per_gpu", settings.get("ntasks-per-tres"))
-    fields["work_dir"] = settings.get("chdir")
-    fields["exclusive"] = settings.shared is not None and settings.shared != "oversubscribe"
-    fields["overlap"] = bool(settings.get("overlap")) or "external-launcher" in settings
-    fields["kill_on_bad_exit"] = bool(settings.get("kill-on-bad-exit"))
-    if "gres" in settings:
-        text = settings.get("gres")
-        fields["gres"] = "none" if text.lower() == "none" else _gres(settings)
-    if "nodes" in settings:
-        fields["min_nodes"], most = settings.get("nodes")
-        fields["max_nodes"] = most or None
-        fields["nodes_inherited"] = not settings.given("nodes")
-    return StepRequest(**fields)
+def step_request(settings: Validated, argv: Sequence[str] = ()) -> StepRequest:
+    """The step that srun's ``settings`` ask for. ``--multi-prog`` files are read by srun itself."""
+    gres = settings.get("gres")
+    least, most = settings.get("nodes", (None, None))
+    return StepRequest(
+        argv=tuple(argv),
+        work_dir=settings.get("chdir"),
+        exclusive=settings.shared is not None and settings.shared != "oversubscribe",
+        overlap=bool(settings.get("overlap")) or "external-launcher" in settings,
+        kill_on_bad_exit=bool(settings.get("kill-on-bad-exit")),
+        gres=None if gres is None else "none" if gres.lower() == "none" else _gres(settings),
+        min_nodes=least,
+        max_nodes=most or None,
+        nodes_inherited="nodes" in settings and not settings.given("nodes"),
+        **{"ntasks_per_gpu": settings.get("ntasks-per-tres"), **_picked(settings, "step")},
+    )
 
 
 def _picked(settings: Settings, of: Literal["job", "step"]) -> Dict[str, Any]:
@@ -195,25 +207,14 @@ def check_step(step: StepRequest) -> None:
         raise RequestError(f"error: {error}") from None
 
 
-def _cut(settings: Settings, fields: Dict[str, Any]) -> None:
-    """Slurm keeps 16 bits of these numbers, in which a larger one is another."""
-    for name in [row["job"] for row in settings.table.rows if "bits" in row]:
-        number = fields.get(name) or 0
-        if number >= 0xFFFE:
-            if name == "ntasks_per_node":
-                fields.setdefault("ntasks", number * (fields.get("min_nodes") or 1))
-            fields[name] = number & 0xFFFF
-            if fields[name] in (0, 0xFFFE, 0xFFFF):
-                del fields[name]
-
-
-def _geometry(settings: Settings, fields: Dict[str, Any]) -> None:
-    """``--hint`` in terms of cores and threads; what is asked for directly wins."""
-    wanted: Dict[str, int] = {}
-    hints = settings.get("hint", "").split(",")
-    if any(hint in ("nomultithread", "compute_bound", "memory_bound") for hint in hints):
-        wanted.setdefault("threads_per_core", 1)
-    if "memory_bound" in hints:
-        wanted.setdefault("cores_per_socket", 1)
-    for field, number in wanted.items():
-        fields.setdefault(field, number)
+def _in_sixteen_bits(settings: Settings, fields: Dict[str, Any]) -> Dict[str, Any]:
+    """The fields as Slurm keeps them: it has 16 bits for some of these numbers, in which a larger one is another."""
+    by_name = settings.table.by_name
+    kept: Dict[str, Any] = {}
+    for option in settings.values:
+        if "bits" in by_name.get(option, ()) and settings.get(option) >= 0xFFFE:
+            name, number = by_name[option]["job"], settings.get(option)
+            if name == "ntasks_per_node" and fields.get("ntasks") is None:
+                kept["ntasks"] = number * (fields.get("min_nodes") or 1)
+            kept[name] = None if number & 0xFFFF in (0, 0xFFFE, 0xFFFF) else number & 0xFFFF
+    return {**fields, **kept} if kept else fields

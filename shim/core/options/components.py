@@ -8,37 +8,39 @@ and its part of the command line.
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.options.sources import Settings
+from shim.core.options.sources import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional, Sequence
+
+    from shim.core.options.sources import Settings
 
 # What variables say of --switches, which each component starts without.
 _OF_SWITCHES = ("REQ_SWITCH", "WAIT4SWITCH", "switch-wait")
 MOST_COMPONENTS = 128  # of a job, as far as --het-group can name them
 
 
-def next_component(before: Settings) -> Settings:
-    """The settings of the component behind ``before``, as far as they carry over; nothing of its own is read yet."""
-    settings = Settings(before.command, before.context)
-    by_name = settings.table.by_name
+def next_component(before: Settings) -> Reading:
+    """What the component behind ``before`` begins with: what carries over; nothing of its own is read yet."""
+    reading = Reading(before.command, before.context)
+    by_name = reading.table.by_name
     for name, value in before.values.items():
         if name not in _OF_SWITCHES and "anew" not in by_name.get(name, ()):
-            settings.values[name] = value
+            reading.values[name] = value
             if name in before.sources:
-                settings.sources[name] = before.sources[name]
-                settings.texts[name] = before.texts[name]
-    return settings
+                reading.sources[name] = before.sources[name]
+                reading.texts[name] = before.texts[name]
+    return reading
 
 
-def keep_verbosity(settings: Settings, before: Optional[Settings]) -> None:
+def keep_verbosity(reading: Reading, before: Optional[Settings]) -> None:
     """``-v`` of one component is for all behind it; given again with the same words it does not count twice."""
-    if before is not None and "verbose" in before and "verbose" not in settings:
+    if before is not None and "verbose" in before and "verbose" not in reading:
         for kept, known in (
-            (settings.values, before.values),
-            (settings.sources, before.sources),
-            (settings.texts, before.texts),
+            (reading.values, before.values),
+            (reading.sources, before.sources),
+            (reading.texts, before.texts),
         ):
             kept["verbose"] = known["verbose"]
 

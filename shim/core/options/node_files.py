@@ -28,20 +28,20 @@ def read_nodefile(path: str, context: Context) -> str:
     return ",".join(names)
 
 
-def from_nodefile(settings: Settings) -> None:
-    """The nodes of --nodefile become those of --nodelist."""
+def from_nodefile(settings: Settings) -> Settings:
+    """The settings with the nodes of --nodefile as those of --nodelist."""
     wrong = "error: Invalid --nodefile node file"
     path = settings.get("nodefile")
     if not path:
         raise UsageError(wrong)
     try:
-        settings.values["nodelist"] = read_nodefile(path, settings.context)
+        return settings.changed({"nodelist": read_nodefile(path, settings.context)})
     except UsageError as error:
         raise UsageError(*error.lines, wrong) from None
 
 
-def from_hostfile(settings: Settings, path: str) -> None:
-    """SLURM_HOSTFILE: its lines are the nodes of the tasks, one each, of as many of them as are asked for."""
+def from_hostfile(settings: Settings, path: str) -> Settings:
+    """The settings with the nodes of SLURM_HOSTFILE: its lines are those of the tasks, one each, of as many as are asked for."""
     wrong = "error: Failure getting NodeNames from hostfile"
     try:
         names = read_nodefile(path, settings.context).split(",")
@@ -53,12 +53,12 @@ def from_hostfile(settings: Settings, path: str) -> None:
     if tasks > len(names):
         raise ShimError("error: Too few NodeNames in Slurm Hostfile", wrong)
     del names[tasks:]
+    found = {"nodelist": ",".join(names), "distribution": "arbitrary"}
     if submission:
-        settings.values.update(nodelist=",".join(names), distribution="arbitrary")
-        return
+        return settings.changed(found)
     if nodes and ("ntasks" not in settings or nodes[1] == 0 or nodes[1] >= len(set(names))):
-        settings.drop("nodes")
-    settings.values.update(nodelist=",".join(names), ntasks=tasks, distribution="arbitrary")
+        settings = settings.without("nodes")
+    return settings.changed({**found, "ntasks": tasks})
 
 
 def of_file(path: str, settings: Settings) -> str:

@@ -13,7 +13,7 @@ from shim.core.options.values import value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
     from shim.core.options.getopt import Option, Row, Table
     from shim.core.options.grammar import Grammar
@@ -26,26 +26,38 @@ COMMAND_LINE = "command line"
 _TEXTS = ("help", "usage", "version")
 _STORED_AS = {"cluster": "clusters"}
 GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
-_NODE_NAMES = {"nodefile": "nodelist", "nodelist": "nodefile"}
+_frozen = type(type.__dict__)  # types.MappingProxyType, without that module
 
 
 class Settings:
-    """What one invocation asks for: values by option name (``get``, ``in``), and where each comes from.
+    """What one invocation asks for, as it was read: values by option name (``get``, ``in``), and where each comes from. Immutable.
 
-    ``ntasks``, ``mem-per-cpu`` …: the long names of the tables; another spelling is stored under the usual one. ``texts`` has
+    ``ntasks``, ``mem-per-cpu`` …: the names of the rows; another spelling is stored under the usual one. ``texts`` has
     each value as it was written. ``exclusive`` and ``oversubscribe`` are one setting in two words, kept in ``shared``. ``ignored``:
     the plugins' options that were given and have no effect at this site. ``hostfile``: the file of SLURM_HOSTFILE, if it counts.
     """
 
-    def __init__(self, command: str, context: Context) -> None:
-        self.command = command
-        self.context = context
-        self.values: Dict[str, Any] = {}
-        self.sources: Dict[str, str] = {}
-        self.texts: Dict[str, str] = {}
-        self.shared: Optional[str] = None
-        self.ignored: List[str] = []
-        self.hostfile: Optional[str] = None
+    __slots__ = ("command", "context", "hostfile", "ignored", "shared", "sources", "texts", "values")
+
+    command: str
+    context: Context
+    values: Mapping[str, Any]
+    sources: Mapping[str, str]
+    texts: Mapping[str, str]
+    shared: Optional[str]
+    ignored: Sequence[str]
+    hostfile: Optional[str]
+
+    def __init__(self, before: Settings, values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+        """What ``before`` asks for, with these values and sources."""
+        self.command = before.command
+        self.context = before.context
+        self.values = _frozen(values)
+        self.sources = _frozen(sources)
+        self.texts = before.texts
+        self.shared = before.shared
+        self.ignored = before.ignored
+        self.hostfile = before.hostfile
 
     @property
     def table(self) -> Table:
@@ -67,6 +79,40 @@ class Settings:
         """Whether the command line or the script (not the environment) sets the option."""
         return self.sources.get(name, ENVIRONMENT) != ENVIRONMENT
 
+    def changed(self, changes: Mapping[str, Any]) -> Settings:
+        """These settings with other values; nobody has given those that are new."""
+        return Settings(self, {**self.values, **changes}, self.sources)
+
+    def without(self, *names: str) -> Settings:
+        """These settings, as if the options had not been given."""
+        values = {name: value for name, value in self.values.items() if name not in names}
+        return Settings(self, values, {name: source for name, source in self.sources.items() if name not in names})
+
+
+class Reading(Settings):
+    """Settings while the sources are read, one option after the other; ``settings`` are those that were read in the end."""
+
+    __slots__ = ()
+
+    values: Dict[str, Any]
+    sources: Dict[str, str]
+    texts: Dict[str, str]
+    ignored: List[str]
+
+    def __init__(self, command: str, context: Context) -> None:
+        self.command = command
+        self.context = context
+        self.values = {}
+        self.sources = {}
+        self.texts = {}
+        self.shared = None
+        self.ignored = []
+        self.hostfile = None
+
+    def settings(self) -> Settings:
+        """What was read."""
+        return Settings(self, self.values, self.sources)
+
     def drop(self, name: str) -> None:
         """Forgets the option."""
         self.values.pop(name, None)
@@ -74,18 +120,11 @@ class Settings:
 
     def put(self, option: Option, text: Optional[str], source: str) -> None:
         """Reads one option. ShimError with Slurm's text if the value is bad, PrintAndExit for --help and the like."""
-        name = _STORED_AS.get(option.field, option.field)
-        if name in _TEXTS:
-            from shim.core.options.help import text_for
-
-            raise PrintAndExit(text_for(self.command, name, self.context.grammar))
-        if option.kind == "autocomplete":
-            from shim.core.options.help import completions
-
-            raise PrintAndExit(completions(self.table, text or ""))
+        self._answer(option, text)
         if option.kind == IGNORED:
             self.ignored.append(option.long)
             return
+        name = _STORED_AS.get(option.field, option.field)
         if option.stands_for is not None:
             text = option.stands_for
         value = value_of(option, text, self.context)
@@ -95,34 +134,58 @@ class Settings:
             value += self.values.get(name, 0)
         if value is False and option.kind in ("flag", "requeue"):
             return
-        if name == "mail-type" and name in self.values:
-            from shim.core.options.keyword_values import more_mail
-
-            value = more_mail(self.values[name], value)
-        if name == "exclusive":
-            self.shared = value
-        elif name == "oversubscribe":
-            self.shared = "oversubscribe"
-        elif name in ("requeue", "no-requeue"):
-            self.values["requeues"] = name == "requeue"
-        elif name == "extra-node-info":
-            self._geometry(value)
-        elif name == "switches":
-            value = (value[0], self.get("switch-wait") if value[1] is None else value[1])
-            self.values["switch-wait"] = value[1]
-        elif name in _NODE_NAMES:
-            self.values.pop(_NODE_NAMES[name], None)  # the later one counts
-        self.values[name] = value
+        self.values[name] = _KEPT[name](self, name, value) if name in _KEPT else value
         self.sources[name] = source
         self.texts[name] = "" if text is None else text
 
-    def _geometry(self, numbers: Sequence[Optional[int]]) -> None:
+    def _answer(self, option: Option, text: Optional[str]) -> None:
+        """Raises PrintAndExit for the options that ask for a text."""
+        if option.field in _TEXTS:
+            from shim.core.options.help import text_for
+
+            raise PrintAndExit(text_for(self.command, option.field, self.context.grammar))
+        if option.kind == "autocomplete":
+            from shim.core.options.help import completions
+
+            raise PrintAndExit(completions(self.table, text or ""))
+
+    def _mail(self, name: str, value: str) -> str:
+        """--mail-type adds up."""
+        if name not in self.values:
+            return value
+        from shim.core.options.keyword_values import more_mail
+
+        return more_mail(self.values[name], value)
+
+    def _share(self, name: str, value: Any) -> Any:
+        """--exclusive and --oversubscribe: the later one counts."""
+        self.shared = value if name == "exclusive" else name
+        return value
+
+    def _requeue(self, name: str, value: Any) -> Any:
+        """--requeue and --no-requeue: the later one counts."""
+        self.values["requeues"] = name == "requeue"
+        return value
+
+    def _geometry(self, name: str, numbers: Sequence[Optional[int]]) -> Any:
         """-B says at once what three options say, each also by saying nothing of it."""
-        for name, number in zip(GEOMETRY, numbers):
+        for of_geometry, number in zip(GEOMETRY, numbers):
             if number is None:
-                self.values.pop(name, None)
+                self.values.pop(of_geometry, None)
             else:
-                self.values[name] = number
+                self.values[of_geometry] = number
+        return numbers
+
+    def _switches(self, name: str, value: Tuple[int, Optional[int]]) -> Any:
+        """--switches without a time has that of before."""
+        count, wait = value
+        self.values["switch-wait"] = self.get("switch-wait") if wait is None else wait
+        return count, self.values["switch-wait"]
+
+    def _nodelist(self, name: str, value: str) -> str:
+        """--nodelist and --nodefile: the later one counts."""
+        self.values.pop("nodefile" if name == "nodelist" else "nodelist", None)
+        return value
 
     def put_switches(self, environ: Mapping[str, str], prefix: str) -> None:
         """--switches in two variables; Slurm shows both without a name."""
@@ -146,6 +209,20 @@ class Settings:
             self.put(option, text, source)
 
 
+# Options whose value depends on what was read before, or that others depend on; what is kept of them.
+_KEPT: Dict[str, Callable[[Reading, str, Any], Any]] = {
+    "exclusive": Reading._share,
+    "extra-node-info": Reading._geometry,
+    "mail-type": Reading._mail,
+    "no-requeue": Reading._requeue,
+    "nodefile": Reading._nodelist,
+    "nodelist": Reading._nodelist,
+    "oversubscribe": Reading._share,
+    "requeue": Reading._requeue,
+    "switches": Reading._switches,
+}
+
+
 def read_line(
     command: str, argv: Sequence[str], grammar: Optional[Grammar] = None
 ) -> Tuple[List[Tuple[Option, Optional[str]]], List[str]]:
@@ -162,43 +239,43 @@ def first_pass(
     try:
         words = parse(command, argv, options_of(command, context.grammar), found=found)[1]
     finally:
-        Settings(command, context).put_all(found, COMMAND_LINE)
+        Reading(command, context).put_all(found, COMMAND_LINE)
     return found, words
 
 
-def put_directive(settings: Settings, words: Sequence[str]) -> None:
+def put_directive(reading: Reading, words: Sequence[str]) -> None:
     """The options of one directive line. UsageError for a word that is no option."""
     found: List[Tuple[Option, Optional[str]]] = []
     left: List[str] = []
     try:
-        left = parse(settings.command, words, settings.table, found=found)[1]
+        left = parse(reading.command, words, reading.table, found=found)[1]
     finally:
         # Slurm reads each value as it meets it: of two mistakes on a line the first one is told.
-        settings.put_all([(option, text) for option, text in found if "early" not in option.row], DIRECTIVE)
+        reading.put_all([(option, text) for option, text in found if "early" not in option.row], DIRECTIVE)
     if left:
         raise UsageError(f"error: Invalid directive found in batch script: {left[0]}")
 
 
-def put_environment(settings: Settings, environ: Mapping[str, str]) -> None:
+def put_environment(reading: Reading, environ: Mapping[str, str]) -> None:
     """The options that variables set, in the table's order. srun knows the nodes of its job by one that is no option's."""
-    if settings.command == "srun" and "SLURM_JOB_NODELIST" in environ:
-        settings.values["SLURM_JOB_NODELIST"] = environ["SLURM_JOB_NODELIST"]
-    table = settings.table
+    if reading.command == "srun" and "SLURM_JOB_NODELIST" in environ:
+        reading.values["SLURM_JOB_NODELIST"] = environ["SLURM_JOB_NODELIST"]
+    table = reading.table
     for row in table.rows:
         if "env" in row:
             variables = table.variables(row)
             if row["name"] == "switches":
-                settings.put_switches(environ, variables[0].partition("REQ_SWITCH")[0])
+                reading.put_switches(environ, variables[0].partition("REQ_SWITCH")[0])
                 continue
             for variable in variables:
                 if variable in environ:
-                    settings.put(table.option(row), environ[variable], ENVIRONMENT)
+                    reading.put(table.option(row), environ[variable], ENVIRONMENT)
 
 
-def put_hostfile(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Notes the file in SLURM_HOSTFILE, which names the node of each task where the user names none: see ``verify``."""
-    if "nodelist" not in settings and "nodefile" not in settings:
-        settings.hostfile = environ.get("SLURM_HOSTFILE") or None
+def put_hostfile(reading: Reading, environ: Mapping[str, str]) -> None:
+    """Notes the file in SLURM_HOSTFILE, which names the node of each task where the user names none: see ``validate``."""
+    if "nodelist" not in reading and "nodefile" not in reading:
+        reading.hostfile = environ.get("SLURM_HOSTFILE") or None
 
 
 def full_path(name: str, directory: str) -> str:

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 from shim.core.errors import ShimError
 from shim.core.options.components import het_groups, keep_verbosity, next_component
-from shim.core.options.sources import COMMAND_LINE, Settings, first_pass, put_environment, put_hostfile
-from shim.core.options.validate import verify
+from shim.core.options.sources import COMMAND_LINE, Reading, first_pass, put_environment, put_hostfile
+from shim.core.options.validate import validate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
     from shim.core.options.getopt import Option
+    from shim.core.options.sources import Settings
+    from shim.core.options.validate import Validated
     from shim.core.options.values import Context
 
     Found = Sequence[Tuple[Option, Optional[str]]]
 
 
 class Component:
-    """One component: its verified options, the command to run, and the component of the job (``group``) that it is for.
+    """One component: its validated options, the command to run, and the component of the job (``group``) that it is for.
 
     ``named``: the user chose it by --het-group. ``notes``: warnings for stderr.
     """
 
     __slots__ = ("group", "named", "notes", "settings", "words")
 
-    def __init__(self, settings: Settings, words: Sequence[str], group: int, named: bool, notes: List[str]) -> None:
+    def __init__(self, settings: Validated, words: Sequence[str], group: int, named: bool, notes: List[str]) -> None:
         self.settings = settings
         self.words = list(words)
         self.group = group
@@ -40,19 +42,23 @@ class Component:
 def settle(command: str, argv: Sequence[str], environ: Mapping[str, str], context: Context) -> List[Component]:
     """The components of one call of ``command`` (srun, salloc); usually one.
 
-    Raises ShimError with Slurm's text and code, Unsupported for a heterogeneous job, Shown for ``--help`` and the like.
+    Raises ShimError with Slurm's text and code, Unsupported for a heterogeneous job, PrintAndExit for ``--help`` and the like.
     """
     components: List[Component] = []
-    before: Optional[Settings] = None
+    before: Optional[Validated] = None
     named: List[int] = []
     parts = _parts(command, argv, context)
     for place, (found, words) in enumerate(parts):
         named = _named(found) or named  # a component without --het-group is for those of the one before it
         for group in named or [place]:
-            settings = Settings(command, context) if before is None else next_component(before)
-            notes = _fill(settings, before, environ, found, group, len(parts) > 1)
-            components.append(Component(settings, words, group, bool(named), notes))
-            before = settings
+            reading = Reading(command, context) if before is None else next_component(before)
+            _fill(reading, before, environ, found, group, len(parts) > 1)
+            before, notes = validate(reading.settings())
+            if "propagate" in before:
+                from shim.core.options.keyword_values import limits_to_pass
+
+                limits_to_pass(before.get("propagate"))
+            components.append(Component(before, words, group, bool(named), notes))
     for earlier, later in zip(components[-2::-1], components[:0:-1]):
         earlier.words = earlier.words or later.words
     return components
@@ -76,25 +82,19 @@ def _named(found: Found) -> List[int]:
 
 
 def _fill(
-    settings: Settings, before: Optional[Settings], environ: Mapping[str, str], found: Found, group: int, several: bool
-) -> List[str]:
-    """Reads the variables and the command line into ``settings``; the warnings about them. ``several``: it is one part of many."""
-    put_environment(settings, environ)
+    reading: Reading, before: Optional[Settings], environ: Mapping[str, str], found: Found, group: int, several: bool
+) -> None:
+    """Reads the variables and the command line. ``several``: the component is one of many."""
+    put_environment(reading, environ)
     if "SLURM_HET_SIZE" in environ:
-        put_environment(settings, _of_group(environ, group))
-    settings.put_all(found, COMMAND_LINE)
-    keep_verbosity(settings, before)
+        put_environment(reading, _of_group(environ, group))
+    reading.put_all(found, COMMAND_LINE)
+    keep_verbosity(reading, before)
     # In a plain job the variable tells of all its nodes, which the parts share out: a part that does not say has one.
-    shares = several and "SLURM_HET_SIZE" not in environ and not settings.given("nodes")
-    if shares and (settings.given("ntasks") or "ntasks" not in settings):
-        settings.drop("nodes")
-    put_hostfile(settings, environ)
-    notes = verify(settings)
-    if "propagate" in settings:
-        from shim.core.options.keyword_values import limits_to_pass
-
-        limits_to_pass(settings.get("propagate"))
-    return notes
+    shares = several and "SLURM_HET_SIZE" not in environ and not reading.given("nodes")
+    if shares and (reading.given("ntasks") or "ntasks" not in reading):
+        reading.drop("nodes")
+    put_hostfile(reading, environ)
 
 
 def _of_group(environ: Mapping[str, str], group: int) -> Dict[str, str]:

@@ -12,7 +12,7 @@ from shim.core.options.batch import settle
 from shim.core.options.build import job_request
 from shim.core.options.sources import COMMAND_LINE, DIRECTIVE, ENVIRONMENT, Settings, read_line
 from shim.core.options.support import refuse_unsupported
-from shim.core.options.validate import verify
+from shim.core.options.validate import validate
 from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
 from shim.core.options.verbose import defined_options
@@ -29,19 +29,17 @@ def read_file(path: str) -> str:
 def settings(header: str = "", argv: str = "", uid: int = 1001, **environ: str) -> Settings:
     found, _ = read_line("sbatch", argv.split())
     text = "#!/bin/bash\n" + "".join(f"#SBATCH {line}\n" for line in header.split("|") if line)
-    return settle(Context(NOW, uid, read_file), [found], environ, text, "job.sh", lambda _settings: None)[0]
+    return settle(Context(NOW, uid, read_file), [found], environ, text, "job.sh", lambda settings: settings)[0]
 
 
 def request(header: str = "", argv: str = "", **environ: str):
-    asked = settings(header, argv, **environ)
-    verify(asked)
+    asked, _ = validate(settings(header, argv, **environ))
     refuse_unsupported(asked)
     return job_request(asked, directory="/w", umask=0o022, name="job.sh", command="/w/job.sh")
 
 
 def shown(header: str = "", argv: str = "", **environ: str) -> dict[str, str]:
-    asked = settings(header, argv, **environ)
-    verify(asked)
+    asked, _ = validate(settings(header, argv, **environ))
     lines = defined_options(asked, "/w")
     assert lines[0] == "defined options"
     assert lines[1] == lines[-2] == "-------------------- --------------------"
@@ -284,11 +282,11 @@ def test_what_the_user_writes_beats_a_memory_variable() -> None:
     ],
 )
 def test_warnings(header: str, note: str) -> None:
-    assert verify(settings(header)) == [note]
+    assert validate(settings(header))[1] == [note]
 
 
 def test_more_is_said_with_v() -> None:
-    assert verify(settings("-B 2:3 --threads-per-core=1", "-v")) == [
+    assert validate(settings("-B 2:3 --threads-per-core=1", "-v"))[1] == [
         "Setting --cpu-bind=threads as a default of --threads-per-core use",
         "Number of tasks implicitly set to 6.",
     ]
@@ -371,9 +369,9 @@ def test_planes_leave_no_node_without_tasks(header: str, few: bool) -> None:
     asked = settings(f"-m plane=4|{header}")
     if few:
         with pytest.raises(ShimError, match="error: Too few processes for the requested"):
-            verify(asked)
+            validate(asked)
     else:
-        assert verify(asked) == []
+        assert validate(asked)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -476,8 +474,7 @@ WORDS = [
 @given(st.lists(st.sampled_from(WORDS) | st.text(max_size=6)), st.lists(st.sampled_from(WORDS), max_size=4))
 def test_any_header_becomes_a_request_or_a_refusal(header: list[str], argv: list[str]) -> None:
     try:
-        asked = settings(" ".join(header).replace("|", "\n#SBATCH "), " ".join(argv))
-        verify(asked)
+        asked, _ = validate(settings(" ".join(header).replace("|", "\n#SBATCH "), " ".join(argv)))
         defined_options(asked, "/w")
         refuse_unsupported(asked)
         made = job_request(asked, directory="/w", umask=0, name=None)

@@ -29,7 +29,7 @@ def scripted(header: str, line: str = "", **environ: str) -> list[Settings]:
     """The components of a script with these directives (lines by ``|``) and sbatch's own options."""
     text = "#!/bin/bash\n" + "".join(f"#SBATCH {one}\n" for one in header.split("|"))
     found, _ = command_line(line.split(), CONTEXT)
-    return settle(CONTEXT, found, environ, text, "job.sh", lambda _settings: None)
+    return settle(CONTEXT, found, environ, text, "job.sh", lambda settings: settings)
 
 
 def shown(components: list[Settings]) -> list[dict[str, object]]:
@@ -76,9 +76,14 @@ def test_directives_that_are_none(header: str, why: str) -> None:
 
 def test_the_first_component_is_told_before_a_mistake_in_the_next() -> None:
     seen: list[Settings] = []
+
+    def see(settings: Settings) -> Settings:
+        seen.append(settings)
+        return settings
+
     text = "#!/bin/bash\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH --nosuch\n"
     with pytest.raises(ShimError, match="unrecognized option '--nosuch'"):
-        settle(CONTEXT, [()], {"SBATCH_PARTITION": "gpu"}, text, "job.sh", seen.append)
+        settle(CONTEXT, [()], {"SBATCH_PARTITION": "gpu"}, text, "job.sh", see)
     assert [(part.get("ntasks"), part.get("partition")) for part in seen] == [(1, "gpu")]
 
 
@@ -127,7 +132,7 @@ def test_what_starts_anew(option: str) -> None:
 )
 def test_command_lines(line: str, tasks: list[int | None], words: list[str]) -> None:
     found, left = command_line(line.split(), CONTEXT)
-    settled = settle(CONTEXT, found, {}, None, "wrap", lambda _settings: None)
+    settled = settle(CONTEXT, found, {}, None, "wrap", lambda settings: settings)
     assert [one.get("ntasks") for one in settled] == tasks
     assert left == words
 

@@ -13,7 +13,7 @@ from shim.core.options.grammar import NEW, Grammar
 from shim.core.options.sources import Settings, read_line
 from shim.core.options.submit_options import options_of
 from shim.core.options.support import approximations, refuse_unsupported
-from shim.core.options.validate import verify
+from shim.core.options.validate import validate
 from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
 from shim.core.options.verbose import defined_options
@@ -32,7 +32,7 @@ def no_file(path: str) -> str:
 def sbatch(line: str, grammar: Grammar, script: str = "", **environ: str) -> Settings:
     context = Context(0.0, 1001, no_file, grammar)
     found, _ = read_line("sbatch", line.split(), grammar)
-    return settle(context, [found], environ, f"#!/bin/sh\n{script}\n", "job.sh", verify)[0]
+    return settle(context, [found], environ, f"#!/bin/sh\n{script}\n", "job.sh", lambda read: validate(read)[0])[0]
 
 
 def job(line: str, grammar: Grammar, script: str = "", **environ: str) -> JobRequest:

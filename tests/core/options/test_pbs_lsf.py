@@ -24,7 +24,7 @@ def no_file(path: str) -> str:
 def settings(header: str, argv: str = "", **environ: str) -> Settings:
     found, _ = read_line("sbatch", argv.split())
     text = "#!/bin/sh\n" + header
-    return settle(Context(0.0, 1001, no_file), [found], environ, text, "job.sh", lambda _settings: None)[0]
+    return settle(Context(0.0, 1001, no_file), [found], environ, text, "job.sh", lambda settings: settings)[0]
 
 
 @pytest.mark.parametrize(

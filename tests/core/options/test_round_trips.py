@@ -16,7 +16,7 @@ from shim.core.formats import signals, tres
 from shim.core.options import keyword_values
 from shim.core.options.getopt import FLAG, OPTIONAL, Option
 from shim.core.options.grammar import NEW, Grammar
-from shim.core.options.sources import COMMAND_LINE, GEOMETRY, Settings
+from shim.core.options.sources import COMMAND_LINE, GEOMETRY, Reading, Settings
 from shim.core.options.submit_options import options_of
 from shim.core.options.values import Context, value_of
 from shim.core.options.verbose import defined_options
@@ -142,9 +142,9 @@ TEXTS: dict[str, st.SearchStrategy[str | None]] = {
 
 
 def read(context: Context, command: str, option: Option, text: str | None) -> Settings:
-    made = Settings(command, context)
+    made = Reading(command, context)
     made.put(option, text, COMMAND_LINE)
-    return made
+    return made.settings()
 
 
 def meaning(made: Settings, kind: str) -> Any:

@@ -14,15 +14,15 @@ from shim.core.options.build import job_request
 from shim.core.options.getopt import FLAG, Option
 from shim.core.options.sources import first_pass
 from shim.core.options.submit_options import options_of
-from shim.core.options.validate import verify
+from shim.core.options.validate import validate
 from tests.core.options.test_round_trips import GPUS, ONE_WAY, TEXTS, listed, numbers
 
 
 def request_of(argv: list[str]) -> JobRequest:
     context = values.Context(1_700_000_000, 1001, lambda path: "")
     found, _ = first_pass("sbatch", argv, context)
-    settled = settle(context, [found], {}, "#!/bin/sh\n", "script", lambda part: None)[0]
-    verify(settled)
+    read = settle(context, [found], {}, "#!/bin/sh\n", "script", lambda settings: settings)[0]
+    settled, _ = validate(read)
     request = job_request(settled, directory="/w", umask=0o22, name="script")
     return request.replace(extra={name: text for name, text in request.extra.items() if name != "submit_dir"})
 

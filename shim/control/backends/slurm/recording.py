@@ -97,6 +97,7 @@ class Submission:
 
 def _request(program: str, settings: Settings, words: Sequence[str], path: str | None, directory: str) -> JobRequest:
     from shim.core.options.build import job_request
+    from shim.core.options.validate import accepted
     from shim.job.submitter import umask
 
     name = os.path.basename(path) if path else None
@@ -105,7 +106,7 @@ def _request(program: str, settings: Settings, words: Sequence[str], path: str |
     elif program == "sbatch" and settings.get("wrap"):
         name = "wrap"
     return job_request(
-        settings,
+        accepted(settings),
         directory=directory,
         umask=umask(),
         name=name,
