@@ -18,6 +18,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 from shim.core.value import Value
 
+UNMET = "slurm-shim: "  # how a line begins in which a pod says why it does not find its leader
 SCRIPT = "slurm_script"  # Slurm's name for it: scripts look at the basename of $0
 
 
@@ -59,6 +60,7 @@ class RunSpec(Value):
     leader: str = ""  # the full DNS name of the leader's pod; the others' differ in the first label, their ``host``
     heartbeat: int = 0  # seconds between two signs of life of agents on different machines; 0: one machine, no need
     grace: int = 300  # seconds of silence after which a node is lost (SlurmdTimeout)
+    complain: int = 0  # seconds after which a pod that has not found the leader prints why (UNMET); 0: never
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
     told_names: bool = False  # what the nodes are called outside is what their agents tell (``job.shares`` has a guess)
     once: tuple[

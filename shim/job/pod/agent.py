@@ -16,6 +16,7 @@ from shim.job.pod.environment import Adapter
 from shim.job.pod.folder import mark_started
 from shim.job.pod.oom import OomKills
 from shim.job.pod.resolver import Lookup, servers_of
+from shim.job.spec import UNMET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,13 +86,36 @@ class PodAgent(PodPart, Agent):
 
             self._stage = NodeStage(self._loop, run_dir, spec.job.request.work_dir)
         self.why = ""  # it ended without a part in the run
+        self._lookup: Lookup | None = None
+        self._problem = ""  # of the last try to reach the leader
+        self._complained = ""
 
     def _begin(self) -> None:
         self._loop.call_at(self._deadline, self._too_late)
+        if self._spec.complain:
+            self._loop.call_later(self._spec.complain, self._complain)
         self._look_up()
 
     def _look_up(self) -> None:
-        Lookup(self._loop, self._servers, self._spec.leader, self._found)
+        self._lookup = Lookup(self._loop, self._servers, self._spec.leader, self._found)
+
+    def _complain(self) -> None:
+        """Says what keeps it from the leader, where whoever looks at the pod from outside reads it."""
+        if self._node is None:
+            text = self._trouble()
+            if text != self._complained:
+                self._complained = text
+                os.write(2, f"{UNMET}{self._spec.nodes[self._index].host} {text}\n".encode(errors="replace"))
+        self._loop.call_later(self._spec.complain, self._complain)
+
+    def _trouble(self) -> str:
+        leader = self._spec.nodes[0].host
+        if self._lookup is not None:
+            servers = ", ".join(address for address, _port in self._servers)
+            said = "says that there is no such name" if self._lookup.answered else "does not answer (UDP port 53)"
+            return f"does not find {leader}: the DNS at {servers} {said}"
+        address, port = self._where["tcp"]
+        return f"cannot reach {leader} at {address} on TCP port {port}: {self._problem or 'no answer'}"
 
     def _too_late(self) -> None:
         if self._node is None:
@@ -99,6 +123,7 @@ class PodAgent(PodPart, Agent):
             self._end(1)
 
     def _found(self, address: str) -> None:
+        self._lookup = None
         self._where = {"tcp": [address, int(self._spec.listen.partition(":")[2])]}
         write_address(self._run_dir, self._where)
         self._connect(0)
@@ -107,6 +132,7 @@ class PodAgent(PodPart, Agent):
         return self._where
 
     def _try_again(self, attempt: int, why: str) -> None:
+        self._problem = why
         if attempt >= _TRIES and self._loop.now() <= self._deadline:
             self._look_up()
         else:

@@ -145,6 +145,7 @@ class Lookup:
         self._name = name
         self._on_found = on_found
         self._wall = wall
+        self.answered = False  # a server has said something, if only that there is no such name
         self._count = 0
         self._last = [loop.now() - KEPT] * len(KINDS)  # when each was asked
         self._open: dict[_socket.socket, Timer] = {}
@@ -203,6 +204,7 @@ class Lookup:
         except OSError:
             self._drop(sock)  # nobody listens there (now)
             return
+        self.answered = True
         found = addresses_in(answer, ident, self._name)
         if found:
             self.close()

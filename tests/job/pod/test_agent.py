@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from tests.job.pod.pods import Pods
 from tests.support import wait_until
 
@@ -175,3 +177,33 @@ def test_a_task_gets_the_scripts_environment_byte_for_byte(pods: Maker) -> None:
     seen = (job.work_dir / "seen").read_bytes().split(b"\0")
     assert {b"BASH_FUNC_module%%=() {  echo $*\n}", b"a.b=\xff"} <= set(seen)
     assert not [line for line in seen if line.startswith(b"LC_CTYPE")]
+
+
+def complaint(job: Pods, index: int) -> str:
+    """What the pod says of not finding the leader; it is ended."""
+    out = job.processes[index].stdout
+    assert out is not None
+    found: bytes = out.readline()
+    job.processes[index].send_signal(signal.SIGTERM)
+    job.ended(index)
+    job.said(index)
+    return found.decode()
+
+
+def test_a_pod_says_at_which_port_it_does_not_reach_the_first_one(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\ntrue\n", complain=1)
+    job.start(1)
+    port = job.spec.listen.partition(":")[2]
+    said = f"slurm-shim: slurm-7-1 cannot reach slurm-7-0 at 127.0.0.1 on TCP port {port}: Connection refused\n"
+    assert complaint(job, 1) == said
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_pod_says_that_it_does_not_find_the_first_ones_name(pods: Maker, answers: bool) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\ntrue\n", complain=1)
+    job.dns.names.clear()
+    if not answers:
+        job.dns.close()
+    job.start(1)
+    why = "says that there is no such name" if answers else "does not answer (UDP port 53)"
+    assert complaint(job, 1) == f"slurm-shim: slurm-7-1 does not find slurm-7-0: the DNS at 127.0.0.1 {why}\n"

@@ -14,6 +14,7 @@ from shim.job.spec import SCRIPT, RunNode, RunSpec
 
 MOST = 1000 * 1024  # bytes that a Secret's data may have, with room for its frame
 HEARTBEAT = 10  # seconds
+COMPLAIN = 15  # seconds that a pod looks for the first one before it says why it does not find it
 PROFILE = "profile.sh"  # mounted into /etc/profile.d
 # A login shell begins its PATH anew; our commands stay first all the same.
 _PROFILE = f"PATH={Places(ROOT, '').commands}${{PATH:+:$PATH}}\nexport PATH\n"
@@ -46,6 +47,7 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         leader=f"{names.host(run, 0)}.{domain}",
         heartbeat=HEARTBEAT,
         grace=settings.node_wait,
+        complain=COMPLAIN,
         staged=staged,
         told_names=named,
         barred=(),

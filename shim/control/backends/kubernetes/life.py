@@ -40,7 +40,12 @@ class Life:
         self._site = site
         self._watched = Watched(site, run, settings, folder, observer, seen)
         self._closing = Closing(self._watched, self._hush)
-        self._starting = Starting(self._watched, self._closing, self.order)
+        self._starting = Starting(
+            self._watched,
+            self._closing,
+            self.order,
+            lambda: self._follower is not None and self._follower.connected,
+        )
         self._follower: Follower | None = None
         self._proxy = Proxy(folder.path, self.dial)
         self._orders: dict[int, Order] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shim.control.backends.base import Order
-from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes import names, unmet
 from shim.control.backends.kubernetes.closing import BOOT_FAIL, RETRY, Closing
 from shim.control.backends.kubernetes.observed import PodView, look
 from shim.control.backends.kubernetes.warnings import FIRST, Warnings
@@ -21,19 +21,24 @@ GIVE_UP = 0  # the number of our own order to the leader: the index's begin at 1
 QUOTA = "AssocGrpResourceLimit"  # Slurm's reason for a group's limit
 _PINNED_WAIT = 5.0  # seconds for a gang that was given these very nodes because they were free
 _UNDONE_WAIT = 5.0  # seconds until a Job that was to be let go, and was not, is taken back: the watch may lag
+_HEARD = 5.0  # seconds in which a leader that is reached has told what has happened
 _OFTEN = 30.0  # seconds between looks, whatever else there is to wait for
 _QUEUED = 60.0  # seconds between looks at a job that a queueing system holds: its changes are told
 _AUTOSCALE_WAIT = 1200.0  # seconds for a node to be added
 
 
 class Starting:
-    """``order`` passes an order to the leader."""
+    """``order`` passes an order to the leader; ``heard()``: what the leader says is heard, so that it is known what has not begun."""
 
-    def __init__(self, watched: Watched, closing: Closing, order: Callable[[Order], None]) -> None:
+    def __init__(
+        self, watched: Watched, closing: Closing, order: Callable[[Order], None], heard: Callable[[], bool]
+    ) -> None:
         self._watched = watched
         self._closing = closing
         self._order = order
+        self._heard = heard
         self._warnings = Warnings(watched.site)
+        self._unmet = unmet.Unmet(watched.site)
         self._torn = False  # the Secret was removed from here, because pods did not come
 
     async def look(self, views: list[PodView]) -> float:
@@ -174,10 +179,25 @@ class Starting:
                 leader = watched.leader(views) or late
                 await self._take_away(leader, f"the Secret was gone before pod {late.name} began")
                 return RETRY
+        if late is None:
+            return await self._look_meeting(views)
+        watched.elapsed("meeting", False)
         watched.tell_reason(reason, text)
         if stands < limit:
-            return min(limit - stands, limit if stuck or late is None else FIRST)
+            return min(limit - stands, limit if stuck else FIRST)
         await self._give_up(views, f"{reason}: {text}" if text else "the pods did not start in time")
+        return RETRY
+
+    async def _look_meeting(self, views: list[PodView]) -> float:
+        """All pods run: they find each other at once, or something keeps them apart."""
+        watched = self._watched
+        stands = watched.elapsed("meeting", True)
+        text = await self._unmet.about(views, stands)
+        watched.tell_reason(unmet.REASON if text else "None", text)
+        known = watched.elapsed("heard", self._heard()) > _HEARD
+        if stands < watched.settings.boot_limit or not known or (watched.folder.stage() and not text):
+            return unmet.FIRST / 4
+        await self._give_up(views, f"{unmet.REASON}: {text}" if text else "the pods have not met in time")
         return RETRY
 
     async def _ticket_is_gone(self, text: str) -> bool:

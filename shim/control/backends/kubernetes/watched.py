@@ -90,6 +90,8 @@ class Watched:
         self.over = self.over or line["kind"] == "ended"
         if line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and self.started and self.makes_way():
             line = {**line, "state": states.PREEMPTED, "reason": "None", "detail": self.preempted}
+        elif line["kind"] == "ended" and line.get("state") == states.BOOT_FAIL and " " in line.get("reason", ""):
+            line = {**line, "reason": "JobLaunchFailure", "detail": line["reason"]}  # why we had the leader end it
         self._observer.happened(self.run, line)
 
     def tell_verdict(self, verdict: dict[str, Any]) -> None:

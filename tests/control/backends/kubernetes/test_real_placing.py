@@ -68,3 +68,13 @@ def test_hosts_are_named_by_users_alone(home: Home) -> None:
     assert home.shown(free, "%N") in ("node2", "node3")
     assert home.shown(named, "%N") == "node3"
     assert home.shown(spread, "%N") == "node[1-3]"
+
+
+def test_pods_that_cannot_meet_say_so_and_end(home: Home) -> None:
+    nowhere = '{ spec = { dnsPolicy = "None", dnsConfig = { nameservers = ["10.99.99.99"] } } }'
+    home.configure(f"boot_limit = 30\noverlay = {nowhere}\n")
+    job = home.submit("true", "-N2", "-o", "/dev/null")
+    until(lambda: home.shown(job, "%T:%r") == "CONFIGURING:NodesCannotMeet", "what keeps them apart")
+    said = "SystemComment=slurm-1-1 does not find slurm-1-0: the DNS at 10.99.99.99 does not answer (UDP port 53)"
+    assert said in home.run("scontrol", "show", "job", job)
+    until(lambda: home.shown(job, "%T:%r") == "BOOT_FAIL:JobLaunchFailure", "the end")

@@ -493,3 +493,54 @@ def test_a_job_in_a_queue_is_not_taken_back() -> None:
         await stage.end()
 
     clock.run(inside())
+
+
+def unmet(stage: Stage, text: str) -> None:
+    """All pods run, and the second one prints this."""
+    stage.cluster.printed = f"pulled\n{text}\n".encode()
+    stage.cluster.run("n1", "n2")
+
+
+APART = "slurm-7-1 cannot reach slurm-7-0 at 10.0.0.1 on TCP port 6818: no answer"
+
+
+def test_pods_that_run_and_do_not_meet_are_told_within_a_minute_and_end_by_the_boot_limit() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        leader = stage.lead()
+        unmet(stage, f"slurm-shim: {APART}")
+        await asyncio.sleep(40)
+        assert stage.told.last == {"kind": "waits", "reason": "NodesCannotMeet", "detail": APART}
+        await asyncio.sleep(600)
+        (order,) = leader.asked("order")
+        assert (order["order"]["kind"], order["order"]["state"]) == ("end", "BOOT_FAIL")
+        assert stage.told.last == {"kind": "waits", "reason": "JobLaunchFailure", "detail": f"NodesCannotMeet: {APART}"}
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_pods_that_meet_in_the_end_are_told_of_no_more() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        leader = stage.lead()
+        unmet(stage, f"slurm-shim: {APART}")
+        await asyncio.sleep(40)
+        leader.line("started")
+        await asyncio.sleep(1000)
+        assert stage.told.last["kind"] == "started"
+        assert leader.asked("order") == []
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_gang_of_which_nobody_hears_whether_it_has_begun_is_left_alone() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()  # no pods/exec: nobody reaches the leader
+        unmet(stage, "hello")
+        await asyncio.sleep(5000)
+        assert stage.told.ends == []
+        await stage.end()
+
+    clock.run(inside())
