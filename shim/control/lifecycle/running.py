@@ -82,9 +82,16 @@ def placed(job: Job, nodes: Sequence[str], free: Mapping[str, Sequence[int]] = _
     return job.replace(shares=tuple(shares))
 
 
-def not_started(job: Job, reason: str, now: float) -> Job:
-    """The backend could not start the run, and never will."""
-    return move(job, states.FAILED, reason=reason, exit_status=states.LAUNCH_FAILURE, end_time=now)
+def not_started(job: Job, reason: str, now: float, why: str = "") -> Job:
+    """The backend could not start the run, and never will. ``why``: for `scontrol show job` and `shim why`."""
+    return move(
+        job,
+        states.FAILED,
+        reason=reason,
+        exit_status=states.LAUNCH_FAILURE,
+        end_time=now,
+        system_comment=why or job.system_comment,
+    )
 
 
 def waits_again(job: Job, cluster: Cluster, now: float, pause: float = 0.0, why: str = "") -> Job:

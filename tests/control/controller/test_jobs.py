@@ -260,7 +260,8 @@ async def test_a_lost_run(box: Bench) -> None:
 @bench
 async def test_a_start_that_fails(box: Bench) -> None:
     box.backend.problem = BackendError("no such image")
-    assert box.job(await box.submit()).state == "FAILED"
+    failed = box.job(await box.submit())
+    assert (failed.state, failed.exit_status, failed.system_comment) == ("FAILED", 53, "no such image")
     box.backend.problem = BackendError("busy", transient=True)
     job_id = await box.submit()
     assert (box.job(job_id).state, box.job(job_id).reason) == ("PENDING", "BeginTime")
