@@ -1,85 +1,43 @@
 """A working directory as it is at submission, packed for the pods.
 
-``.shimignore``, else ``.gitignore``, says what stays out: one pattern a line, as git reads them in one folder (``*``, ``?``,
-``[…]``, ``name/``, ``/name``, ``dir/**``, ``!name``). ``.git`` and files of earlier output (``slurm-*.out``) stay out always, and so do
+``.shimignore``, else ``.gitignore`` of the folder itself says what stays out, as git reads it. ``.git`` and files of earlier output (``slurm-*.out``) stay out always, and so do
 state folders of ours, with the keys of runs and what was packed before: a project may have its own SHIM_STATE_DIR.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import gzip
 import os
 import stat
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shim.control import paths
 from shim.control.backends.base import BackendError
+from shim.core.formats.gitignore import Ignore
+from shim.job import capped
 
 MIB = 1024 * 1024
 NAME = "stage.tar.gz"
 _IGNORE_FILES = (".shimignore", ".gitignore")
-_ALWAYS = (".git/", "slurm-*.out", "__pycache__/")
+_ALWAYS = b".git/\nslurm-*.out\n__pycache__/\n"
 _NAMED = 5  # of the largest entries
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    text: str
-    keep: bool
-    folder_only: bool
-    anchored: bool
-
-    def matches(self, path: str, folder: bool) -> bool:
-        if self.folder_only and not folder:
-            return False
-        if self.anchored:
-            return fnmatch.fnmatchcase(path, self.text) or (
-                self.text.startswith("**/") and fnmatch.fnmatchcase(path, self.text[3:])
-            )
-        return fnmatch.fnmatchcase(os.path.basename(path), self.text)
-
-
-class Ignore:
-    """What stays out of a copy of ``folder``."""
-
-    def __init__(self, folder: str) -> None:
-        self._patterns = [_pattern(line) for line in _ALWAYS]
-        for name in _IGNORE_FILES:
-            try:
-                with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape") as file:
-                    lines = [line.rstrip("\n") for line in file]
-            except (FileNotFoundError, IsADirectoryError):
-                continue
-            self._patterns += [_pattern(line) for line in lines if line.strip() and not line.startswith("#")]
+def ignored(folder: str) -> Ignore:
+    """What stays out of a copy of the folder."""
+    contents = [_ALWAYS]
+    for name in _IGNORE_FILES:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            contents.append(capped.kept(path))
             break
-
-    def out(self, path: str, folder: bool) -> bool:
-        """Whether the path (relative) stays out; the last pattern that matches counts."""
-        found = False
-        for pattern in self._patterns:
-            if pattern.matches(path, folder):
-                found = not pattern.keep
-        return found
-
-
-def _pattern(line: str) -> _Pattern:
-    text = line.strip()
-    keep = text.startswith("!")
-    text = text[1:] if keep else text
-    folder_only = text.endswith("/")
-    text = text.rstrip("/")
-    if text.endswith("/**"):
-        text, folder_only = text[:-3], True
-    anchored = "/" in text
-    return _Pattern(text.lstrip("/"), keep, folder_only, anchored)
+    return Ignore(*contents)
 
 
 def entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """What is copied: relative paths and what they are, folders before what is in them."""
-    ignore = Ignore(folder)
+    ignore = ignored(folder)
     states = os.path.relpath(os.path.dirname(os.path.realpath(paths.state_dir())), os.path.realpath(folder))
     waiting = [""]
     while waiting:

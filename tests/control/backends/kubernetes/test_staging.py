@@ -61,7 +61,7 @@ def test_the_own_ignore_file_counts_before_gits(folder: Path, tmp_path: Path) ->
     assert copied(folder, tmp_path) == {"a.txt", ".gitignore", ".shimignore"}
 
 
-PATTERNS = "*.bin\n/top\nlogs/\n# a comment\n\n!keep.bin\ndata/raw\ncache/**\n"
+PATTERNS = "*.bin\n/top\nlogs/\n# a comment\n\n!keep.bin\ndata/raw\ncache/**\n/data/*.csv\n"
 PATHS = (
     "x.bin",
     "keep.bin",
@@ -73,6 +73,9 @@ PATHS = (
     "data/raw/f",
     "sub/data/raw",
     "cache/c",
+    "sub/cache/c",
+    "data/a.csv",
+    "data/old/a.csv",
     "f.py",
 )
 
