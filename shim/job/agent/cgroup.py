@@ -126,8 +126,8 @@ def sweep(state_dir: str) -> list[str]:
     for base in text.splitlines():
         left = False
         for folder in _groups(base, state_dir):
-            if lives(folder.rpartition("-")[2]):
-                left = True  # it lives, or is about to enter
+            if _has_agent(folder):
+                left = True
             else:
                 left = not end(folder) or left
         if left:
@@ -183,6 +183,14 @@ def _freeze(folder: str, frozen: bool) -> None:
             _write(f"{folder}/{name}", words[frozen])
         except OSError:
             continue  # it has the other one, or none
+
+
+def _has_agent(folder: str) -> bool:
+    """Whether the agent lives that is in this group, or is about to enter it: pids come again."""
+    pid = folder.rpartition("-")[2]
+    return lives(pid) and (
+        int(pid) in _processes(folder) or b"forkserver" in rawfile.read_if_there(f"/proc/{pid}/cmdline")
+    )
 
 
 def lives(pid: str) -> bool:

@@ -162,6 +162,19 @@ def in_a_group(home: cgroup.Home) -> tuple[str, int]:
     return folder, int(hidden_pid)
 
 
+def test_a_pid_that_has_come_again_is_no_agent() -> None:
+    state = paths.ensure(paths.state_dir())
+    home = cgroup.home(state)
+    assert home is not None
+    folder, hidden = in_a_group(home)
+    again = f"{folder.rpartition('-')[0]}-{os.getpid()}"  # what runs under its pid now is this process
+    os.mkdir(again)
+    Path(f"{again}/cgroup.procs").write_text(str(hidden))
+    assert cgroup.sweep(state) == []
+    wait_until(lambda: not lives(hidden), "its end")
+    assert groups() == []
+
+
 @needs_root
 def test_version_1_has_the_freezer(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [folder for folder in cgroup._own() if os.path.exists(f"{folder}/cgroup.clone_children")]
