@@ -27,6 +27,21 @@ def kinds(client: Client) -> list[str]:
 
 
 @bench
+async def test_nobody_else_attaches_to_an_allocation_or_releases_it(box: Bench) -> None:
+    allocate(box, Client(), ntasks=2)
+    await box.settle()
+    (job,) = box.store.jobs()
+    for op in ("attach", "release"):
+        with pytest.raises(ShimError, match="Access/permission denied"):
+            await box.ask(op, Client(1002), job_id=job.job_id)
+    with pytest.raises(ShimError, match="Access/permission denied"):
+        await box.ask("attach", Client(0), job_id=job.job_id)  # its environment is its user's
+    assert box.backend.orders_of(job.job_id) == []
+    await box.ask("release", Client(0), job_id=job.job_id, status=0)
+    assert [order.kind for order in box.backend.orders_of(job.job_id)] == ["release"]
+
+
+@bench
 async def test_an_allocation_from_grant_to_release(box: Bench) -> None:
     client = Client()
     reply = allocate(box, client, ntasks=2)

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from shim.control.controller.ids import LOW, IdStock
 from shim.control.index.opening import open_store
+from shim.control.index.store import Store
 from shim.core.model.cluster import Cluster
+from shim.core.model.job import Job
+from shim.core.model.request import JobRequest
 
 
 class Counter:
@@ -38,3 +41,20 @@ def test_no_id_is_passed_over_while_more_are_asked_for(tmp_path: Path) -> None:
         return given
 
     assert asyncio.run(inside()) == list(range(1, 36))
+
+
+def test_ids_lie_above_all_that_the_index_has_of_the_cluster(tmp_path: Path) -> None:
+    """Also where the counter in the cluster was lost, or begins anew in another namespace."""
+
+    async def first_id(store: Store, cluster: Cluster) -> int:
+        stock = IdStock(store, cluster, Counter())
+        await stock.ensure()
+        return stock.take()
+
+    store = open_store(str(tmp_path / "index.db"))
+    for job_id, name in ((70, "k8s"), (64, "k8s"), (900, "other")):
+        store.add_job(Job(job_id=job_id, cluster=name, request=JobRequest()))
+    k8s = Cluster(name="k8s", first_job_id=5)
+    assert asyncio.run(first_id(store, k8s)) == 71
+    assert asyncio.run(first_id(store, Cluster(name="fresh", first_job_id=5))) == 5
+    store.close()

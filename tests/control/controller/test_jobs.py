@@ -406,6 +406,17 @@ async def test_what_is_refused_leaves_nothing(box: Bench) -> None:
 
 
 @bench
+async def test_jobs_of_its_own_user_alone_are_taken(box: Bench) -> None:
+    """They would run as that user: neither another one's, nor root's, nor an operator's."""
+    for client in (Client(1002), Client(0), Client(1002, admin=True)):
+        for op, request in (("submit", {"kind": "batch"}), ("allocate", {"kind": "alloc"})):
+            with pytest.raises(ShimError, match="this controller runs the jobs of uid 1001 alone") as refused:
+                await box.ask(op, client, **submission(**request))
+            assert refused.value.lines[-1].endswith("Access/permission denied")
+    assert box.store.jobs() == []
+
+
+@bench
 async def test_test_only_answers_and_submits_nothing(box: Bench) -> None:
     reply = await box.ask("submit", **submission(min_nodes=2, ntasks=2), test_only=True)
     assert (reply["nodes"], reply["processors"], reply["partition"], reply["start"]) == (

@@ -178,3 +178,25 @@ def test_only_the_very_pod_that_was_meant_is_removed() -> None:
 def test_what_a_refusal_means_for_the_job(error: ApiError, reason: str, transient: bool) -> None:
     found = refusal(error)
     assert (found.reason, found.transient, str(found)) == (reason, transient, error.message)
+
+
+def test_only_the_very_job_that_was_seen_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at a Job and its removal another may be made under its name."""
+
+    async def inside() -> None:
+        cluster = FakeCluster()
+        await make(cluster)
+        look = cluster.get
+
+        async def replaced(path: str, query: object = None) -> dict[str, object]:
+            found = await look(path, query)
+            cluster.objects[path]["metadata"]["uid"] = "uid-of-another"
+            return found
+
+        monkeypatch.setattr(cluster, "get", replaced)
+        with pytest.raises(ApiError) as refused:
+            await Objects(cluster.access, "default").remove(RUN)
+        assert refused.value.conflict
+        assert JOB in cluster.objects
+
+    clock.run(inside())
