@@ -28,6 +28,11 @@ class LeaderSession(Session):
         self._stop_patience()
         self._split.limit = MAX_FRAME
 
+    @property
+    def greeted(self) -> bool:
+        """Whether the peer has said hello."""
+        return self._opener is not None
+
     def _hello(self, hello: dict[str, Any]) -> None:
         role = hello.get("role")
         if hello.get("protocol") != PROTOCOL:
@@ -51,7 +56,8 @@ class LeaderSession(Session):
 class Listener:
     """Accepts connections on a leader's socket. ``on_session(session, hello)``: somebody who knows the key is there.
 
-    Of those that have not shown it yet, MOST_STRANGERS may wait; one more takes the place of the oldest.
+    Of those that have not shown it yet, MOST_STRANGERS may wait. One more takes the place of the oldest of the address that has most of
+    them, first of one that has said nothing yet: who opens many ends their own.
     The handlers that ``on_session`` sets get everything, from the first frame on.
     """
 
@@ -63,7 +69,7 @@ class Listener:
         self._secret = secret
         self._on_session = on_session
         self._closed = False
-        self._strangers: dict[LeaderSession, None] = {}  # the oldest first
+        self._strangers: dict[LeaderSession, str] = {}  # the oldest first, with their addresses
         loop.reader(server.fileno(), self._acceptable)
 
     def _acceptable(self) -> None:
@@ -87,13 +93,24 @@ class Listener:
 
     def _serve(self, connection: _socket.socket) -> None:
         session = LeaderSession(self._loop, connection, self._secret)
-        self._strangers[session] = None
+        self._strangers[session] = _address(connection)
         session.on_open = lambda hello: self._known(session, hello)
-        session.on_close = lambda _reason: self._strangers.pop(session, None)
+        session.on_close = lambda _reason: self._forget(session)
         if len(self._strangers) > MOST_STRANGERS:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            oldest.close()
+            worst = self._one_too_many()
+            del self._strangers[worst]
+            worst.close()
+
+    def _forget(self, stranger: LeaderSession) -> None:
+        self._strangers.pop(stranger, None)
+
+    def _one_too_many(self) -> LeaderSession:
+        counts: dict[str, int] = {}
+        for address in self._strangers.values():
+            counts[address] = counts.get(address, 0) + 1
+        most = max(counts, key=lambda address: counts[address])
+        found = [session for session, address in self._strangers.items() if address == most]
+        return next((session for session in found if not session.greeted), found[0])
 
     def _known(self, session: LeaderSession, hello: dict[str, Any]) -> None:
         del self._strangers[session]
@@ -117,6 +134,16 @@ class Listener:
         self._strangers.clear()
         self._loop.forget(self._server.fileno())
         return self._server
+
+
+def _address(connection: _socket.socket) -> str:
+    """The host that the connection comes from; "" for one of this machine's own sockets."""
+    if connection.family == _socket.AF_UNIX:
+        return ""
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:
+        return ""  # it is gone again
 
 
 def _ignore(*_event: object) -> None:

@@ -392,6 +392,32 @@ def test_of_too_many_strangers_the_oldest_goes(
         known.close()
 
 
+def test_who_opens_many_connections_ends_none_of_others(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.job.listener.MOST_STRANGERS", 8)
+    leader = Leader(loop, {"tcp": ["127.0.0.1", 0]})
+    slow = socket.socket()
+    slow.bind(("127.0.0.3", 0))
+    slow.connect(tuple(leader.address["tcp"]))
+    slow.setblocking(False)
+    strangers = []
+    try:
+        turn_until(loop, lambda: leader.listener._strangers, "the slow one")
+        strangers += [addresses.connect(leader.address) for _ in range(40)]
+        turn_until(loop, lambda: strangers[-1] and len(leader.listener._strangers) == 8, "the others")
+        for _ in range(60):
+            loop.run_once(0)
+        session = ClientSession(loop, slow, SECRET, "node", {})
+        turn_until(loop, lambda: leader.links, "the one that was slow to prove itself")
+        session.close()
+    finally:
+        for stranger in strangers:
+            stranger.close()
+        slow.close()
+        leader.listener.close()
+        for link in leader.links:
+            link.close()
+
+
 def test_many_connect_before_the_leader_looks(tmp_path: Path) -> None:
     server, address = addresses.listen({"unix": str(tmp_path / "leader.sock")})
     clients = []

@@ -31,7 +31,8 @@ _FROM_BYTE_CODE = (
     'names = {}; exec(loads(stock[0]["shim.job.pod.modules"][1]), names); names["install"](stock, code)'
 )
 _FROM_SOURCES = 'import sys; sys.path.insert(0, sys.argv.pop(1) + "/tree")'
-_MODES = {"spec.json": 0o600, "environment.json": 0o600, "key": 0o600, SCRIPT: 0o700}
+_MODES = {"spec.json": 0o600, SCRIPT: 0o700}
+_SECRETS = ("environment.json", "key")  # they stay in the Secret's memory: the run folder is on a node's disk
 
 
 class StartedBefore(Exception):
@@ -53,6 +54,10 @@ def prepare(places: Places) -> tuple[RunSpec, str]:
     for name, mode in _MODES.items():
         if name != SCRIPT or spec.script:
             _write(f"{run_dir}/{name}", rawfile.read(f"{places.ticket}/{name}"), mode)
+    for name in _SECRETS:
+        if os.path.lexists(f"{run_dir}/{name}"):
+            os.unlink(f"{run_dir}/{name}")  # of a container of this pod before
+        os.symlink(f"{places.ticket}/{name}", f"{run_dir}/{name}")
     _write_commands(places, run_dir)
     return spec, run_dir
 

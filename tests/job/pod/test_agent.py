@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.job.pod.pods import Pods
+from tests.job.run_folder import KEY
 from tests.support import wait_until
 
 ODD = "{b'BASH_FUNC_module%%': b'() {  echo $*\\n}', b'a.b': b'\\xff'}"  # no names to a shell; no text
@@ -31,6 +33,16 @@ def test_two_pods_meet_and_srun_reaches_both(pods: Maker) -> None:
     assert sorted(job.out.read_text().splitlines()) == ["0: slurm-7-0", "1: slurm-7-1"]
     assert "127.0.0.2\tslurm-7-1.slurm.test.svc.cluster.local\tslurm-7-1\n" in (job.root(0) / "hosts").read_text()
     assert "127.0.0.1\tslurm-7-0.slurm.test.svc.cluster.local\tslurm-7-0\n" in (job.root(1) / "hosts").read_text()
+
+
+def test_secrets_stay_in_the_secret_s_memory(pods: Maker) -> None:
+    job = pods(script="#!/bin/sh\nsrun -N1 cat $SHIM_RUN_DIR/key\n")
+    job.start_all()
+    assert job.ended() == 0
+    names = ("key", "environment.json")
+    assert [os.readlink(job.run_dir() / name) for name in names] == [f"{job.root(0)}/ticket/{name}" for name in names]
+    for path in job.run_dir().rglob("*"):
+        assert path.is_symlink() or KEY.hex() not in path.read_text(errors="replace"), path
 
 
 def test_nobody_asks_the_question_that_programs_ask(pods: Maker) -> None:

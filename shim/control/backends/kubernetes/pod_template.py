@@ -10,6 +10,8 @@ from shim.control.backends.kubernetes.gangs import Gang, Placement, code_name
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.volumes import Volumes
 
+_AGENT = 64  # MiB for the agent: it has 17, each exec into its pod 10
+_LITTLE = 1024  # MiB
 _AFTER_LIMIT = 900  # seconds by which a pod may outlive the job's limit: its image is pulled in them
 
 
@@ -65,6 +67,13 @@ def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
     return spec
 
 
+def _memory(asked: int) -> int:
+    """MiB of a container whose job has asked for so many. The agent and what reaches it from outside count, too: a job that has little
+    gets that in addition, and is held to what it asked for by the agent. Of much nobody misses it, and it may be all that a node has.
+    """
+    return asked + _AGENT if asked < _LITTLE else asked
+
+
 def _container(gang: Gang, settings: Settings, mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     def downward(path: str) -> dict[str, Any]:
         return {"fieldRef": {"fieldPath": path}}
@@ -72,7 +81,7 @@ def _container(gang: Gang, settings: Settings, mounts: Sequence[Mapping[str, Any
     limits = {"cpu": str(gang.cpus)}
     requests = {"cpu": f"{gang.cpus * 10 * settings.cpu_request}m"}
     if gang.memory:
-        limits["memory"] = requests["memory"] = f"{gang.memory}Mi"
+        limits["memory"] = requests["memory"] = f"{_memory(gang.memory)}Mi"
     if gang.place.tmp_disk:
         requests["ephemeral-storage"] = f"{gang.place.tmp_disk}Mi"
     if gang.gpus:

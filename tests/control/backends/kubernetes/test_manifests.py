@@ -98,6 +98,7 @@ def test_resources_are_requested_and_limited() -> None:
     assert container["resources"]["requests"] == {"cpu": "4000m", "memory": "2048Mi", "nvidia.com/gpu": "2"}
     tenth = pod_spec(settings=SETTINGS.replace(cpu_request=10))["containers"][0]
     assert tenth["resources"]["requests"]["cpu"] == "400m"
+    assert pod_spec(GANG.replace(memory=16))["containers"][0]["resources"]["limits"]["memory"] == "80Mi"
     assert "memory" not in pod_spec(GANG.replace(memory=0))["containers"][0]["resources"]["limits"]
 
 
