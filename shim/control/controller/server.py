@@ -74,6 +74,9 @@ class Server:
                 await connection.send(refused(f"error: {ACCESS_DENIED}"))  # and nothing is read of whoever that is
                 return
             message = await connection.request()
+            if uid not in (os.getuid(), 0) and message.get("op") not in FOR_OPERATORS:
+                await connection.send(refused(f"error: {ACCESS_DENIED}"))
+                return
             await connection.send(await self._answer(connection, message))
         except ChannelClosed:
             return  # who does not wait for an answer gets none
@@ -85,8 +88,6 @@ class Server:
                 "different versions",
                 "error: end the running controller with: shim controller stop",
             )
-        if connection.uid not in (os.getuid(), 0) and message.get("op") not in FOR_OPERATORS:
-            return refused(f"error: {ACCESS_DENIED}")
         operation = self._operations.get(str(message.get("op")))
         if operation is None:
             return refused(f"error: the controller does not know {message.get('op')!r}")
