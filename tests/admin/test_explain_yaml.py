@@ -48,8 +48,8 @@ def test_what_would_be_sent(folder: Path) -> None:
     assert (job["spec"]["completions"], job["spec"]["suspend"]) == (2, True)
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "img:1"
-    assert container["resources"]["limits"] == {"cpu": "2", "memory": "100Mi"}
-    assert "Service slurm, ConfigMap slurm-agent-" in text
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": "164Mi"}
+    assert "Service slurm-nodes, ConfigMap slurm-agent-" in text
     assert "\n        - |\n" in text  # programs can be read
 
 

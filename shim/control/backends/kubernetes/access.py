@@ -21,7 +21,6 @@ from shim.control.backends.kubernetes.transport import CONNECT_LIMIT, Query, Tra
 __all__ = ["Access", "AccessError", "ApiError"]
 
 TIMEOUT = 30.0  # seconds for a request with all its repetitions
-_AT_ONCE = 8  # requests under way; each holds a thread and a connection
 _REPEATS = 4
 _FIRST_PAUSE = 0.2  # seconds before the first of them; then twice as many each time
 _PATCHES = {
@@ -39,7 +38,6 @@ class Access:
     def __init__(self, transport: Transport, pace: Pace | None = None) -> None:
         self.transport = transport
         self._pace = pace or Pace()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     @classmethod
     async def load(cls, kubeconfig: str | None = None, context: str | None = None) -> Access:
@@ -148,8 +146,15 @@ class Access:
 
     async def exec(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> ExecStream:
         """Starts a program in the container. Raises ApiError (404: no such pod; 400 or 500: it does not run there)."""
-        await self._pace.turn()
-        return await open_stream(self.transport, namespace, pod, container, command)
+        await self._pace.enter()
+        try:
+            return await open_stream(self.transport, namespace, pod, container, command)
+        except ApiError as error:
+            if error.status == 429:
+                self._pace.refused(error.retry_after)
+            raise
+        finally:
+            self._pace.leave()
 
     async def greet(self, timeout: float) -> None:
         """Asks what anybody may ask, once, not minding pace and turns. Raises ApiError (also for an answer that refuses)."""
@@ -189,35 +194,46 @@ class Access:
     ) -> bytes:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
-        for attempt in range(_REPEATS + 1):
-            await self._pace.turn()
+        attempt = 0
+        while True:
             try:
-                return await self._once(method, path, query, body, headers, max(1.0, end - loop.time()))
+                async with asyncio.timeout_at(end):
+                    await self._pace.enter()
+            except TimeoutError:
+                raise ApiError(429, "TooManyRequests", "the API server is busy") from None
+            try:
+                answer = await self._once(method, path, query, body, headers, max(1.0, end - loop.time()))
+                self._pace.passed()
+                return answer
             except ApiError as error:
+                if error.status == 429:
+                    self._pace.refused(error.retry_after)
                 pause = self._pause(method, error, attempt)
-                if pause is None or attempt == _REPEATS or loop.time() + pause >= end:
+                if pause is None or loop.time() + max(pause, error.retry_after or 0.0) >= end:
                     raise
-            await asyncio.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
+            finally:
+                self._pace.leave()
+            if pause:
+                attempt += 1
+                await asyncio.sleep(pause)
 
     async def _once(
         self, method: str, path: str, query: Query, body: bytes | None, headers: Mapping[str, str], left: float
     ) -> bytes:
         send = self.transport.send
-        async with self._turns:
-            # A server that sends a byte now and then would never time out by itself.
-            try:
-                async with asyncio.timeout(left + CONNECT_LIMIT):  # wait_for of Python 3.11 may lose a cancellation
-                    return await in_thread(lambda: send(method, path, query, body, headers, left))
-            except TimeoutError:
-                raise ApiError(NO_CONNECTION, "Timeout", "the API server does not answer in time") from None
+        # A server that sends a byte now and then would never time out by itself.
+        try:
+            async with asyncio.timeout(left + CONNECT_LIMIT):  # wait_for of Python 3.11 may lose a cancellation
+                return await in_thread(lambda: send(method, path, query, body, headers, left))
+        except TimeoutError:
+            raise ApiError(NO_CONNECTION, "Timeout", "the API server does not answer in time") from None
 
     def _pause(self, method: str, error: ApiError, attempt: int) -> float | None:
-        """Seconds until the request may be repeated; None: not by us."""
+        """Seconds until the request may be repeated (0: when the pace lets it); None: not by us."""
         if error.status == 429:
-            seconds = min(30.0, 1.0 if error.retry_after is None else error.retry_after)
-            self._pace.pause(seconds)
-            return seconds
+            return 0.0
+        if attempt == _REPEATS:
+            return None
         refused = error.status == NO_CONNECTION and error.reason == "Refused"
         if refused or (method == "GET" and error.transient):
             return max(error.retry_after or 0.0, _FIRST_PAUSE * float(2**attempt) * random.uniform(0.5, 1.0))

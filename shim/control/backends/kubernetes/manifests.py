@@ -90,7 +90,7 @@ def kept(run: Run, job: Mapping[str, Any], record: str, key: bytes) -> dict[str,
 
 
 def service() -> dict[str, Any]:
-    """The headless Service that gives all pods of the namespace their names."""
+    """The headless Service that gives the pods of gangs their names; a pod alone knows its own without it."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -98,7 +98,7 @@ def service() -> dict[str, Any]:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {names.MANAGED: names.MANAGER},
+            "selector": {names.MANAGED: names.MANAGER, names.GANG: "true"},
             "ports": [{"name": "agent", "port": PORT}],
         },
     }

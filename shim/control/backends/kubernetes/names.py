@@ -28,7 +28,8 @@ LIMIT = f"{DOMAIN}/limit"  # on pods: seconds for which their job may run, and e
 INDEX = "batch.kubernetes.io/job-completion-index"
 HOSTNAME = "kubernetes.io/hostname"  # of nodes
 QUEUE = "kueue.x-k8s.io/queue-name"
-SERVICE = "slurm"  # the headless Service that gives pods their names
+SERVICE = "slurm-nodes"  # the headless Service that gives pods of several nodes their names
+GANG = f"{DOMAIN}/gang"  # on pods that have others to find: each pod that the Service selects is several writes of EndpointSlices
 IDS = "slurm-job-ids"  # the ConfigMap that numbers the jobs of the namespace
 CONTAINER = "agent"
 

@@ -23,8 +23,9 @@ def template(gang: Gang, settings: Settings, labels: Mapping[str, str]) -> dict[
         annotations["karpenter.sh/do-not-disrupt"] = "true"
     if gang.limit is not None:
         annotations[names.LIMIT] = str(gang.limit + gang.kill_wait)
+    own = {"sidecar.istio.io/inject": "false", **({names.GANG: "true"} if gang.nodes > 1 else {})}
     made = {
-        "metadata": {"labels": {**labels, "sidecar.istio.io/inject": "false"}, "annotations": annotations},
+        "metadata": {"labels": {**labels, **own}, "annotations": annotations},
         "spec": _pod_spec(gang, settings),
     }
     result: dict[str, Any] = merged(made, settings.overlay)

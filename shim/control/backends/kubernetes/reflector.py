@@ -86,11 +86,14 @@ class Reflector:
 
     def _keep_up(self) -> None:
         failures = 0
+        asked = 0.0  # seconds that the server wants us to wait
         while not self._closed.is_set():
+            asked = 0.0
             try:
                 failures = 0 if self._follow() else failures + 1
             except ApiError as error:
                 failures += 1
+                asked = error.retry_after or 0.0
                 if error.gone:
                     self._version = ""
                 # Once is no trouble: a watch that was cut off is taken up again.
@@ -98,7 +101,7 @@ class Reflector:
                     self._apply(self._troubled, error.message)
             if failures:
                 most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
-                self._closed.wait(most * random.uniform(0.5, 1.0))
+                self._closed.wait(max(asked, most * random.uniform(0.5, 1.0)))
 
     def _follow(self) -> bool:
         """Lists if need be, and watches until the stream ends; false when nothing came of it. Raises ApiError."""

@@ -32,7 +32,7 @@ SHAPE = Cluster(
 )
 WRITES = [
     "POST configmaps/slurm-agent",
-    "POST services/slurm",
+    "POST services/slurm-nodes",
     "POST jobs/slurm-7",
     "POST secrets/slurm-7",
     "PATCH jobs/slurm-7",

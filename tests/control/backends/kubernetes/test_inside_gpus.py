@@ -34,5 +34,5 @@ def test_a_job_without_gpus(tmp_path: Path) -> None:
 
 def test_the_leader_goes_by_its_full_name(tmp_path: Path) -> None:
     spec = inside(given(tmp_path, ()), RUN, Settings(namespace="mine"), staged=True, named=False)
-    assert spec.leader == "slurm-7-0.slurm.mine.svc.cluster.local."
+    assert spec.leader == "slurm-7-0.slurm-nodes.mine.svc.cluster.local."
     assert (spec.staged, spec.told_names, spec.isolate) == (True, False, "none")

@@ -124,7 +124,7 @@ def test_the_deadline_is_a_backstop_behind_the_agents() -> None:
 def test_pods_find_each_other_by_name() -> None:
     found = pod_spec()
     assert found["subdomain"] == names.SERVICE
-    assert found["dnsConfig"]["searches"] == ["slurm.team-a.svc.cluster.local"]
+    assert found["dnsConfig"]["searches"] == ["slurm-nodes.team-a.svc.cluster.local"]
     service = manifests.service()
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
@@ -179,3 +179,14 @@ def test_what_lies_below_a_mount_is_the_same_in_the_pods(path: str, same: bool) 
 def test_mounts_that_make_no_sense_are_refused(mount: dict[str, Any], says: str) -> None:
     with pytest.raises(ShimError, match=says):
         check(Settings(mounts=(mount,)))
+
+
+def test_pods_that_have_nobody_to_find_cost_the_service_nothing() -> None:
+    selector = manifests.service()["spec"]["selector"]
+
+    def selected(nodes: int) -> bool:
+        labels = spec(GANG.replace(nodes=nodes))["template"]["metadata"]["labels"]
+        return all(labels.get(name) == text for name, text in selector.items())
+
+    assert (selected(1), selected(2)) == (False, True)
+    assert pod_spec(GANG.replace(nodes=1))["subdomain"] == manifests.service()["metadata"]["name"]

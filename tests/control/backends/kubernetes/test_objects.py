@@ -137,7 +137,7 @@ def test_what_all_runs_share_may_have_been_made_by_an_administrator() -> None:
         cluster = FakeCluster()
         objects = Objects(cluster.access, "default")
         await objects.common("d" * 64, b"zip")
-        assert cluster.said == ["POST configmaps/slurm-agent-dddddddddddd", "POST services/slurm"]
+        assert cluster.said == ["POST configmaps/slurm-agent-dddddddddddd", "POST services/slurm-nodes"]
         cluster.refusals = {said: ApiError(403, "Forbidden", "no") for said in cluster.said}
         await objects.common("d" * 64, b"zip")
         with pytest.raises(ApiError, match="no"):
