@@ -117,7 +117,7 @@ def _nodes_by_gpus(request: JobRequest, asked: _Gpus) -> int | None:
     if request.min_nodes is not None:
         return None
     each = dict(asked.per_node)
-    shared = [count // (each[kind] or 1) for kind, count in asked.per_job if kind in each]
+    shared = [count // each[kind] for kind, count in asked.per_job if kind in each]  # no demand is of 0
     return max(1, *shared) if shared else None
 
 

@@ -161,6 +161,9 @@ def test_measured_places(options, expected):
         ({"node_list": "n2", "ntasks": 9}, ["n2", "n3"]),
         ({"node_list": "n4", **N2}, ["n3", "n4"]),
         ({"node_list": "n1,n3", "contiguous": True}, ["n1", "n2", "n3"]),
+        ({"node_list": "n1,gone", "contiguous": True}, None),
+        ({"exclusive": "node", "mem_per_cpu": 3000}, None),  # of whole nodes all CPUs have their memory
+        ({"exclusive": "node", "mem_per_cpu": 2000}, ["n1"]),
         ({"node_list": "n1", "exclude": "n1"}, None),
         ({"exclude": "n1", **N2}, ["n2", "n3"]),
         ({"exclude": "n[1-4]"}, None),
@@ -195,6 +198,17 @@ def test_measured_places(options, expected):
 def test_which_nodes(options, expected):
     found = placed(options)
     assert (found and list(found)) == expected
+
+
+@pytest.mark.parametrize(("most", "names"), [(2, ["n1", "n2"]), (3, ["n1", "n2", "n3"]), (1, None)])
+def test_a_range_of_nodes_ends_at_what_the_partition_gives_to_one_job(most: int, names: list[str] | None):
+    shape = cluster()
+    limited = shape.partitions[0].replace(max_nodes=most)
+    found = select_nodes(JobRequest(min_nodes=2, max_nodes=4), shape, idle(), limited)
+    if names is None:  # admission refuses it, or lets it wait
+        assert found is not None and len(found) > most
+    else:
+        assert [share.name for share in found] == names
 
 
 def test_the_largest_set_is_filled_first():
