@@ -228,15 +228,17 @@ class TestTogether:
             return True
         return False
 
-    def test_a_step_takes_its_nodes_whole(self):
-        job = Job(job_id=9, request=JobRequest(ntasks=2), shares=shares(2, memory_per_cpu=1000))
+    @pytest.mark.parametrize("memory", [0, 1000], ids=["cpus", "memory"])
+    def test_a_step_takes_its_nodes_whole(self, memory):
+        job = Job(job_id=9, request=JobRequest(ntasks=2), shares=shares(2, memory_per_cpu=memory))
         first = lay_out(job, {"ntasks": 1})
         assert self.waits(job, {"ntasks": 1}, first)
         assert self.waits(job, {"ntasks": 1, "exact": True}, first)
         assert not self.waits(job, {"ntasks": 2, "overlap": True}, first)
 
-    def test_exact_steps_run_together_and_a_whole_one_waits_for_them(self):
-        job = Job(job_id=9, request=JobRequest(ntasks=3), shares=shares(3, memory_per_cpu=1000))
+    @pytest.mark.parametrize("memory", [0, 1000], ids=["cpus", "memory"])
+    def test_exact_steps_run_together_and_a_whole_one_waits_for_them(self, memory):
+        job = Job(job_id=9, request=JobRequest(ntasks=3), shares=shares(3, memory_per_cpu=memory))
         exact = {"ntasks": 1, "exact": True}
         first = lay_out(job, exact)
         assert not self.waits(job, exact, first)
@@ -244,6 +246,25 @@ class TestTogether:
         assert not self.waits(job, {"ntasks": 1, "cpus_per_task": 2}, first)
         assert self.waits(job, {"ntasks": 3, "exact": True}, first)
         assert self.waits(job, {"ntasks": 1}, first)
+
+    def test_steps_without_memory_share_what_is_left(self):
+        job = two_nodes(4, 4).replace(shares=shares(4, 4))
+        first = lay_out(job, {"ntasks": 3, "min_nodes": 1, "exact": True})
+        assert (first.names, first.cpus) == (("n1",), (3,))
+        assert lay_out(job, {"ntasks": 1, "node_list": "n1", "exact": True}, first).cpus == (1,)
+        assert self.waits(job, {"ntasks": 2, "min_nodes": 1, "node_list": "n1", "exact": True}, first)
+        assert self.waits(job, {"ntasks": 1, "min_nodes": 1, "node_list": "n1"}, first)
+        assert lay_out(job, {"ntasks": 2, "min_nodes": 1, "node_list": "n1", "exact": True, "overlap": True}, first)
+
+    def test_nodes_that_the_environment_still_counts(self):
+        """SLURM_JOB_NUM_NODES is 4 yet, of a job that has given up two of them."""
+        job = two_nodes()
+        conflict = "error: SLURM_JOB_NUM_NODES environment variable conflicts with allocated node count (4 != 2)."
+        for ntasks, said in ((1, False), (2, False), (3, True), (None, True)):
+            step = StepRequest(min_nodes=4, nodes_inherited=True, ntasks=ntasks)
+            layout = step_layout(step, job, UNUSED)
+            assert (conflict in layout.warnings) == said
+            assert len(layout.names) == min(ntasks or 2, 2)
 
     def test_overlapping_steps_hold_nothing(self):
         job = one_node()
