@@ -82,39 +82,61 @@ def unpacked(archive: str, target: str) -> str:
 
 
 class Receiver:
-    """Takes an archive that is sent in pieces: ``begin`` (as often as the sender likes), ``data``, and it is whole."""
+    """Takes an archive that is sent in pieces: ``begin`` (as often as the sender likes), ``data``, and it is whole.
+
+    Pieces count that come by the connection that has begun it last: what an earlier one had under way is no part of it. ``wrong``: why it
+    cannot be kept; then nothing more is.
+    """
 
     def __init__(self, path: str, on_whole: Callable[[], None]) -> None:
         self.whole = False
+        self.wrong = ""
+        self._source: Link | None = None
         self._path = path
         self._on_whole = on_whole
         self._left = -1
         self._fd = -1
 
-    def begin(self, size: int) -> None:
+    def begin(self, link: Link, size: int) -> None:
         """From the start; one that is whole stays so."""
-        if self.whole:
+        self._source = link
+        if self.whole or self.wrong:
             return
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._close()
         self._left = size
-        self._look()
+        try:
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self._failed(error)
+        else:
+            self._look()
 
     def data(self, link: Link, piece: bytes) -> None:
-        """The next piece. OSError when it cannot be kept."""
-        if self._fd >= 0:
+        """The next piece."""
+        if self._fd >= 0 and link is self._source:
             view = memoryview(piece)[: self._left]
             self._left -= len(view)
-            while view:
-                view = view[os.write(self._fd, view) :]
-            self._look()
+            try:
+                while view:
+                    view = view[os.write(self._fd, view) :]
+            except OSError as error:
+                self._failed(error)
+            else:
+                self._look()
         link.send({"do": "credit", "step": STAGE, "bytes": len(piece), "stream": "in"})
+
+    def _failed(self, error: OSError) -> None:
+        self.wrong = f"the working directory cannot be kept: {error.strerror}"
+        self._close()
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _look(self) -> None:
         if not self._left:
-            os.close(self._fd)
-            self._fd = -1
+            self._close()
             self.whole = True
             self._on_whole()
 
@@ -159,16 +181,19 @@ class NodeStage:
     def message(self, link: Link, message: Message) -> None:
         """``stage`` of the leader, which may ask again after a connection was lost."""
         self._link = link
-        self._receiver.begin(int(message["bytes"]))
+        self._receiver.begin(link, int(message["bytes"]))
+        self._look()
         if self._result is not None:
             self._done(self._result)
 
     def data(self, link: Link, piece: bytes) -> None:
         """A piece from the leader."""
-        try:
-            self._receiver.data(link, piece)
-        except OSError as error:
-            self._done(f"the working directory cannot be kept: {error.strerror}")
+        self._receiver.data(link, piece)
+        self._look()
+
+    def _look(self) -> None:
+        if self._receiver.wrong and self._result is None:
+            self._done(self._receiver.wrong)
 
     def _arrived(self) -> None:
         unpack_apart(self._loop, self._path, self._target, self._done)
@@ -201,16 +226,20 @@ class LeaderStage:
     def message(self, link: Link, message: Message) -> None:
         """``stage`` of a controller."""
         self._controllers.append(link)
-        self._receiver.begin(int(message["bytes"]))
+        self._receiver.begin(link, int(message["bytes"]))
         if self._receiver.whole:
             self._tell_controllers()
+        self._look()
 
     def data(self, link: Link, piece: bytes) -> None:
         """A piece from a controller."""
-        try:
-            self._receiver.data(link, piece)
-        except OSError as error:
-            self._finish(f"the working directory cannot be kept: {error.strerror}")
+        self._receiver.data(link, piece)
+        self._look()
+
+    def _look(self) -> None:
+        """A copy that cannot be kept ends the run as soon as its nodes are there."""
+        if self._receiver.wrong:
+            self._finish(self._receiver.wrong)
 
     def start(self, nodes: dict[int, Link], then: Told) -> None:
         """All ``nodes`` (by index; 0 is this process) have checked in."""
@@ -220,6 +249,8 @@ class LeaderStage:
             self._finish("")
         elif self._receiver.whole:
             self._distribute()
+        else:
+            self._look()
 
     def node_message(self, index: int, message: Message) -> bool:
         """``credit`` or ``staged`` of a node; whether it was about this."""
