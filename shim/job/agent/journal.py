@@ -60,6 +60,10 @@ class Journal:
         self.lines = read_journal(path) if size else []
         self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
+    def now(self) -> float:
+        """The time by which lines are written."""
+        return self._clock()
+
     def append(self, kind: str, **fields: Any) -> bool:
         """Writes a line; False when the disk took it not, it is then held for ``flush``."""
         number = len(self.lines) + len(self._held) + 1

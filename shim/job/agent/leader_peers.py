@@ -137,6 +137,7 @@ class Peers:
         if do == "watch":
             if message.get("files") and leader.output is not None:
                 leader.output.tell_files(link)
+                link.send({"do": "clock", "at": leader.journal.now()})
             leader.record.watch(link, int(message["after"]))
         elif do == "order":
             number = int(message["order"]["number"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,7 @@ _GREETING = 1.0  # seconds in which a leader that has something to tell begins t
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _LAST_WORDS = 10.0  # seconds in which the rest of the output must come after the end
 _UNWRITTEN = 60.0  # seconds after the end that output which cannot be written here is tried again
+_SKEW = 2.0  # seconds that two clocks, and the way between them, may differ without being wrong
 _SLOW = 5.0  # seconds after which it is said that a file takes nothing
 
 
@@ -44,6 +46,7 @@ class Follower:
         stage: str = "",
         trouble: Callable[[str], None] = lambda text: None,
         step_file: Callable[[dict[str, Any]], StepFile | None] = lambda told: None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         """``stage``: the archive of a working directory that the leader must be given before the start. ``trouble(text)``: output
         cannot be written here, and is asked for again; "" when it can. ``step_file(told)``: where a file goes that an srun in the pods has
@@ -65,6 +68,8 @@ class Follower:
         self._archive = -1
         self._trouble = trouble
         self._step_file = step_file
+        self._wall = wall
+        self._ahead = 0.0  # seconds by which the leader's clock is ahead of ours
         self._problems: dict[str, str] = {}  # by output
         self._end: dict[str, Any] | None = None
         self._ended_at: float | None = None
@@ -212,6 +217,9 @@ class Follower:
         elif do == "output-end" and message["stream"] in self._takers:
             name = message["stream"]
             self._takers[name].when_written(lambda: self._written(name))
+        elif do == "clock":
+            ahead = float(message["at"]) - self._wall()
+            self._ahead = ahead if abs(ahead) > _SKEW else 0.0
         elif do == "file":
             self._file(message)
 
@@ -229,7 +237,8 @@ class Follower:
         self.seen = line["n"]
         self._begun = self._begun or line["kind"] == "started"
         self.over = line["kind"] == "ended"
-        self._tell(line)
+        at = float(line["at"]) - self._ahead
+        self._tell({**line, "at": min(at, self._wall())})
 
     def _given_up(self) -> bool:
         """Whether the end was heard so long ago that output which could not be written since then never will be."""

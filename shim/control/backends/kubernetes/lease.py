@@ -20,6 +20,7 @@ from shim.control.backends.kubernetes.errors import ApiError
 Object = dict[str, Any]
 _FRESH = 0.6  # of the duration: so long a renewal is relied upon, what is under way then ends in time
 _TRIES = 5
+_ASK_AGAIN = 60.0  # seconds for which a refusal counts: a server that begins, a quota, a webhook refuse for a while
 
 
 def now() -> float:
@@ -49,7 +50,10 @@ class Lease:
         self.owner = owner
         self.holder = holder
         self.lost = False
-        self.unused = False  # this user may have no Leases: nobody can take over, everything goes on as without
+        self._refused = (
+            0.0  # this user may have no Leases, as far as is known until then: everything goes on as without
+        )
+        self._had = False  # it was held once
         self._access = access
         self._leases = leases(namespace)
         self.path = f"{self._leases}/{names.lease(owner)}"
@@ -59,6 +63,11 @@ class Lease:
         self._found: Object | None = None  # as it was written last
         self._given_up = False
         self._turn = asyncio.Lock()  # one write at a time: none comes after the Lease was removed
+
+    @property
+    def unused(self) -> bool:
+        """Whether this user may have no Leases: nobody can take over. It is asked again from time to time."""
+        return now() < self._refused
 
     async def hold(self) -> None:
         """Returns when it is held. Raises TakenOver; another ApiError when that cannot be known now."""
@@ -81,8 +90,8 @@ class Lease:
                 self._found = await self._written(self._found)
             except ApiError as error:
                 remembered, self._found = self._found, None
-                if error.forbidden:
-                    self.unused = True
+                if error.forbidden and not self._had:
+                    self._refused = now() + _ASK_AGAIN
                     return
                 if error.conflict or (error.missing and remembered is not None):
                     continue  # it is another one by now: looked at
@@ -90,6 +99,7 @@ class Lease:
             if self.lost:
                 raise TakenOver(self.owner)
             self._until = asked + _FRESH * self._duration
+            self._had, self._refused = True, 0.0
             return
         raise ApiError(409, "Conflict", f"lease {names.lease(self.owner)} is changed all the time")
 

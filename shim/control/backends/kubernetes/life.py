@@ -280,6 +280,8 @@ class Life:
         if not lines:
             await self._closing.lost("the job's first pod has ended without a record")
             return RETRY
+        now = self._site.now()  # by the clock of a node that is ahead it would end later, and a requeue wait for that
+        lines = [{**line, "at": min(float(line.get("at", now)), now)} for line in lines]
         if lines[0]["kind"] == "started" and not watched.started:
             watched.begun()
         if watched.broken_before_start(lines[-1]):

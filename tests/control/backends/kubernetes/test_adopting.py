@@ -494,6 +494,40 @@ def test_where_leases_are_forbidden_jobs_run_as_without(homes: Homes, monkeypatc
     clock.run(inside())
 
 
+def test_a_lease_that_was_refused_once_is_asked_for_again(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def inside() -> None:
+        refusals = {"GET": 1, "PUT": 0}
+        read, write, passed = homes.cluster.get, homes.cluster.put, 0.0
+
+        async def get(path: str, query: Any = None) -> Any:
+            if "/leases/" in path and refusals["GET"]:
+                refusals["GET"] -= 1
+                raise ApiError(403, "Forbidden", "exceeded quota")
+            return await read(path, query)
+
+        async def put(path: str, body: Any) -> Any:
+            if refusals["PUT"]:
+                raise ApiError(403, "Forbidden", "the namespace is being ended")
+            return await write(path, body)
+
+        real = lease.now
+        monkeypatch.setattr(lease, "now", lambda: real() + passed)
+        monkeypatch.setattr(homes.cluster, "get", get)
+        monkeypatch.setattr(homes.cluster, "put", put)
+        first = await homes.begun()
+        own = first._estates.home.lease
+        assert own.unused and own.path not in homes.cluster.objects
+        passed = 61.0
+        await own.hold()
+        assert not own.unused and own.path in homes.cluster.objects
+        refusals["PUT"], passed = 1, 61.0 + DURATION
+        with pytest.raises(ApiError, match="being ended"):
+            await own.hold()  # whoever may have Leases could take it meanwhile
+        await first.close()
+
+    clock.run(inside())
+
+
 def test_a_home_without_jobs_leaves_no_lease(homes: Homes) -> None:
     async def inside() -> None:
         first = await homes.begun()

@@ -71,6 +71,25 @@ def test_each_line_is_told_once_whatever_becomes_of_the_connection() -> None:
     clock.run(inside())
 
 
+def test_a_pod_s_clock_is_not_ours() -> None:
+    async def inside() -> None:
+        told: list[dict[str, Any]] = []
+        line = Line(wall=lambda: 50_000.0)
+        line.follower._tell = told.append
+        line.leader.line("started")  # at 1 by its own clock
+        await asyncio.sleep(1)
+        line.leader.say({"do": "clock", "at": 53_600.0})
+        for number, at in enumerate((53_590.0, 53_700.0), 2):
+            line.leader.say({"do": "journal", "line": {"n": number, "at": at, "kind": "step"}})
+        line.leader.say({"do": "clock", "at": 50_001.0})
+        line.leader.say({"do": "journal", "line": {"n": 4, "at": 49_000.0, "kind": "ended"}})
+        await asyncio.sleep(1)
+        assert [one["at"] for one in told] == [1.0, 49_990.0, 50_000.0, 49_000.0]
+        await line.end()
+
+    clock.run(inside())
+
+
 def test_what_is_no_leader_of_this_run_is_not_believed() -> None:
     async def inside() -> None:
         line = Line()
