@@ -8,13 +8,13 @@ interpreter will do. ``#PBS`` and ``#BSUB`` lines are read too (``foreign_direct
 from __future__ import annotations
 
 from shim.core.errors import PATHNAME_TOO_LONG, ShimError, submission_failed
+from shim.core.formats.integers import SPACE
 from shim.core.limits import LONGEST_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator, List, Optional, Tuple
 
-SPACE = " \t\n\v\f\r"
 MAGIC = "#SBATCH"
 MISTAKEN = "#SLURM"
 MISTAKEN_TEXT = "error: Change from #SLURM to #SBATCH in your script and verify the options are valid in sbatch"

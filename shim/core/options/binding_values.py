@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError, UsageError
+from shim.core.formats.cpu_freq import GOVERNORS
 from shim.core.formats.integers import leading_int
 from shim.core.formats.lists import comma_list
-from shim.core.limits import GOVERNORS
 from shim.core.options.value_parsing import PrintAndExit, invalid_value
 
 TYPE_CHECKING = False

@@ -52,69 +52,95 @@ def parse(text: str | None) -> Constraint:
         text = text[1:-1]
     if not text:
         return Constraint()
-    wanted, pieces = _read(text)
+    reader = _Reader(text)
+    wanted = reader.wanted
     _check_bracket(text, wanted)
     names = tuple(one.name for one in wanted)
     if not any(one.count for one in wanted):
-        return Constraint(choices=_choices(pieces), names=names)
+        return Constraint(choices=_choices(reader.pieces), names=names)
     counts = tuple((one.name, one.count or 1) for one in wanted if not one.depth)
     # In brackets every node must be of a counted kind (``[rack1*2&rack2*2]``).
     own = [one.name for one in wanted if one.bracket]
     return Constraint(choices=("|".join(own),), counts=counts, names=names)
 
 
-def _read(text: str) -> tuple[list[_Wanted], list[str]]:
-    """The features, and the text in pieces without counts, a bracket and all in it one piece. What follows a feature's end is lost."""
-    wanted: list[_Wanted] = []
-    pieces: list[str] = [""]
-    current: _Wanted | None = None
-    bracket = depth = ended = brackets = False
-    at = 0
-    while at < len(text):
-        char = "&" if text[at] == "," else text[at]
-        at += 1
+class _Reader:
+    """One pass over the text: the features, and the text in pieces without counts, a bracket and all in it one piece.
+
+    What stands between the end of a feature (its count, a closing bracket) and the next operator is lost, as in Slurm.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.wanted: list[_Wanted] = []
+        self.pieces: list[str] = [""]
+        self._current: _Wanted | None = None  # the feature that is being read
+        self._ended = False  # its name goes on no more
+        self._bracket = self._depth = self._had_bracket = False
+        at = 0
+        while at < len(text):
+            at = self._take("&" if text[at] == "," else text[at], at + 1)
+        if self._bracket or self._depth:
+            raise FeatureError(text)
+
+    def _take(self, char: str, after: int) -> int:
+        """Reads a character; where to go on."""
         if char == "*":
-            count, rest = strtol(text[at:])
-            if current is None or not 0 < count < _MOST or depth:
-                raise FeatureError(text)
-            current.count = count
-            ended = True
-            at = len(text) - len(rest)
-        elif char in "&|":
-            if current is None:
-                raise FeatureError(text)
-            current.operator = char
-            current, ended = None, False
-            pieces[-1] += char
+            return self._count(after)
+        if char in "&|":
+            self._operator(char)
         elif char in "[(":
-            if current is not None or (brackets if char == "[" else depth):
-                raise FeatureError(text)
-            if char == "[":
-                bracket = brackets = True
-                pieces.append("")
-            else:
-                depth = True
-                pieces[-1] += char
+            self._open(char)
         elif char in "])":
-            if current is None or not (bracket if char == "]" else depth):
-                raise (BracketError if char == "]" else FeatureError)(text)
-            ended = True
-            if char == "]":
-                bracket = False
-                pieces.append("")
-            else:
-                depth = False
-                pieces[-1] += char
-        elif current is None:
-            current = _Wanted(char, bracket, depth)
-            wanted.append(current)
-            pieces[-1] += char
-        elif not ended:
-            current.name += char
-            pieces[-1] += char
-    if bracket or depth:
-        raise FeatureError(text)
-    return wanted, pieces
+            self._close(char)
+        else:
+            self._letter(char)
+        return after
+
+    def _count(self, after: int) -> int:
+        count, rest = strtol(self.text[after:])
+        if self._current is None or not 0 < count < _MOST or self._depth:
+            raise FeatureError(self.text)
+        self._current.count = count
+        self._ended = True
+        return len(self.text) - len(rest)
+
+    def _operator(self, char: str) -> None:
+        if self._current is None:
+            raise FeatureError(self.text)
+        self._current.operator = char
+        self._current, self._ended = None, False
+        self.pieces[-1] += char
+
+    def _open(self, char: str) -> None:
+        if self._current is not None or (self._had_bracket if char == "[" else self._depth):
+            raise FeatureError(self.text)
+        if char == "[":
+            self._bracket = self._had_bracket = True
+            self.pieces.append("")
+        else:
+            self._depth = True
+            self.pieces[-1] += char
+
+    def _close(self, char: str) -> None:
+        if self._current is None or not (self._bracket if char == "]" else self._depth):
+            raise (BracketError if char == "]" else FeatureError)(self.text)
+        self._ended = True
+        if char == "]":
+            self._bracket = False
+            self.pieces.append("")
+        else:
+            self._depth = False
+            self.pieces[-1] += char
+
+    def _letter(self, char: str) -> None:
+        if self._current is None:
+            self._current = _Wanted("", self._bracket, self._depth)
+            self.wanted.append(self._current)
+        elif self._ended:
+            return
+        self._current.name += char
+        self.pieces[-1] += char
 
 
 def _check_bracket(text: str, wanted: list[_Wanted]) -> None:

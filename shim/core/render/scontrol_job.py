@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shim.core.formats import hostlist
+from shim.core.formats.cpu_freq import show_cpu_freq
 from shim.core.formats.lists import fold_ranks
 from shim.core.formats.times import parse_seconds_any, show_clock
 from shim.core.formats.tres import show_gpus_field
-from shim.core.limits import GOVERNORS
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
@@ -177,7 +177,7 @@ def _files(job: Job) -> list[str]:
     count, wait = facts.switches(job)
     if count != "0":
         lines.append(f"Switches={count}@{show_clock(wait)}")
-    frequency = _frequency(job.request.extra.get("cpu-freq", ""))
+    frequency = show_cpu_freq(job.request.extra.get("cpu-freq", ""))
     if frequency:
         lines.append(frequency)
     if "bb" in job.request.extra:
@@ -194,17 +194,6 @@ def _flags(request: JobRequest) -> str:
     if request.kill_on_invalid_dep is not None:
         flags += f"KillOInInvalidDependent={'Yes' if request.kill_on_invalid_dep else 'No'}"
     return flags + ("SpreadJob=Yes" if request.spread_job else "")
-
-
-def _frequency(text: str) -> str:
-    """``CPU_min_freq=Low CPU_max_freq=High `` of ``Low-High``; a word that is no frequency is the governor."""
-    frequencies, colon, governor = text.partition(":")
-    least, dash, most = frequencies.rpartition("-")
-    if most in GOVERNORS:
-        most, governor = "", most
-    shown = f"CPU_min_freq={least} " if least else ""
-    shown += f"CPU_max_freq={most} " if most else ""
-    return shown + (f"Governor={governor}" if governor else "")
 
 
 def _extras(job: Job) -> list[str]:
