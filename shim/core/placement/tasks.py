@@ -6,6 +6,8 @@ numbers them by the distribution. When CPUs run out, dealing goes on over all no
 
 from __future__ import annotations
 
+from shim.core.formats.integers import is_number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +54,10 @@ def task_counts(cpus: Sequence[int], ntasks: int, cap: int | None = None) -> tup
 
 
 def spread(cpus: Sequence[int], wanted: int, least: int, nodes: int) -> list[int]:
-    """Of the CPUs that the nodes of a job have, those that its tasks may have: all of the first nodes, and one left for each
-    of the ``nodes`` that must be; ``least`` on each. ``wanted``: of all nodes.
+    """How many CPUs of each node the tasks of a job may have: the first nodes give all of theirs.
 
-    So five tasks of three CPUs find 8 and 7 CPUs on two nodes: ``task_counts`` gives one node a task more than it has CPUs for.
+    ``wanted``: CPUs of all nodes together; ``least``: of each node; one CPU is left for each further node, up to ``nodes``.
+    Five tasks of three CPUs get 8 and 7 CPUs on two nodes, and ``task_counts`` gives one node a task more than it has CPUs for.
     """
     found = []
     for index, here in enumerate(cpus):
@@ -97,7 +99,7 @@ def task_layout(
 
 def _plane_size(kind: str) -> int:
     number = kind.partition("=")[2]
-    return max(1, int(number)) if number.isdigit() else 1
+    return max(1, int(number)) if is_number(number) else 1
 
 
 def _dealt(counts: Sequence[int], size: int) -> Ranks:

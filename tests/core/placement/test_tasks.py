@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.core.placement.tasks import distribution_kind, task_counts, task_layout
+from shim.core.placement.tasks import distribution_kind, spread, task_counts, task_layout
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,36 @@ def test_arbitrary_follows_the_list():
 def test_cap_limits_and_is_ignored_when_tasks_would_be_left_over():
     assert task_counts([8, 8, 8], 5, cap=2) == (2, 2, 1)
     assert task_counts([8, 8], 5, cap=2) == (3, 2)
+    assert task_counts([1, 8], 4, cap=3) == (1, 3)
+    assert task_counts([1, 1], 4, cap=2) == (2, 2)
+    assert task_counts([3, 1], 5, cap=3) == (3, 2)
+    assert task_counts([], 5) == ()
+
+
+@pytest.mark.parametrize(
+    ("cpus", "wanted", "least", "nodes", "expected"),
+    [
+        ([8, 8], 5, 1, 2, [4, 1]),  # one is left for the second node
+        ([8, 8], 5, 1, 1, [5, 1]),
+        ([8, 8, 8], 5, 1, 3, [3, 1, 1]),
+        ([8, 8, 8], 15, 1, 1, [8, 7, 1]),
+        ([8, 8, 8], 20, 1, 3, [8, 8, 4]),
+        ([8, 8], 6, 3, 2, [5, 3]),
+        ([2, 8], 6, 3, 2, [2, 4]),
+        ([8, 8], 15, 3, 2, [8, 7]),
+    ],
+)
+def test_the_cpus_that_tasks_may_have_of_each_node(cpus, wanted, least, nodes, expected):
+    assert spread(cpus, wanted, least, nodes) == expected
+
+
+def test_a_plane_has_at_least_one_task():
+    assert task_layout([2, 2], 4, "plane=0") == task_layout([2, 2], 4, "plane=1") == ((0, 2), (1, 3))
+    assert task_layout([2, 2], 4, "plane") == ((0, 2), (1, 3))
+
+
+def test_a_list_that_names_nobody_is_dealt_in_blocks():
+    assert task_layout([2, 2], 3, "arbitrary") == ((0, 1), (2,))
 
 
 @pytest.mark.parametrize(
