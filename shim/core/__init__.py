@@ -1,1 +1,1 @@
-"""What knows no backend and does no I/O: values, option tables, layout, environment, rendering."""
+"""Decisions without I/O: values, option tables, admission, placement, environment, rendering. Core does not import a backend."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
 
-    # What is known of a job that another one depends on: its records, none for one that nobody knows any more.
+    # The records of a job that another job depends on; none for a job that is forgotten.
     Known = Callable[[int], Sequence[Job]]
 
 _NEVER = 300 * 86400  # seconds: a start that is expected later than that hangs on a job without a time limit

@@ -18,7 +18,7 @@ _WELL = (states.COMPLETED, states.CANCELLED)  # ends that are no failure
 def mails(old: Job | None, job: Job, array: Sequence[Job] = ()) -> list[tuple[str, str]]:
     """The type and the subject of each mail that is due as ``job`` is no longer ``old``. ``array``: every record of its array.
 
-    An array is told of as a whole, when its first task begins and when its last one has ended, unless ARRAY_TASKS is among the types.
+    Without ARRAY_TASKS among the types an array sends one mail when its first task begins and one when its last task has ended.
     """
     types = _types(job)
     found = [kind for kind in _events(old, job, types) if kind in types]
@@ -81,13 +81,13 @@ def _events(old: Job | None, job: Job, types: Sequence[str]) -> list[str]:
     if job.state in states.TERMINAL and old.state not in states.TERMINAL:
         if job.state == states.TIMEOUT:
             found.append("TIME_LIMIT")
-        # One mail: of a failure, or of the end for who asked for no other.
+        # One mail: FAIL, or END for a user who did not ask for FAIL.
         found.append("END" if job.state in _WELL or "FAIL" not in types else "FAIL")
     return found
 
 
 def _whole(kind: str, others: Sequence[Job]) -> bool:
-    """Whether it is about the whole array: nobody has begun before, everybody has ended."""
+    """Whether the event is one of the whole array: the first task begins, or all tasks have ended."""
     if kind == "BEGIN":
         return all(one.state in _BEFORE for one in others)
     return kind not in ("END", "FAIL") or all(one.state in states.TERMINAL for one in others)

@@ -22,7 +22,7 @@ def hold() -> None:
 
 
 def renew() -> None:
-    """Forgets what was kept: a listing that is shown again and again begins anew."""
+    """Forgets what was kept, before a listing that is shown repeatedly is made again."""
     if _found:
         _found.clear()
 

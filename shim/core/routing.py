@@ -98,7 +98,7 @@ def real_job(environ: Mapping[str, str]) -> bool:
 
 
 def chosen(places: Sequence[Place], clusters: str, partition: str) -> Optional[Place]:
-    """The place of a submission by its ``-M`` and ``-p``; None for a name that is none and no real Slurm could know."""
+    """The place of a submission by its ``-M`` and ``-p``; None for a name that no cluster here has and no real Slurm could know."""
     default = places[0]
     if clusters:
         names = clusters.split(",")

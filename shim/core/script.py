@@ -111,7 +111,7 @@ def header(text: str) -> Iterator[Tuple[int, str]]:
 
 
 def said(line: str) -> Optional[str]:
-    """What a directive says; None for a line that is none."""
+    """The words of a directive; None for any other line."""
     for magic in (MAGIC, MISTAKEN):
         if line.startswith(magic):
             return line[len(magic) :]

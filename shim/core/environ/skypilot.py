@@ -1,4 +1,4 @@
-"""SKYPILOT_*: what scripts written for SkyPilot read, told about a Slurm-style job.
+"""SKYPILOT_*: the variables that scripts written for SkyPilot read, with the values of a Slurm job.
 
 Sizes are the job's, never a step's; ranks are those of nodes, in the order of the node list, so that line NODE_RANK of
 NODE_IPS is the node itself. Variables of SkyPilot's setup phase, its services and its API server have no meaning here.
@@ -58,7 +58,7 @@ def _addresses(job: Job, cluster: Cluster) -> list[str]:
     found = []
     for share in job.shares:
         if share.host and share.host != share.name:
-            found.append(share.host)  # in a pod: the node's own address is somebody else's
+            found.append(share.host)  # the host has an address of its own in the job; the node's address is another one
             continue
         node = cluster.node(share.name)
         found.append((node.address if node is not None else "") or share.name)

@@ -1,7 +1,7 @@
 """Job dependencies: the text of ``--dependency``, and what is left of it as other jobs go on.
 
 ``type:job[+minutes][:job…]`` joined by ``,`` (all of them) or ``?`` (any; one ``?`` makes the whole list so), and
-``singleton``. A bare job id is ``afterany``. Jobs that nobody knows any more count as satisfied, whatever the type.
+``singleton``. A bare job id is ``afterany``. A job that is forgotten counts as satisfied, whatever the type.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def _parts(text: str, word: str) -> list[Part]:
         return [head + "]" if head else inside]
     if rest:
         raise HostlistError(text, "")
-    ranges: list[Part] = [[_range(text, piece) for piece in inside.split(",")]]  # what is wrong here is told first
+    ranges: list[Part] = [[_range(text, piece) for piece in inside.split(",")]]  # its errors come first
     return [*_leading(text, head), *ranges]
 
 

@@ -11,7 +11,7 @@ _MOST = 20  # more digits than any limit allows are not worth their cost
 
 
 def leading_int(text: str) -> Tuple[Optional[int], str]:
-    """The number at the start of ``text``, behind blanks and a sign, and what follows; None and the text if there is none."""
+    """The number at the start of ``text``, behind blanks and a sign, and what follows; None and the whole text if it begins with no number."""
     body = text.lstrip(SPACE)
     sign = body[:1] if body[:1] in ("+", "-") else ""
     end = len(sign)

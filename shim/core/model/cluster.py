@@ -1,4 +1,4 @@
-"""What a cluster is made of: nodes, partitions, limits. Shape only; what runs where is in the jobs."""
+"""Clusters, their nodes and partitions as configured. Which job holds what of a node is recorded in the jobs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Cluster(Value):
     def_mem_per_node: int | None = None
     max_mem_per_cpu: int | None = None
     max_mem_per_node: int | None = None
-    counts_memory: bool = True  # False: as SelectTypeParameters without MEMORY, nobody is kept waiting for memory
+    counts_memory: bool = True  # False: as SelectTypeParameters without MEMORY: no job waits for memory
     enforce_part_limits: bool = False
     enforce_in_all: bool = True  # of several partitions all must allow the job; False: any of them
     licenses: tuple[Gres, ...] = ()
@@ -131,7 +131,7 @@ class Cluster(Value):
     over_time: int = 0  # minutes
     mail_prog: str = ""  # what sends the mails of --mail-type: called with -s SUBJECT USER; "": none are sent
     requeue: bool = True
-    elastic: bool = False  # nobody configured it: its nodes become what jobs ask for (core/admission/elastic.py)
+    elastic: bool = False  # not configured: its nodes grow to what jobs ask for (core/admission/elastic.py)
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters
     retention: int = 30  # days for which ended jobs are kept; 0: for ever. The same for all clusters
     operators: tuple[str, ...] | None = None  # names (policy.operates)

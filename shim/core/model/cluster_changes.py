@@ -1,7 +1,7 @@
-"""What operators changed of a cluster's nodes and partitions, beside its configuration: plain data that the index keeps.
+"""Changes that operators made to nodes and partitions (``scontrol update``): plain data that the index keeps beside the configuration.
 
-``{"nodes": {name: {field: value}}, "partitions": {name: {field: value}}}``: fields that are no longer as configured (or that were set back). What is
-named and not there any more does not count.
+``{"nodes": {name: {field: value}}, "partitions": {name: {field: value}}}``: fields that differ from the configuration, or were set
+back to it. Changes of nodes and partitions that do not exist any more have no effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def apply_changes(cluster: Cluster, changes: dict[str, Any]) -> Cluster:
-    """The cluster with the changes."""
+    """The cluster with the changes applied."""
     nodes, partitions = changes.get("nodes", {}), changes.get("partitions", {})
     return cluster.replace(
         nodes=tuple([_changed(one, nodes[one.name]) if one.name in nodes else one for one in cluster.nodes]),
@@ -25,7 +25,7 @@ def apply_changes(cluster: Cluster, changes: dict[str, Any]) -> Cluster:
 
 
 def differences(before: Cluster, after: Cluster) -> dict[str, Any]:
-    """The changes that make ``after`` of the cluster before."""
+    """The changes that turn ``before`` into ``after``."""
     return {
         "nodes": _differing(before.nodes, after.nodes),
         "partitions": _differing(before.partitions, after.partitions),
@@ -33,7 +33,7 @@ def differences(before: Cluster, after: Cluster) -> dict[str, Any]:
 
 
 def merge_changes(changes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Both, the later ones on top."""
+    """Both; where they differ, ``more`` counts."""
     made = {}
     for what in ("nodes", "partitions"):
         old, new = changes.get(what, {}), more.get(what, {})

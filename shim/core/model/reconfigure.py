@@ -1,7 +1,7 @@
-"""A configuration that changed while jobs are active: what is in force for them, and what new jobs see.
+"""A changed configuration while jobs are active: which clusters are in force, and which of them new jobs see.
 
-Nodes, partitions and limits change at once. What an active job needs and the new configuration no longer has (its cluster, its
-partition, a node it runs on) stays for it until it has ended, out of the sight of new jobs.
+Nodes, partitions and limits change at once. A cluster, partition or node that the new configuration does not have any more
+stays in force until the active jobs that need it have ended; new jobs do not see it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ _SHOWN = 5  # jobs that are named of those for whom something stays
 
 
 class Reconfigured(Value):
-    """``clusters``: those in force, configured ones first. ``offered``: of a cluster that keeps something, as new jobs see it; None
-    for one that is configured no more. ``blocked``: why a cluster that is configured takes no jobs. ``kept``: what stays as it was,
-    by name and with the jobs for whom it does.
+    """The outcome.
+
+    ``clusters``: the clusters in force, configured ones first. ``offered``: a cluster of which something is kept, as new jobs see it;
+    None if it is not configured any more. ``blocked``: why a configured cluster takes no jobs. ``kept``: a line for each thing that
+    is kept, with the jobs that need it.
     """
 
     clusters: tuple[Cluster, ...] = ()
@@ -35,7 +37,7 @@ class Reconfigured(Value):
 
 
 def reconfigure(before: Sequence[Cluster], wanted: Sequence[Cluster], active: Iterable[Job]) -> Reconfigured:
-    """What is in force. ``before``: what was until now; ``wanted``: what is configured; ``active``: all jobs that have not ended."""
+    """What is in force from now on. ``before``: until now; ``wanted``: as configured; ``active``: all jobs that have not ended."""
     old = {cluster.name: cluster for cluster in before}
     jobs: dict[str, list[Job]] = {}
     for job in active:
@@ -68,7 +70,7 @@ def reconfigure(before: Sequence[Cluster], wanted: Sequence[Cluster], active: It
 
 
 def _unlike(was: Cluster, new: Cluster) -> str:
-    """Why a cluster that has jobs cannot become the new one of that name; "" if it can."""
+    """Why a cluster with active jobs cannot become the configured cluster of that name; "" if it can."""
     if was.backend != new.backend:
         return f"its backend cannot change from {was.backend} to {new.backend} under them"
     for word in _PLACE:
@@ -78,7 +80,7 @@ def _unlike(was: Cluster, new: Cluster) -> str:
 
 
 def _merged(was: Cluster, new: Cluster, jobs: Sequence[Job]) -> tuple[Cluster, list[str]]:
-    """The new cluster with what its active jobs need of the old one, and what that is."""
+    """The new cluster with the nodes and partitions of the old one that active jobs need, and a line for each of them."""
     nodes, notes = _nodes(was, new, jobs)
     partitions, more = _partitions(was, new, jobs)
     notes += more
@@ -119,7 +121,7 @@ def _nodes_of(cluster: Cluster, names: Sequence[str]) -> str:
 
 
 def _too_small(node: Node, jobs: Sequence[Job], *, one_machine: bool) -> bool:
-    """Whether these jobs have more of the node than it is to have. Nodes that are one machine have together what it has."""
+    """Whether these jobs hold more of the node than the configured node has. Nodes on one machine share its CPUs and memory."""
     shares = [share for job in jobs for share in job.shares if share.name == node.name]
     if any(gpu >= node.gpus for share in shares for gpu in share.gpus):
         return True

@@ -128,7 +128,7 @@ class JobRequest(Value):
 
 
 class StepRequest(Value):
-    """What ``srun`` asks of an allocation. ``None``: not said; the rules of ``core.layout`` fill it in."""
+    """What ``srun`` asks of an allocation. ``None``: not said; the rules of ``core.placement`` fill it in."""
 
     name: str | None = None
     argv: tuple[str, ...] = ()

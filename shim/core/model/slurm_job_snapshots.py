@@ -1,6 +1,6 @@
-"""Jobs that a real Slurm runs and the index remembers: what its squeue says of them, and what becomes of the rows.
+"""Jobs that a real Slurm runs: squeue's answer about them is parsed, and applied to the rows that the index keeps.
 
-Where that Slurm keeps no accounting, these rows are all that is ever known of its jobs: sacct reads them.
+sacct reads these rows where the real Slurm keeps no accounting.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from shim.core.model.job import Job
 
-# What squeue is asked for, with the width of each column: fields may be empty, so they are told apart by their place.
-# Whatever can be longer than that stands at the end of the line.
+# What squeue is asked for, with the width of each column: fields may be empty, so each is found by its position.
+# Fields that may exceed their width stand at the end of the line.
 _COLUMNS = (
     ("JobID", 20),
     ("ArrayJobID", 20),
@@ -40,11 +40,11 @@ FORMAT = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
 # In which squeue must be asked: times in seconds, array indexes in full.
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 REQUEUE_WINDOW = 600.0  # seconds after its end in which a job may be requeued, as long as its Slurm still knows it
-_LONGEST = 4096  # nodes of one job that are told one by one
+_LONGEST = 4096  # nodes of one job that get a share each
 
 
 def parse_squeue(text: str) -> List[Dict[str, str]]:
-    """Squeue's answer to FORMAT, a dict for each job; lines that are none are left out."""
+    """squeue's answer to FORMAT, a dict for each job; other lines are left out."""
     found = []
     for line in text.splitlines():
         fields, begin = {}, 0
@@ -57,27 +57,27 @@ def parse_squeue(text: str) -> List[Dict[str, str]]:
 
 
 def is_final(job: Job) -> bool:
-    """Whether nothing more will be known of it: it has ended, or its Slurm has forgotten it."""
+    """Whether the row will not change any more: the job has ended, or its Slurm has forgotten it."""
     return job.state in states.TERMINAL or bool(job.system_comment)
 
 
 def worth_asking(job: Job, now: float) -> bool:
-    """Whether its Slurm may know more of it than the row does."""
+    """Whether the real Slurm may know more about the job than the row: it has not ended, or may yet be requeued."""
     return not is_final(job) or (not job.system_comment and job.end_time > now - REQUEUE_WINDOW)
 
 
 def as_recorded(job: Job) -> Job:
-    """The row of a job of which nothing is known but its submission, as accounting shows it: an array by its tasks."""
+    """The row of a job that was never seen in squeue, as accounting shows it: an array has the list of its tasks."""
     if job.array_job_id and job.array_task_id is None and job.array_tasks is None:
         job = job.replace(array_tasks=job.array_spec)
     return job if job.eligible_time else job.replace(eligible_time=job.submit_time)
 
 
 def apply(rows: Iterable[Job], answer: Iterable[Dict[str, str]], now: float) -> List[Job]:
-    """The rows that have changed, or are new (tasks of arrays), by what squeue says of them.
+    """The rows that squeue's answer changes, and new rows for tasks of arrays.
 
-    ``rows``: those that were asked about. One that squeue does not show any more, and that had not ended, stays as it was
-    seen last; its ``system_comment`` says so.
+    ``rows``: the jobs that squeue was asked about. A job that had not ended and is missing in the answer keeps its last known
+    state; its ``system_comment`` says so.
     """
     by_id = {job.job_id: job for job in rows}
     said = {int(fields["JobID"]): fields for fields in answer}
@@ -98,7 +98,7 @@ def apply(rows: Iterable[Job], answer: Iterable[Dict[str, str]], now: float) -> 
 
 
 def _told(row: Job, job_id: int, fields: Dict[str, str]) -> Job:
-    """What squeue says of one job. Times of a job that has none are ``N/A``."""
+    """The row with squeue's fields of one job. A time that the job does not have is ``N/A``."""
     state = fields["State"]
     waits = state == states.PENDING
     task, rest = _tasks(fields) if row.array_job_id else (None, None)
@@ -131,7 +131,7 @@ def _tasks(fields: Dict[str, str]) -> tuple[Optional[int], Optional[str]]:
 
 
 def _shares(text: str, cpus: int) -> tuple[NodeShare, ...]:
-    """The job's nodes. How many CPUs it has on each is not said: they are dealt out evenly."""
+    """The job's nodes. squeue does not say how many CPUs the job has on each: they are divided evenly."""
     if not text:
         return ()
     try:

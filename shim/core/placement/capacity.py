@@ -33,7 +33,7 @@ def usable_cpus(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> i
     """How many CPUs of ``one`` the job's tasks can have; 0 when the node cannot be part of the job at all.
 
     Slurm counts CPUs, not tasks: of 8 CPUs all count for tasks of 3, see ``tasks.spread``. With GPUs it counts whole tasks.
-    With overcommit: as many as the tasks want.
+    With --overcommit the result is as many CPUs as the tasks want.
     """
     if not _fits_once(resolved, rule, one):
         return 0

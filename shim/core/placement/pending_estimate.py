@@ -70,7 +70,7 @@ def pending_estimate(request: JobRequest, cluster: Cluster, partition: Partition
 
 
 def _guess(resolved: ResolvedRequest, largest: int) -> int:
-    """slurmctld's guess at the nodes of a pending job. With -c a rest of tasks is counted beside the least of one node.
+    """slurmctld's guess at the nodes of a pending job. With -c, tasks that do not fill a node count as a further node.
 
     So ``-n1 -c2`` shows 2 where nodes have more than two CPUs, and 1 where two CPUs are all.
     """

@@ -1,4 +1,4 @@
-"""What a request means in numbers: the rules by which Slurm completes what the user left open.
+"""A request resolved: the numbers that follow from it by the rules with which Slurm completes what the user left open.
 
 sbatch and its controller derive task counts from ``--ntasks-per-node`` and the GPU options, node counts from node lists
 and from ``--gpus`` with ``--gpus-per-node``. Everything that is left open is None, so that "asked for" and "got" stay apart.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ResolvedRequest(Value):
-    """A request, completed. Per-node and per-job GPUs are demands (``core.layout.gpus``)."""
+    """A request with all numbers that follow from it; None: left open. GPUs are demands (``core.placement.gpus``)."""
 
     min_nodes: int = 1
     max_nodes: int | None = None  # None: as many as it takes

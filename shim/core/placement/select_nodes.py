@@ -1,7 +1,12 @@
 """Which nodes a job gets and what it holds of each: all or nothing.
 
-As select/cons_tres does by default: nodes in sets of neighbours (``order``), CPUs packed on the first node with at least one
-left for each of the others (``-N2 -n5`` gives 4 and 1), the nodes of the result in the cluster's order.
+As select/cons_tres does by default: CPUs are packed on the first node, with at least one left for each of the others (``-N2 -n5``
+gives 4 and 1); the result is in the cluster's order.
+
+Nodes are taken by sets of neighbours, as select/cons_tres does without a topology. A set is nodes that follow each other in the
+cluster's order and have the same weight; a node that the job cannot have ends it. The set with the least weight is taken, of
+several the smallest that is enough for all that is still wanted, or else the largest. So ``-n 9 -x node2`` gets node[3-4], though
+node1 is idle too.
 """
 
 from __future__ import annotations
@@ -35,12 +40,12 @@ def select_nodes(
     cluster's). Memory is charged for jobs that ask for it or for whom a default exists. Where the nodes are one machine
     (settings overcommit=machine) two nodes of a job share a GPU only when there are not enough of them.
     """
-    placing = _Selection(request, cluster, partition)
+    selection = _Selection(request, cluster, partition)
     if partition is not None and partition.max_cpus_per_node is not None:
         free = [one.replace(cpus=min(one.cpus, partition.max_cpus_per_node)) for one in free]
-    placing.look_at(free)
-    excluded = frozenset(placing.resolved.excluded)
-    candidates = [one for one in free if one.node.name not in excluded and placing.rooms[one.node.name] > 0]
+    selection.look_at(free)
+    excluded = frozenset(selection.resolved.excluded)
+    candidates = [one for one in free if one.node.name not in excluded and selection.cpus_of[one.node.name] > 0]
     for text in (request.prefer, request.constraint) if request.prefer else (request.constraint,):
         try:
             constraint = features.parse(text)
@@ -48,7 +53,7 @@ def select_nodes(
             continue
         for choice in constraint.choices:
             usable = [one for one in candidates if features.matches(choice, frozenset(one.node.features))]
-            shares = placing.choose(usable, constraint.counts)
+            shares = selection.choose(usable, constraint.counts)
             if shares is not None:
                 return shares
     return None
@@ -69,7 +74,7 @@ class _Selection:
         self.one_set_of_gpus = cluster.one_set_of_gpus
         self.least_loaded = partition is not None and partition.lln
         self.positions = {node.name: index for index, node in enumerate(cluster.nodes)}
-        self.rooms: dict[str, int] = {}
+        self.cpus_of: dict[str, int] = {}
         self.first = min((self.positions.get(name, 0) for name in self.resolved.required), default=0)
         if request.contiguous and self.resolved.required and self.positions.keys() >= set(self.resolved.required):
             # With all that lies between them.
@@ -82,7 +87,7 @@ class _Selection:
 
     def look_at(self, free: Sequence[NodeFree]) -> None:
         """Notes how many CPUs of each node the tasks can have."""
-        self.rooms = {one.node.name: usable_cpus(self.resolved, self.rule, one) for one in free}
+        self.cpus_of = {one.node.name: usable_cpus(self.resolved, self.rule, one) for one in free}
 
     def position(self, one: NodeFree) -> int:
         return self.positions.get(one.node.name, len(self.positions))
@@ -96,14 +101,17 @@ class _Selection:
             ordered = sorted(usable, key=lambda one: (one.node.weight, self.position(one)))
             return sorted(ordered, key=lambda one: one.node.cpus - one.cpus)
         most = resolved.min_nodes if self.request.use_min_nodes else max(resolved.min_nodes, resolved.max_nodes or 0)
-        return by_sets(usable, self.rooms, self.position, resolved, most)
+        return by_sets(usable, self.cpus_of, self.position, resolved, most)
 
     def choose(self, usable: Sequence[NodeFree], counts: Counts) -> Shares | None:
-        """Fills from the nodes in turn, then from the roomiest first, which finds a place if there is one."""
-        if sum(self.rooms[one.node.name] for one in usable) < (self.resolved.ntasks or 0) * self.resolved.cpus_per_task:
+        """Fills from the nodes in turn, then from those with the most CPUs on, which finds a place if there is one."""
+        if (
+            sum(self.cpus_of[one.node.name] for one in usable)
+            < (self.resolved.ntasks or 0) * self.resolved.cpus_per_task
+        ):
             return None
         in_turn = self.in_turn(usable)
-        roomy = sorted(in_turn, key=lambda one: -self.rooms[one.node.name])
+        roomy = sorted(in_turn, key=lambda one: -self.cpus_of[one.node.name])
         for order in (in_turn, roomy):
             for candidates in self.neighbours(order) if self.request.contiguous else [order]:
                 shares = self.fill(candidates, counts)
@@ -156,7 +164,7 @@ class _Selection:
 
     def shares(self, nodes: Sequence[NodeFree]) -> Shares | None:
         """What the job holds of exactly these nodes, in the cluster's order; None when they do not suffice."""
-        rooms = [self.rooms[one.node.name] for one in nodes]
+        rooms = [self.cpus_of[one.node.name] for one in nodes]
         if not (self.resolved.whole or self.resolved.each_node):
             wanted = max(self.resolved.ntasks or 0, len(nodes)) * self.resolved.cpus_per_task
             if sum(rooms) < wanted:
@@ -194,7 +202,7 @@ class _Selection:
         return list(task_counts([here // each for here in rooms], ntasks))
 
     def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:
-        cpus = min(tasks * self.resolved.cpus_per_task, self.rooms[one.node.name])
+        cpus = min(tasks * self.resolved.cpus_per_task, self.cpus_of[one.node.name])
         cpus = max(cpus, self.resolved.min_cpus, self.resolved.cpus_per_gpu * len(own))
         if self.resolved.overcommit:
             cpus = self.resolved.cpus_per_task
@@ -282,19 +290,19 @@ class _Set:
 
 def by_sets(
     usable: Sequence[NodeFree],
-    rooms: Mapping[str, int],
+    cpus_of: Mapping[str, int],
     position: Callable[[NodeFree], int],
     resolved: ResolvedRequest,
     most: int,
 ) -> list[NodeFree]:
     """The nodes in the order in which they are taken, those first that the job names.
 
-    ``rooms``: the CPUs of each that the tasks can have; ``position``: its place in the cluster; ``most``: how many nodes the
-    job takes if it can have them (of ``-N 2-4`` four).
+    ``cpus_of``: the CPUs of each node that the tasks can have; ``position``: the node's place in the cluster; ``most``: how many
+    nodes the job takes if they are free (four of ``-N 2-4``).
     """
     named = [one for one in usable if one.node.name in resolved.required]
-    sets = _sets(usable, rooms, position, frozenset(resolved.required))
-    cpus = resolved.cpus - sum(rooms[one.node.name] for one in named)
+    sets = _sets(usable, cpus_of, position, frozenset(resolved.required))
+    cpus = resolved.cpus - sum(cpus_of[one.node.name] for one in named)
     devices = gpus.total(resolved.job_gpus) - sum(len(one.gpus) for one in named)
     nodes = most - len(named)
     found = list(named)
@@ -315,7 +323,7 @@ def by_sets(
 
 def _sets(
     usable: Sequence[NodeFree],
-    rooms: Mapping[str, int],
+    cpus_of: Mapping[str, int],
     position: Callable[[NodeFree], int],
     named: frozenset[str],
 ) -> list[_Set]:
@@ -329,7 +337,7 @@ def _sets(
         last = sets[-1]
         if one.node.name not in named:
             last.nodes.append(one)
-            last.cpus += rooms[one.node.name]
+            last.cpus += cpus_of[one.node.name]
             last.gpus += len(one.gpus)
         elif last.named is None:
             last.named = len(last.nodes)

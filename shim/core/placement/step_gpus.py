@@ -146,7 +146,7 @@ def _binding(step: StepRequest) -> str:
 
 
 def _bound(binding: str, own: tuple[int, ...], place: int) -> tuple[int, ...]:
-    """Those of a node's GPUs that the task in that place on it sees. Where that is none it sees the first, as on Slurm."""
+    """The GPUs of a node that one of its tasks sees. A task for which the list has none sees the first GPU, as on Slurm."""
     way, _, rest = binding.partition(":")
     if way in ("map_gpu", "mask_gpu"):
         listed = _listed(rest, 16 if way == "mask_gpu" else 10)
@@ -160,7 +160,7 @@ def _bound(binding: str, own: tuple[int, ...], place: int) -> tuple[int, ...]:
 
 
 def _listed(text: str, base: int) -> list[int]:
-    """``0*2,3``: the numbers, each as often as it says. What is none is left out."""
+    """The numbers of ``0*2,3``, each as often as its factor says; other words are left out."""
     found: list[int] = []
     for word in text.split(","):
         number, _, times = word.partition("*")

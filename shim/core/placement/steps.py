@@ -195,7 +195,7 @@ class _Plan:
                 own = [at for at in allowed if matches(choice, frozenset(features.get(self.shares[at].name, ())))]
                 found = max(found, own, key=len)
         except FeatureError:
-            found = []  # no node can have it: nobody refuses it either
+            found = []  # no node can have such features; Slurm lets the step wait
         if len(found) < self.least:
             raise StepError(self.cannot + NODES_BUSY, retry=True)
         return found

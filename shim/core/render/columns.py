@@ -1,7 +1,7 @@
 """Tables as ``-o`` and ``-O`` describe them: reading the format, padding and cutting the values.
 
 ``-o``: ``%[.][width]letter`` and literal text; a dot means right-justified, no width the value's own; what is too long is
-cut without a mark. ``-O``: ``field[:[.]width]``, 20 columns wide unless told, nothing in between.
+cut without a mark. ``-O``: ``field[:[.]width]``, 20 columns wide without a width, nothing in between.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Column:
 
 
 def parse_letters(format_text: str, fields: Any, uncut: str = "") -> tuple[list[Column], list[str]]:
-    """The columns of a ``-o`` format, and the letters that are no field (they are printed as they stand).
+    """The columns of a ``-o`` format, and the letters that are not a field (they are printed as they stand).
 
-    ``fields``: letter -> (header, show); ``uncut``: letters whose values may exceed their width. Several ``%`` in a row are one, and one at the end is nothing: as Slurm splits.
+    ``fields``: letter -> (header, show); ``uncut``: letters whose values may exceed their width. Slurm takes several ``%`` in a row for one, and ignores one at the end.
     """
     if format_text in ("%all", "all"):
         return [Column(key, header, show, suffix="|") for key, (header, show) in sorted_letters(fields)], []
@@ -86,7 +86,7 @@ def sorted_letters(fields: Any) -> list[tuple[str, Any]]:
 
 
 def parse_names(format_text: str, fields: Any) -> tuple[list[Column], list[str]]:
-    """The columns of a ``-O`` format, and the names that are no field (of them what stands behind their width is left).
+    """The columns of a ``-O`` format, and the names that are not a field (of these the text behind the width is printed).
 
     ``fields``: name in lower case -> (header, show).
     """

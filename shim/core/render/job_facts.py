@@ -222,7 +222,7 @@ def command(job: Job) -> str:
 def files(job: Job) -> tuple[str, str, str]:
     """Output, error and input of a batch job as Slurm shows them: %A %a %j %u %x replaced, every other letter as it was given.
 
-    What the script really gets, with node names and padded numbers, is ``environ.patterns.job_files``.
+    What the script really gets, with node names and padded numbers, is ``environ.filenames.job_files``.
     """
     request = job.request
     usual = "slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out"

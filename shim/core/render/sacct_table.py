@@ -45,7 +45,7 @@ class Column:
 
 
 def columns(text: str) -> list[Column]:
-    """The columns of a ``-o`` text; an empty name ends it, as in Slurm. ShimError for a name that is none."""
+    """The columns of a ``-o`` text; an empty name ends it, as in Slurm. ShimError for an unknown name."""
     found: list[Column] = []
     for word in text.split(","):
         name, percent, width = word.partition("%")

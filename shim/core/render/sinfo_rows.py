@@ -1,4 +1,4 @@
-"""sinfo's rows: nodes of one partition (or of all, when no column tells partitions apart) that a listing need not keep apart."""
+"""sinfo's rows: the nodes of a partition for which all columns show the same (of all partitions, if no column shows the partition)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NODE_ORDER = "N,#P"
 
 
 class Row:
-    """One line: nodes (none: a partition of which no node was meant) in the partition that they were found in first."""
+    """One line: nodes with the partition in which they were found first; no nodes: a partition none of whose nodes were asked for."""
 
     __slots__ = ("partition", "place", "uses")
 
