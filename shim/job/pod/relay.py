@@ -2,7 +2,8 @@
 
 Run by pods/exec in the leader's pod (``relay`` beside the run folder). It knows nothing of what passes through: whoever is at
 the other end proves itself to the leader by the run's key. It ends with either side, and never waits for one side alone: when the
-client of an exec is gone, stdin ends but stdout may stay blocked for ever.
+client of an exec is gone, stdin ends but stdout may stay blocked for ever. When the leader has ended it stays until the client goes, for a
+little while: what a client sends to a program that is no more makes the API server drop what the program has said last.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from time import monotonic
 
 from shim.job.address import connect, read_address
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _PIECE = 64 * 1024
 _LAST = 10_000  # milliseconds that the last bytes from the leader may take
+_LINGER = 3_000  # milliseconds that the client has to go once it has them
 
 
 def main() -> NoReturn:
@@ -37,7 +40,7 @@ def main() -> NoReturn:
 
 
 def relay(leader: int, source: int, sink: int) -> None:
-    """Until ``source`` or the leader ends; what the leader has said last is then still written to ``sink``."""
+    """Until ``source`` or the leader ends; what the leader has said last is then still written to ``sink``, and ``source`` awaited."""
     up, down = Direction(source, leader), Direction(leader, sink)
     for fd in (leader, source, sink):
         os.set_blocking(fd, False)
@@ -50,7 +53,10 @@ def relay(leader: int, source: int, sink: int) -> None:
         for fd, event in wanted.items():
             poll.register(fd, event)
         poll.poll()
-        up.move()
+        try:
+            up.move()
+        except OSError:
+            up.drop()  # the leader takes nothing any more: what it has said last comes all the same
         if up.ended:
             return
         down.move()
@@ -58,6 +64,12 @@ def relay(leader: int, source: int, sink: int) -> None:
     end.register(sink, select.POLLOUT)
     while down.held and end.poll(_LAST):
         down.move()
+    up.drop()
+    left = select.poll()
+    left.register(source, select.POLLIN)
+    until = monotonic() + _LINGER / 1000
+    while not up.ended and left.poll(max(0, until - monotonic()) * 1000):
+        up.move()
 
 
 class Direction:
@@ -68,6 +80,11 @@ class Direction:
         self.target = target
         self.held = b""
         self.ended = False
+        self._dropped = False
+
+    def drop(self) -> None:
+        """From now on what comes is for nobody."""
+        self.held, self._dropped = b"", True
 
     def move(self) -> None:
         """Passes on what can be, without waiting. OSError when the target is gone."""
@@ -75,6 +92,8 @@ class Direction:
             if not self.held and not self.ended:
                 self.held = os.read(self.origin, _PIECE)
                 self.ended = not self.held
+            if self._dropped:
+                self.held = b""
             if self.held:
                 self.held = self.held[os.write(self.target, self.held) :]
         except BlockingIOError:

@@ -8,6 +8,8 @@ import subprocess
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
 from shim.job.pod.relay import relay
@@ -59,10 +61,49 @@ def test_bytes_pass_both_ways_and_the_leaders_end_ends_it() -> None:
         target=lambda: (pipe.leader.sendall(b"x" * 3_000_000), pipe.leader.shutdown(socket.SHUT_RDWR))
     )
     sender.start()
-    assert _read_all(pipe.from_relay) == b"x" * 3_000_000
+    data = b""
+    while len(data) < 3_000_000:
+        data += os.read(pipe.from_relay, 65536)
     sender.join(30)
+    os.close(pipe.to_relay)
+    assert data + _read_all(pipe.from_relay) == b"x" * 3_000_000
+    pipe.over()
+
+
+def test_what_a_client_sends_when_the_leader_has_ended_ends_nothing() -> None:
+    """An API server that cannot pass it on drops what the program has said last."""
+    pipe = Pipe()
+    pipe.leader.sendall(b"the last words")
+    pipe.leader.close()
+    assert os.read(pipe.from_relay, 100) == b"the last words"
+    for _ in range(10):
+        os.write(pipe.to_relay, b"credit")
+        pipe.thread.join(0.01)
+        assert pipe.thread.is_alive()
+    os.close(pipe.to_relay)
+    pipe.over()
+
+
+def test_a_client_that_does_not_go_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.job.pod.relay._LINGER", 10)
+    pipe = Pipe()
+    pipe.leader.close()
     pipe.over()
     os.close(pipe.to_relay)
+
+
+def test_the_last_words_of_a_leader_that_takes_nothing_come() -> None:
+    pipe = Pipe()
+    pipe.leader.sendall(b"the last words")
+    pipe.leader.shutdown(socket.SHUT_RD)  # whoever writes gets EPIPE
+    os.write(pipe.to_relay, b"credit")
+    assert os.read(pipe.from_relay, 100) == b"the last words"
+    os.write(pipe.to_relay, b"credit")
+    pipe.leader.sendall(b", and more")
+    assert os.read(pipe.from_relay, 100) == b", and more"
+    pipe.leader.close()
+    os.close(pipe.to_relay)
+    pipe.over()
 
 
 def test_the_end_of_stdin_ends_it_though_nobody_reads_stdout() -> None:
