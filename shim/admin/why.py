@@ -16,7 +16,6 @@ from shim.control.index.query import JobQuery
 from shim.control.index.reader import Reader
 from shim.core import explanation
 from shim.core.errors import ShimError
-from shim.core.formats import hostlist
 from shim.core.formats.times import show_elapsed
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -68,8 +67,8 @@ def _state(job: Job) -> str:
         told.append(f"exit code {code}:{number}")
     if job.start_time:
         told.append(f"ran {show_elapsed(facts.time_used(job, time.time()))}")
-    if job.shares:
-        told.append(f"on {hostlist.fold_sorted([share.name for share in job.shares])}")
+    if facts.nodelist(job):
+        told.append(f"on {facts.nodelist(job)}")
     return ", ".join(told)
 
 

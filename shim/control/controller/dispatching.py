@@ -206,11 +206,18 @@ class Dispatcher:
         start = job.start_time
         if self._forecast:
             start = float(int(expected[0])) if expected is not None else 0.0
-        if reason in (None, job.reason) and abs(start - job.start_time) < NEWS:
+        note = self._note(job) if str(reason).startswith("Partition") else ""
+        if reason in (None, job.reason) and abs(start - job.start_time) < NEWS and note in ("", job.system_comment):
             return
         current = change.get(job.key) or job
         if waiting.eligible(current, now):
-            change.put(current.replace(reason=reason or current.reason, start_time=start), now)
+            comment = note or current.system_comment
+            change.put(current.replace(reason=reason or current.reason, start_time=start, system_comment=comment), now)
+
+    def _note(self, job: Job) -> str:
+        """Why the job's partitions have no nodes."""
+        cluster = self._world.cluster_of(job)
+        return "; ".join(one.note for one in partitions_of(job.request, cluster) if one.note)
 
     def _next(self, now: float) -> float | None:
         """When time alone will change something."""

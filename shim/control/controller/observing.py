@@ -21,6 +21,7 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
+LONGEST_PAUSE = 60.0  # seconds until a job that was taken back again and again is let go anew
 RETRY = 1.0  # seconds until lines that could not be written are tried again
 PATIENCE = 2.0  # seconds that a start waits for clusters elsewhere
 
@@ -36,6 +37,7 @@ class Observing:
         self._rested = 0.0  # the loop's time from which on the next lines may be taken in
         self.rest = 2.0  # how much longer than taking lines in the pause behind it is
         self._cluster_changed = cluster_changed
+        self._withdrawals: dict[int, int] = {}  # of jobs that have not run since: how often they were taken back
 
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
         """One line of a journal; taken in soon, together with those that come at the same time."""
@@ -173,6 +175,7 @@ class Observing:
                     change.put(running.requeued(current, self._world.cluster_of(current), now), now)
 
     def _started(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
+        self._withdrawals.pop(job.key, None)
         return running.started(job, float(event["at"]))
 
     def _step(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
@@ -237,7 +240,11 @@ class Observing:
     def _withdrawn(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         if any(order.kind == "end" and order.step is None for order in self._world.book.orders_of(job)):
             return self._lost(change, job, event)
-        return running.waits_again(job, self._world.cluster_of(job), float(event["at"]))
+        # Taken back again and again it is tried ever more seldom: making a run and removing it costs the cluster as much as running it.
+        tries = self._withdrawals[job.key] = self._withdrawals.get(job.key, 0) + 1
+        pause = min(running.REQUEUE_DELAY * 2.0 ** min(tries - 1, 10), LONGEST_PAUSE)
+        why = str(event.get("reason") or "")
+        return running.waits_again(job, self._world.cluster_of(job), float(event["at"]), pause, why)
 
     def _placed(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         nodes = [str(name) for name in event["nodes"]]

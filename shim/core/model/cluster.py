@@ -96,6 +96,7 @@ class Partition(Value):
     req_resv: bool = False
     max_cpus_per_node: int | None = None  # that all of its jobs together may use of a node
     lln: bool = False  # the least loaded nodes first
+    note: str = ""  # why it has no nodes
     priority: int = 0  # of its jobs' pods, beside those of others
     preempts: bool = False  # its jobs take the place of what has a lower priority
     settings: dict[str, str] = {}  # the backend's own words (node_selector, overlay …), as JSON text

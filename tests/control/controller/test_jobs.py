@@ -544,3 +544,32 @@ async def test_a_job_that_makes_way_is_preempted_or_waits_again(box: Bench) -> N
     assert (ended.state, ended.system_comment) == ("PREEMPTED", "by pod x")
     before = [to for restart, _at, _from, to, _why in box.store.transitions(again.key) if restart == 0]
     assert before == ["PENDING", "CONFIGURING", "RUNNING", "PREEMPTED"]
+
+
+@bench
+async def test_a_job_that_is_taken_back_again_and_again_is_tried_ever_more_seldom(box: Bench) -> None:
+    job_id = await box.submit()
+    run = Run(cluster="local", job_id=job_id)
+    pauses = []
+    for _ in range(9):
+        assert box.backend.observer is not None
+        box.backend.observer.withdrawn(run, "exceeded quota: q")
+        box.controller.observing.flush()
+        job = box.job(job_id)
+        assert (job.state, job.system_comment) == ("PENDING", "exceeded quota: q")
+        pauses.append(job.request.begin - NOW)
+        box.clock.now = NOW + 1000
+        await box.settle()
+        box.clock.now = NOW
+        box.backend.journals.pop(run, None)
+        with box.controller.world.book.change() as change:
+            change.put(change.get(box.job(job_id).key).replace(state="CONFIGURING"), NOW)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+@bench
+async def test_a_partition_without_nodes_says_why(box: Bench) -> None:
+    empty = CLUSTER.partitions[0].replace(nodes=(), note="none of the nodes has the label")
+    box.controller.world.take(CLUSTER.replace(partitions=(empty,)))
+    job_id = await box.submit()
+    assert box.job(job_id).system_comment == "none of the nodes has the label"

@@ -6,7 +6,7 @@ jobs of ours request. Pods that are being deleted count until they are gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.kubernetes import grown, names, quantities
@@ -41,11 +41,22 @@ def shaped(
             new = grown.nodes(partition.name, own, [made[name] for name in members])
             made.update((node.name, node) for node in new)
             members += tuple(node.name for node in new)
-        partitions.append(partition.replace(nodes=members))
+        note = "" if members else _why_none(partition.name, objects, own)
+        partitions.append(partition.replace(nodes=members, note=note))
     wanted = {name for partition in partitions for name in partition.nodes}
     return configured.replace(
         nodes=tuple(node for name, node in made.items() if name in wanted), partitions=tuple(partitions)
     )
+
+
+def _why_none(partition: str, objects: Sequence[Mapping[str, Any]], settings: Settings) -> str:
+    """Why no node of the cluster is one of the partition's."""
+    labelled = [one for one in objects if _labelled(one["metadata"].get("labels") or {}, settings.node_selector)]
+    if objects and not labelled:
+        wanted = ", ".join(f"{name}={text}" for name, text in settings.node_selector.items())
+        return f"none of the cluster's {len(objects)} nodes has the labels of partition {partition}: {wanted}"
+    taints = {str(taint.get("key")) for one in labelled for taint in (one.get("spec") or {}).get("taints") or ()}
+    return f"partition {partition} tolerates no node of the cluster: {', '.join(sorted(taints))}" if taints else ""
 
 
 def hostname(node: Mapping[str, Any]) -> str:

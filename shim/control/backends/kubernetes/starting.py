@@ -81,19 +81,20 @@ class Starting:
             job = watched.site.seen.job(watched.run)
             text = await self._warnings.about(job["metadata"].get("uid", "") if job else "", waits)
         watched.tell_reason(QUOTA if "exceeded quota" in text else "Resources", text)
-        patience = self._patience(bool(texts))
+        patience = self._patience(any(view.node for view in views))
         if waits < patience:
-            return min(patience - waits, patience if texts else FIRST)
+            return min(patience - waits, patience if texts and any(view.node for view in views) else FIRST)
         await self._undo(views, text or "its pods were not created")
         return RETRY
 
-    def _patience(self, unschedulable: bool) -> float:
+    def _patience(self, holds: bool) -> float:
+        """Seconds that the gang may wait for its nodes. ``holds``: it has some of them, which others may want."""
         settings = self._watched.settings
         if self._watched.site.seen.never_let_go(self._watched.run):
             return _UNDONE_WAIT
         if settings.autoscale or self._watched.adopted:  # one that is carried on here would not be started again
             return max(_AUTOSCALE_WAIT, settings.bind_wait)
-        if self._watched.pinned and unschedulable and self._watched.nodes > 1:
+        if self._watched.pinned and holds:
             return min(_PINNED_WAIT, settings.bind_wait)
         return float(settings.bind_wait)
 

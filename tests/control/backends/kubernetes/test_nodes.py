@@ -218,3 +218,13 @@ def test_when_others_end(spec: dict[str, Any], annotations: dict[str, str], expe
     one["status"]["startTime"] = "2023-11-14T22:20:00Z"
     (found,) = shaped(cluster(), [node("n1")], [one]).nodes
     assert [part.until for part in found.others] == ([expected] if expected else [])
+
+
+def test_a_partition_without_nodes_says_why() -> None:
+    labels = shaped(cluster(node_selector={"pool": "gpu", "zone": "a"}), [node("n1"), node("n2")], [])
+    why = "none of the cluster's 2 nodes has the labels of partition all: pool=gpu, zone=a"
+    assert labels.partitions[0].note == why
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    tainted = shaped(cluster(), [node("n1", taints=[taint])], [])
+    assert tainted.partitions[0].note == "partition all tolerates no node of the cluster: dedicated"
+    assert shaped(cluster(), [node("n1")], []).partitions[0].note == ""

@@ -544,3 +544,18 @@ def test_a_gang_of_which_nobody_hears_whether_it_has_begun_is_left_alone() -> No
         await stage.end()
 
     clock.run(inside())
+
+
+def test_a_gang_that_holds_nothing_need_not_hurry() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin(pinned=True)
+        for index in (0, 1):
+            stage.cluster.unschedulable(index, "0/3 nodes are available")
+        await asyncio.sleep(30)
+        assert stage.told.ends == []
+        stage.cluster.bind(0, "n1")
+        await asyncio.sleep(10)
+        assert [line["kind"] for line in stage.told.ends] == ["withdrawn"]
+        await stage.end()
+
+    clock.run(inside())
