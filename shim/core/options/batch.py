@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shim.core import script
-from shim.core.options.components import cut, keep_verbosity, next_component
 from shim.core.options.sources import (
     COMMAND_LINE,
     Reading,
@@ -41,7 +40,7 @@ def command_line(
         return [found], words
     words = first_pass("sbatch", [word for word in argv if word != ":"], context)[1]
     parts: List[Sequence[Tuple[Option, Optional[str]]]] = []
-    for part in cut(argv[: len(argv) - len(words)]):
+    for part in _cut(argv[: len(argv) - len(words)]):
         found, rest = read_line("sbatch", part, context.grammar)
         parts.append(found)
         if rest:
@@ -70,7 +69,7 @@ def settle(
     settled: List[Kind] = []
     before: Optional[Settings] = _of_all(context, found)
     for place in range(max(len(scripted), len(found))):
-        reading = Reading("sbatch", context) if before is None else next_component(before)
+        reading = Reading("sbatch", context, before)
         if place and mistaken is not None and mistaken <= place and context.say is not None:
             context.say(script.MISTAKEN_TEXT)
         if place == 1 and context.say is not None and text is not None and packed(text):
@@ -81,7 +80,7 @@ def settle(
         if text is not None and ("#PBS" in text or "#BSUB" in text) and not _ignores_foreign(own, environ, reading):
             _put_foreign(reading, text, name)
         _put_outer(reading, environ, own)
-        keep_verbosity(reading, before)
+        reading.keep_verbosity(before)
         before = component(reading.settings())
         settled.append(before)
     return settled
@@ -142,3 +141,14 @@ def _ignores_foreign(
         or is_set(environ.get("SBATCH_IGNORE_PBS"))
         or any(option.field == "ignore-pbs" for option, _ in found)
     )
+
+
+def _cut(words: Sequence[str]) -> List[List[str]]:
+    """The words between the colons."""
+    parts: List[List[str]] = [[]]
+    for word in words:
+        if word == ":":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts

@@ -26,6 +26,8 @@ COMMAND_LINE = "command line"
 _TEXTS = ("help", "usage", "version")
 _STORED_AS = {"cluster": "clusters"}
 GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
+# What variables say of --switches, which each component starts without.
+_OF_SWITCHES = ("REQ_SWITCH", "WAIT4SWITCH", "switch-wait")
 _frozen = type(type.__dict__)  # types.MappingProxyType, without that module
 
 
@@ -90,7 +92,11 @@ class Settings:
 
 
 class Reading(Settings):
-    """Settings while the sources are read, one option after the other; ``settings`` are those that were read in the end."""
+    """Settings while the sources are read, one option after the other; ``settings`` are those that were read in the end.
+
+    The component of a heterogeneous job begins with what is left of the one ``before`` it: what describes its resources starts
+    anew (``Row.anew``), the rest (name, time, memory per node, output, account …) stays (measured for every option).
+    """
 
     __slots__ = ()
 
@@ -99,7 +105,7 @@ class Reading(Settings):
     texts: Dict[str, str]
     ignored: List[str]
 
-    def __init__(self, command: str, context: Context) -> None:
+    def __init__(self, command: str, context: Context, before: Optional[Settings] = None) -> None:
         self.command = command
         self.context = context
         self.values = {}
@@ -108,10 +114,26 @@ class Reading(Settings):
         self.shared = None
         self.ignored = []
         self.hostfile = None
+        if before is not None:
+            by_name = self.table.by_name
+            for name in before.values:
+                if name not in _OF_SWITCHES and "anew" not in by_name.get(name, ()):
+                    self._carry(name, before)
+
+    def _carry(self, name: str, before: Settings) -> None:
+        self.values[name] = before.values[name]
+        if name in before.sources:
+            self.sources[name] = before.sources[name]
+            self.texts[name] = before.texts[name]
 
     def settings(self) -> Settings:
         """What was read."""
         return Settings(self, self.values, self.sources)
+
+    def keep_verbosity(self, before: Optional[Settings]) -> None:
+        """``-v`` of one component is for all behind it; given again with the same words it does not count twice."""
+        if before is not None and "verbose" in before and "verbose" not in self:
+            self._carry("verbose", before)
 
     def drop(self, name: str) -> None:
         """Forgets the option."""

@@ -7,7 +7,6 @@ the command, for salloc the options only; a component without a command runs tha
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.options.components import het_groups, keep_verbosity, next_component
 from shim.core.options.sources import COMMAND_LINE, Reading, first_pass, put_environment, put_hostfile
 from shim.core.options.validate import validate
 
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from shim.core.options.values import Context
 
     Found = Sequence[Tuple[Option, Optional[str]]]
+
+
+MOST_COMPONENTS = 128  # of a job, as far as --het-group can name them
 
 
 class Component:
@@ -51,7 +53,7 @@ def settle(command: str, argv: Sequence[str], environ: Mapping[str, str], contex
     for place, (found, words) in enumerate(parts):
         named = _named(found) or named  # a component without --het-group is for those of the one before it
         for group in named or [place]:
-            reading = Reading(command, context) if before is None else next_component(before)
+            reading = Reading(command, context, before)
             _fill(reading, before, environ, found, group, len(parts) > 1)
             before, notes = validate(reading.settings())
             if "propagate" in before:
@@ -76,6 +78,26 @@ def _parts(command: str, argv: Sequence[str], context: Context) -> List[Tuple[Fo
         argv = words[end + 1 :]
 
 
+def het_groups(text: str) -> List[int]:
+    """The component numbers that ``--het-group`` names: ``0,2``, ``0-2``, ``1-`` for one. ShimError with srun's text."""
+    invalid = f"error: Invalid --het-group value: {text}"
+    inner = text
+    if text.startswith("["):
+        inner = text[1:-1] if text.endswith("]") else text[1:]
+    if "]" in inner:
+        raise ShimError(invalid)
+    found: List[int] = []
+    for part in inner.split(","):
+        first, _, last = part.lstrip(" ").partition("-")
+        last = last or first
+        if not _is_number(first) or not _is_number(last) or int(first) > int(last):
+            raise ShimError(f"error: _parse_single_range: Invalid range: `{part}'", invalid)
+        if int(last) >= MOST_COMPONENTS:
+            raise ShimError(invalid)
+        found.extend(range(int(first), int(last) + 1))
+    return sorted(set(found))
+
+
 def _named(found: Found) -> List[int]:
     texts = [text for option, text in found if option.field == "het-group"]
     return het_groups(texts[-1] or "") if texts else []
@@ -89,7 +111,7 @@ def _fill(
     if "SLURM_HET_SIZE" in environ:
         put_environment(reading, _of_group(environ, group))
     reading.put_all(found, COMMAND_LINE)
-    keep_verbosity(reading, before)
+    reading.keep_verbosity(before)
     # In a plain job the variable tells of all its nodes, which the parts share out: a part that does not say has one.
     shares = several and "SLURM_HET_SIZE" not in environ and not reading.given("nodes")
     if shares and (reading.given("ntasks") or "ntasks" not in reading):
@@ -115,3 +137,7 @@ def for_step(components: Sequence[Component]) -> List[Component]:
     if not components[-1].words and "test-only" not in components[-1].settings:
         raise ShimError("fatal: No command given to execute.")
     return sorted(components, key=lambda component: component.group)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from shim.core.errors import ShimError, Unsupported
 from shim.core.options import srun_salloc
 from shim.core.options.batch import command_line, packed, settle
-from shim.core.options.components import het_groups
 from shim.core.options.sources import Settings
 from shim.core.options.support import refuse_het
 from shim.core.options.values import Context
@@ -238,13 +237,13 @@ def test_srun_refuses(line: str, why: str) -> None:
 
 
 def test_a_range_of_components_may_have_no_end() -> None:
-    assert (het_groups("0-"), het_groups("1-,3-4")) == ([0], [1, 3, 4])
+    assert (srun_salloc.het_groups("0-"), srun_salloc.het_groups("1-,3-4")) == ([0], [1, 3, 4])
 
 
 @given(st.text(alphabet="0123456789,-[]x", max_size=12))
 def test_any_het_group_is_read_or_refused(text: str) -> None:
     try:
-        assert het_groups(text) == sorted(set(het_groups(text)))
+        assert srun_salloc.het_groups(text) == sorted(set(srun_salloc.het_groups(text)))
     except ShimError as refused:
         assert refused.lines[-1] == f"error: Invalid --het-group value: {text}"
 
