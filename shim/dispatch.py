@@ -15,7 +15,7 @@ MODULES = {
     "squeue": "shim.commands.squeue",
     "scancel": "shim.commands.scancel",
     "sinfo": "shim.commands.sinfo",
-    "scontrol": "shim.commands.scontrol",
+    "scontrol": "shim.commands.scontrol.command",
     "sacct": "shim.commands.sacct",
     "shim": "shim.admin.app",
 }

@@ -233,7 +233,7 @@ def _warn(program: str) -> None:
 def _end(program: str, arguments: list[str]) -> NoReturn:
     _warn(program)
     main = _passed(program, arguments)
-    from shim.commands import funnel
+    from shim.commands import entrypoint
 
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -243,7 +243,7 @@ def _end(program: str, arguments: list[str]) -> NoReturn:
             reconfigure(encoding=sys.getfilesystemencoding(), errors="surrogateescape")
     if program == "shim":
         add_site_packages()
-    code = funnel.run(program, arguments, main)
+    code = entrypoint.run(program, arguments, main)
     if "threading" in sys.modules or "asyncio" in sys.modules:
         sys.exit(code)
     # All output is flushed: a short command need not take its interpreter apart.

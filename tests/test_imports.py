@@ -25,8 +25,8 @@ sys.path.insert(0, root)
 from shim.control import alive, client
 client.call = lambda op, fields=None, **_: {{"job_id": 7, "cluster": "local", "notes": []}}
 alive.freshen = lambda reader, program="": None
-from shim.commands import funnel
-code = funnel.run(program, arguments)
+from shim.commands import entrypoint
+code = entrypoint.run(program, arguments)
 sys.stdout.flush()
 sys.stderr.write(" ".join(name for name in {DEAR!r}.split() if name in sys.modules))
 sys.exit(code)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from shim.admin.judge import Found, Options, Verdict, judge, read_script, seen
-from shim.commands import shapes
+from shim.commands import site_view
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
@@ -38,7 +38,7 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
         explain_yaml.report(words, found, text, cluster, out)
         return True
     _explain(words, text, found, cluster, lambda line: out.write(script.printable(line) + "\n"))
-    verdict = judge(words, seen(shapes.current(shapes.recorded(cluster), "shim")), found, text)
+    verdict = judge(words, seen(site_view.current(site_view.recorded(cluster), "shim")), found, text)
     for line in _told(verdict):
         out.write(script.printable(line) + "\n")
     return verdict.accepted

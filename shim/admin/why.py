@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from shim.commands import reading
+from shim.commands import site_view
 from shim.commands.job_ids import narrowed, parse_job_id
 from shim.control import site
 from shim.control.groups import user_name
@@ -31,7 +31,7 @@ def report(text: str, out: TextIO, lines: int = 10) -> None:
     wanted = parse_job_id(text)
     if wanted is None:
         raise ShimError(f'error: "{text}" is no job id: 12, 12_3 or 12+1 is wanted')
-    reader = reading.open_index("shim")
+    reader = site_view.open_index("shim")
     jobs = reader.jobs(JobQuery(job_ids=(wanted.job_id,), active=False)) if reader is not None else []
     found = [one for one in (narrowed(job, [wanted]) for job in jobs) if one is not None]
     found = [one for one in found if wanted.het is None or one.het_offset == wanted.het]
@@ -83,7 +83,7 @@ def _why(job: Job, reader: Reader) -> list[str]:
 
 def _cluster(job: Job) -> Cluster:
     known = site.backends()
-    return reading.site_cluster(job.cluster) if job.cluster in known else Cluster(name=job.cluster)
+    return site_view.site_cluster(job.cluster) if job.cluster in known else Cluster(name=job.cluster)
 
 
 def _known(reader: Reader, job: Job, number: int) -> list[Job]:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands import elsewhere, funnel, reading, sacct_ask
+from shim.commands import output, sacct_query, site_view
 from shim.control import site
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, UsageError, plain
@@ -18,7 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
-    from shim.commands.sacct_ask import Ask
+    from shim.commands.real_slurm import ClusterQuery
+    from shim.commands.sacct_query import Selection
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job, Step
@@ -36,27 +37,27 @@ def main(argv: list[str]) -> int:
         values, _ = read(_PROGRAM, argv, os.environ)
     except UsageError as error:
         raise ShimError(error.lines[0]) from None  # sacct does not say where help is
-    if reading.answered(_PROGRAM, values):
+    if site_view.print_help(_PROGRAM, values):
         return 0
     if "helpformat" in values:
-        reading.put(sacct_table.help_format())
+        output.put(sacct_table.help_format())
         return 0
-    reading.refuse(_PROGRAM, values)
-    chosen = reading.chosen_clusters(_clusters(values))
-    ask = sacct_ask.Ask(values, chosen, time.time())
+    site_view.refuse_options(_PROGRAM, values)
+    chosen = site_view.chosen_clusters(_clusters(values))
+    ask = sacct_query.Selection(values, chosen, time.time())
     if "verbose" in values:
-        from shim.commands import told
+        from shim.commands import verbose_options
 
-        funnel.say(_PROGRAM, *told.sacct(ask))
+        output.say(_PROGRAM, *verbose_options.sacct(ask))
     if "completion" in values or "file" in values:
         raise ShimError(plain("Slurm job completion is disabled"))
     if "batch-script" in values:
         return _scripts(ask)
-    real = elsewhere.concerned(chosen, ask.ids, _PROGRAM)
-    ours = len(elsewhere.real(chosen)) < len(chosen or site.places())
+    real = site_view.real_clusters(chosen)
+    ours = len(real) < len(chosen or site.places())
     header = "noheader" not in values
-    asked = elsewhere.Asked(_PROGRAM, argv, real, header=header and not ours) if real else None
-    reader = reading.open_index(_PROGRAM) if ours else None
+    asked = _ask_real(argv, ask, chosen, header=header and not ours) if real else None
+    reader = site_view.open_index(_PROGRAM) if ours else None
     outlook = Outlook(chosen) if ours and not ask.ids else None
     jobs = _jobs(ask, reader)
     if ours:
@@ -64,44 +65,56 @@ def main(argv: list[str]) -> int:
         _say_pruned(ask, reader, jobs)
     code = 0
     if asked is not None:
+        from shim.commands import real_slurm
+
         headed = asked.questions[0] if header and not ours else None
-        code = elsewhere.told(
+        code = real_slurm.print_answers(
             asked,
             None,
             found=False,
             instead=lambda question: _remembered(ask, question, header=question is headed),
         )
-    reading.say_troubles(_PROGRAM, reader, outlook, jobs)
+    site_view.warn_unreachable(_PROGRAM, reader, outlook, jobs)
     return code
 
 
-def _say_pruned(ask: Ask, reader: Reader | None, jobs: list[Job]) -> None:
+def _ask_real(argv: list[str], ask: Selection, chosen: list[str], *, header: bool) -> ClusterQuery | None:
+    """The question to the real Slurms; None where the jobs asked for are all ours."""
+    from shim.commands import real_slurm
+
+    real = real_slurm.clusters_to_ask(chosen, ask.ids, _PROGRAM)
+    return real_slurm.ClusterQuery(_PROGRAM, argv, real, header=header) if real else None
+
+
+def _say_pruned(ask: Selection, reader: Reader | None, jobs: list[Job]) -> None:
     """Says what may be missing: who asks for a time, or for ids, of which not everything is kept."""
     if reader is None or (ask.named and jobs):
         return
     until = reader.pruned()
     if until and ask.since <= until:
         sys.stdout.flush()
-        funnel.say(_PROGRAM, f"note: jobs that ended up to {stamp(until)} are kept no longer (retention)")
+        output.say(_PROGRAM, f"note: jobs that ended up to {stamp(until)} are kept no longer (retention)")
 
 
 def _clusters(values: dict[str, str]) -> str | None:
     return "all" if "allclusters" in values else values.get("clusters")
 
 
-def _remembered(ask: Ask, question: Question, *, header: bool) -> int | None:
+def _remembered(ask: Selection, question: Question, *, header: bool) -> int | None:
     """In place of the answer of a Slurm without accounting: its jobs that were submitted through us, as far as they are known.
 
     The exit code; None if it has accounting.
     """
-    if not elsewhere.keeps_no_accounting(question):
+    from shim.commands import real_slurm
+
+    if not real_slurm.keeps_no_accounting(question):
         return None
-    found = PassedJobs(ask, question.place, reading.open_index(_PROGRAM))
+    found = PassedJobs(ask, question.place, site_view.open_index(_PROGRAM))
     _show(ask, _listed(ask, found.jobs, []), header=header)
     return found.told(_PROGRAM)
 
 
-def _show(ask: Ask, rows: list[Row], *, header: bool) -> None:
+def _show(ask: Selection, rows: list[Row], *, header: bool) -> None:
     values = ask.values
     shown = sacct_table.columns(_format(values))
     if "parsable" in values or "parsable2" in values:
@@ -114,7 +127,7 @@ def _show(ask: Ask, rows: list[Row], *, header: bool) -> None:
         )
     else:
         lines = sacct_table.table(shown, rows, header=header)
-    reading.put(lines)
+    output.put(lines)
 
 
 def _format(values: Values) -> str:
@@ -127,15 +140,15 @@ def _format(values: Values) -> str:
     return ",".join(fields) or values.get("format") or sacct_table.DEFAULT
 
 
-def _rows(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Row]:
+def _rows(ask: Selection, reader: Reader | None, jobs: list[Job]) -> list[Row]:
     """The lines of these jobs, which run from here."""
     steps = reader.steps_of(jobs, every_run=True) if reader is not None else []
     return _listed(ask, _runs(ask, reader, jobs), steps)
 
 
-def _listed(ask: Ask, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Row]:
+def _listed(ask: Selection, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Row]:
     """The lines of these runs and their steps, as far as they are asked for."""
-    views = reading.Views()
+    views = site_view.Views()
     by_cluster = {job.cluster: views.of(job.cluster) for job in runs}
     for view in by_cluster.values():
         view.units = ask.units
@@ -150,13 +163,13 @@ def _listed(ask: Ask, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Ro
     return rows
 
 
-def _jobs(ask: Ask, reader: Reader | None) -> list[Job]:
+def _jobs(ask: Selection, reader: Reader | None) -> list[Job]:
     if reader is None:
         return []
     return [part for part in map(ask.narrow, reader.jobs(ask.query())) if part is not None and ask.fits(part)]
 
 
-def _runs(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Job]:
+def _runs(ask: Selection, reader: Reader | None, jobs: list[Job]) -> list[Job]:
     """The jobs; with --duplicates also the runs before a requeue, each as a job of its own."""
     if "duplicates" not in ask.values or reader is None:
         return jobs
@@ -165,13 +178,13 @@ def _runs(ask: Ask, reader: Reader | None, jobs: list[Job]) -> list[Job]:
     return [*jobs, *(run for job in again for run in sacct_rows.earlier_runs(job, past.get(job.key, [])))]
 
 
-def _scripts(ask: Ask) -> int:
+def _scripts(ask: Selection) -> int:
     """``--batch-script``: the scripts of the jobs that -j names, as long as they are kept."""
     from shim.control import client
 
     if not ask.ids:
         raise ShimError("error: --batch-script needs --jobs")
-    for job in _jobs(ask, reading.open_index(_PROGRAM)):
+    for job in _jobs(ask, site_view.open_index(_PROGRAM)):
         try:
             script = str(client.call("script", {"job_id": job.job_id})["script"])
         except client.Unreachable:
@@ -185,7 +198,7 @@ def _scripts(ask: Ask) -> int:
 class PassedJobs:
     """The jobs that were submitted from here to a real Slurm without accounting, by the index and by what it says of them now."""
 
-    def __init__(self, ask: Ask, place: Place, reader: Optional[Reader]) -> None:
+    def __init__(self, ask: Selection, place: Place, reader: Optional[Reader]) -> None:
         from shim.control.backends.slurm import remembering
 
         self._place = place
@@ -205,5 +218,5 @@ class PassedJobs:
             lines.append(f"{name}: what became of {ids} is not known: shown as seen last")
         if self._problem:
             lines.append(f"error: {name}: {self._problem}: its jobs are shown as they were seen last")
-        funnel.say(program, *lines)
+        output.say(program, *lines)
         return 1 if self._problem else 0

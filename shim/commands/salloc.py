@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands.allocating import obtain
-from shim.commands.funnel import flush_output, say
-from shim.commands.options_here import backend
-from shim.commands.settled import settled
+from shim.commands.allocation import obtain
+from shim.commands.allocation_options import read_options
+from shim.commands.output import flush_output, say
+from shim.commands.submission_context import backend
 from shim.core.errors import ShimError
 from shim.core.options import value_parsing
 from shim.core.options.build import job_request
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Any, Dict, List, Sequence
 
-    from shim.commands.allocating import Held
+    from shim.commands.allocation import Held
     from shim.core.options.validate import Validated
 else:
     import _signal
@@ -34,7 +34,7 @@ _NAME, _NAME_ALONE = "interactive", "no-shell"  # of jobs that have no name: wit
 def main(argv: List[str]) -> int:
     """Runs salloc with ``argv`` (without the program's name); its exit code. Refusals are ShimErrors."""
     try:
-        components, directory = settled(PROGRAM, argv)
+        components, directory = read_options(PROGRAM, argv)
     except value_parsing.PrintAndExit as shown:
         sys.stdout.write(shown.text)
         return shown.code

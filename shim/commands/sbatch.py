@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands.options_here import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
+from shim.commands.submission_context import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import value_parsing, values
@@ -177,9 +177,9 @@ def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source
     from shim.control import client
 
     if settings.get("test-only"):
-        from shim.commands import trial
+        from shim.commands import dry_run
 
-        return trial.tell(PROGRAM, fields, bool(settings.get("quiet")))
+        return dry_run.report_test_only(PROGRAM, fields, bool(settings.get("quiet")))
     reply = client.call("submit", fields)
     _say(*reply.get("notes", ()), *_missing_folders(requests))
     if not settings.get("quiet"):
@@ -237,7 +237,7 @@ def _environment(settings: Settings) -> Dict[str, str]:
 
 
 def _say(*lines: str) -> None:
-    from shim.commands.funnel import say
+    from shim.commands.output import say
 
     if lines:
         say(PROGRAM, *lines)

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands import elsewhere, reading, shapes
+from shim.commands import output, site_view
 from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
 from shim.core import memo
@@ -32,9 +32,9 @@ _PROGRAM = "sinfo"
 def main(argv: list[str]) -> int:
     """Runs sinfo; its exit code. Words that are no options mean nothing, as in Slurm."""
     values, _ = read(_PROGRAM, argv, os.environ)
-    if reading.answered(_PROGRAM, values):
+    if site_view.print_help(_PROGRAM, values):
         return 0
-    reading.refuse(_PROGRAM, values)
+    site_view.refuse_options(_PROGRAM, values)
     if "reservation" in values:
         return _reservations(values, argv)
     given = read(_PROGRAM, argv, {})[0]
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
             raise ShimError(f'error: Bad state string: "{word}"', f"error: valid states: {VALID_STATES}")
     seconds = None
     if "iterate" in values:
-        seconds = reading.interval(values["iterate"])
+        seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: Error: invalid entry for --iterate={values['iterate']}")
     while True:
@@ -60,62 +60,76 @@ def main(argv: list[str]) -> int:
 
 def _reservations(values: Values, argv: list[str]) -> int:
     """``sinfo -T``: only real Slurms have any."""
-    real = elsewhere.real(reading.chosen_clusters(values.get("clusters")))
+    real = site_view.real_clusters(site_view.chosen_clusters(values.get("clusters")))
     if not real:
-        reading.put(["No reservations in the system"])
+        output.put(["No reservations in the system"])
         return 0
-    return elsewhere.told(elsewhere.Asked(_PROGRAM, argv, real, header="noheader" not in values), None, found=False)
+    from shim.commands import real_slurm
+
+    return real_slurm.print_answers(
+        real_slurm.ClusterQuery(_PROGRAM, argv, real, header="noheader" not in values), None, found=False
+    )
 
 
 def _show(values: Values, argv: list[str]) -> int:
     """One table of all clusters, real Slurms last; with -M one for each. The exit code."""
-    chosen = reading.chosen_clusters(values.get("clusters"))
+    chosen = site_view.chosen_clusters(values.get("clusters"))
     header = "noheader" not in values
-    real = elsewhere.real(chosen)
-    ours = () if chosen else reading.site_clusters()
+    real = site_view.real_clusters(chosen)
+    ours = () if chosen else site_view.site_clusters()
     if "verbose" in values:
-        from shim.commands import told
+        from shim.commands import verbose_options
 
-        reading.put(told.sinfo(values, _parsed(values, ours)[0]))
+        output.put(verbose_options.sinfo(values, _parsed(values, ours)[0]))
     if header and {"iterate", "long", "verbose"} & values.keys():
-        reading.put([reading.date_line(time.time())])
+        output.put([output.date_line(time.time())])
+    if not chosen and not real:
+        return _ours(values, ours)
+    from shim.commands import real_slurm
+
     asked = None
     if real:
-        asked = elsewhere.Asked(
+        asked = real_slurm.ClusterQuery(
             _PROGRAM, argv, real, header=header and not ours, each=bool(chosen), dated="long" in values
         )
     if chosen:
         theirs = {place.name for place in real}
-        own = {name: shapes.current(reading.site_cluster(name), _PROGRAM) for name in chosen if name not in theirs}
+        own = {name: site_view.current(site_view.site_cluster(name), _PROGRAM) for name in chosen if name not in theirs}
         begun = Outlook(chosen)
 
         def put(name: str) -> None:
             _table(values, [own[name]])
 
-        code = elsewhere.titled(_PROGRAM, chosen, asked, put, header=header)
-        reading.say_troubles(_PROGRAM, shapes.opened(), begun)
+        code = real_slurm.print_by_cluster(_PROGRAM, chosen, asked, put, header=header)
+        site_view.warn_unreachable(_PROGRAM, site_view.index(), begun)
         return code
-    outlook = None
-    if ours:
-        current = [shapes.current(cluster, _PROGRAM) for cluster in ours]
-        outlook = Outlook()
-        _table(values, current)
-    code = elsewhere.told(asked, None, found=False) if asked is not None else 0
-    if outlook is not None:
-        reading.say_troubles(_PROGRAM, shapes.opened(), outlook)
+
+    def others() -> int:
+        return real_slurm.print_answers(asked, None, found=False) if asked is not None else 0
+
+    return _ours(values, ours, others) if ours else others()
+
+
+def _ours(values: Values, ours: Sequence[Cluster], others: Callable[[], int] = lambda: 0) -> int:
+    """The table of the clusters whose jobs run from here, then what ``others`` prints, then warnings; the exit code of ``others``."""
+    current = [site_view.current(cluster, _PROGRAM) for cluster in ours]
+    outlook = Outlook()
+    _table(values, current)
+    code = others()
+    site_view.warn_unreachable(_PROGRAM, site_view.index(), outlook)
     return code
 
 
 def _table(values: Values, clusters: Sequence[Cluster]) -> None:
     """The rows of these clusters, one cluster after the other, under one header."""
     shown, letters = _columns(values, clusters)
-    reader = reading.open_index(_PROGRAM)
+    reader = site_view.open_index(_PROGRAM)
     lines = [] if "noheader" in values else [columns.header(shown)]
     for cluster in clusters:
         query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
         known = uses(cluster, reader.jobs(query) if reader is not None else [])
         lines += _lines(values, cluster, known, shown, letters)
-    reading.put(lines)
+    output.put(lines)
 
 
 def _lines(
@@ -128,7 +142,7 @@ def _lines(
         known,
         letters,
         partitions=comma_list(values.get("partition")),
-        unseen=() if values.shows_all("partition") else reading.unseen(cluster.name),
+        unseen=() if values.shows_all("partition") else site_view.hidden_partitions(cluster.name),
         wanted=_wanted(values),
         by_node=by_node,
         exact="exact" in values,
@@ -144,9 +158,9 @@ def _columns(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column],
     """The columns asked for, and the letters that decide which nodes share a row."""
     found, unknown = _parsed(values, clusters)
     if "Format" in values:
-        reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
+        output.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
         return found, [sinfo_fields.NAME_LETTERS.get(column.key, "") for column in found]
-    reading.complain("", [f"Invalid node format specification: {letter}" for letter in unknown])
+    output.complain("", [f"Invalid node format specification: {letter}" for letter in unknown])
     return found, [column.key for column in found]
 
 
@@ -209,5 +223,7 @@ def _machine(letters: list[str]) -> tuple[float | None, int | None]:
     if "O" in letters:
         load = os.getloadavg()[0]
     if "e" in letters:
-        free = reading.free_memory()
+        from shim.commands import host_stats
+
+        free = host_stats.free_memory()
     return load, free

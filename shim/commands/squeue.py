@@ -6,13 +6,14 @@ import os
 import sys
 import time
 
-from shim.commands import elsewhere, reading
-from shim.commands.job_ids import exactly, narrowed, task_by_task
-from shim.commands.squeue_ask import Ask
+from shim.commands import output, site_view
+from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id, task_by_task
 from shim.control import site
+from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
 from shim.core import memo
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
+from shim.core.formats.lists import comma_list, split_outside_brackets
 from shim.core.model import states
 from shim.core.options.query_options import read
 from shim.core.render import columns, job_order
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
+    from shim.core.options.query_options import Values
     from shim.core.render.columns import Column
 
 _PROGRAM = "squeue"
@@ -37,18 +39,18 @@ _UNCUT = "lLM"  # durations are printed in full, whatever the width
 def main(argv: list[str]) -> int:
     """Runs squeue; its exit code."""
     values, words = read(_PROGRAM, argv, os.environ)
-    if reading.answered(_PROGRAM, values):
+    if site_view.print_help(_PROGRAM, values):
         return 0
-    reading.refuse(_PROGRAM, values)
+    site_view.refuse_options(_PROGRAM, values)
     if "format" in values and "Format" in values:
         given = read(_PROGRAM, argv, {})[0]
         if "format" in given and "Format" in given:
             raise ShimError("error: -O (--Format) is incompatible with -o (--format)")
         del values["Format" if "format" in given or "Format" not in given else "format"]
-    ask = Ask(values, words)
+    ask = Selection(values, words)
     seconds = None
     if "iterate" in values:
-        seconds = reading.interval(values["iterate"])
+        seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: --iterate={values['iterate']}\n")
     while True:
@@ -64,14 +66,14 @@ def main(argv: list[str]) -> int:
 class Table:
     """One listing under way: the columns, and where jobs are looked up."""
 
-    def __init__(self, ask: Ask, clusters: Sequence[str]) -> None:
+    def __init__(self, ask: Selection, clusters: Sequence[str]) -> None:
         self.ask = ask
         self._clusters = clusters
         self._records = 0  # looked at, before all conditions
         self._named: list[Job] = []  # what was found of ids
         self._outlook: Outlook | None = None
         self.header = "noheader" not in ask.values
-        self.views = reading.Views(noconvert="noconvert" in ask.values)
+        self.views = site_view.Views(noconvert="noconvert" in ask.values)
         # Of several clusters without headers a column tells which, as in Slurm.
         self.prefixed = len(clusters) > 1 and not self.header and not {"format", "Format"} & set(ask.values)
         self.columns = self._columns()
@@ -83,7 +85,7 @@ class Table:
         """The index, opened when it is first asked."""
         if not self._opened:
             self._opened = True
-            self._reader = reading.open_index(_PROGRAM)
+            self._reader = site_view.open_index(_PROGRAM)
             if not self.ask.ids and not self.ask.step_ids:
                 self._outlook = Outlook(self._clusters)
         return self._reader
@@ -93,18 +95,18 @@ class Table:
         rows = self._steps(cluster) if self.ask.steps else self._jobs(cluster)
         prefix = self.prefix(cluster)
         if "verbose" in self.ask.values:
-            reading.put([f"last_update_time={int(self.views.now)} records={self._records}"])
+            output.put([f"last_update_time={int(self.views.now)} records={self._records}"])
         self.put_header()
-        reading.put([prefix + row for row in rows])
+        output.put([prefix + row for row in rows])
 
     def say_troubles(self) -> None:
         """Says which of the clusters cannot be asked; where single jobs are asked for, which of those that they are on."""
-        reading.say_troubles(_PROGRAM, self._reader, self._outlook, self._named)
+        site_view.warn_unreachable(_PROGRAM, self._reader, self._outlook, self._named)
 
     def put_header(self) -> None:
         """Prints the line of headers, unless they are not wanted."""
         if self.header:
-            reading.put([columns.header(self.columns)])
+            output.put([columns.header(self.columns)])
 
     def prefix(self, cluster: str) -> str:
         """What stands in front of each line of this cluster."""
@@ -126,7 +128,7 @@ class Table:
 
         reader, named = self.reader, self.ask.ids or self.ask.step_ids
         jobs = [job for job in self._found(cluster) if not named or exactly(job, named)]
-        items = reading.running_steps(reader, jobs)
+        items = site_view.running_steps(reader, jobs)
         wanted = {one.step for one in self.ask.step_ids if one.step != "batch"}  # which only a whole job's have
         if self.ask.step_ids and None not in wanted:
             items = [item for item in items if item[1].step_id in wanted]
@@ -148,7 +150,7 @@ class Table:
             found, unknown = columns.parse_names(values["Format"], names())
         else:
             found, unknown = columns.parse_letters(values.get("format", default), letters, _UNCUT)
-        reading.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
+        output.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
         return found
 
     def _fields(self) -> tuple[str, Any, Callable[[], Any]]:
@@ -164,26 +166,34 @@ class Table:
         return default, job_fields.LETTERS, job_fields.names
 
 
-def _show(ask: Ask, argv: list[str]) -> int:
+def _show(ask: Selection, argv: list[str]) -> int:
     """One listing; with -M one for each cluster, and a mistake in one of them does not hide the others. The exit code."""
-    clusters = reading.chosen_clusters(ask.values.get("clusters"))
+    clusters = site_view.chosen_clusters(ask.values.get("clusters"))
     if "verbose" in ask.values:
-        from shim.commands import told
+        from shim.commands import verbose_options
 
-        reading.put(told.squeue(ask, ask.values.get("format") or (START if "start" in ask.values else None)))
+        output.put(verbose_options.squeue(ask, ask.values.get("format") or (START if "start" in ask.values else None)))
     if "noheader" not in ask.values and {"iterate", "long", "verbose"} & ask.values.keys():
-        reading.put([reading.date_line(time.time())])
+        output.put([output.date_line(time.time())])
     table = Table(ask, clusters)
-    real = elsewhere.concerned(clusters, ask.ids or ask.step_ids, _PROGRAM)
+    if not clusters and not site_view.real_clusters():
+        table.put("")
+        table.say_troubles()
+        return 0
+    from shim.commands import real_slurm
+
+    real = real_slurm.clusters_to_ask(clusters, ask.ids or ask.step_ids, _PROGRAM)
     ours = bool(clusters) or any(not place.real for place in site.places())
     asked = None
     if real:
         own_header = table.header and (bool(clusters) or not ours)
-        asked = elsewhere.Asked(
+        asked = real_slurm.ClusterQuery(
             _PROGRAM, argv, real, header=own_header, each=bool(clusters), dated="long" in ask.values
         )
     if clusters:
-        code = elsewhere.titled(_PROGRAM, clusters, asked, table.put, header=table.header, prefix=table.prefix)
+        code = real_slurm.print_by_cluster(
+            _PROGRAM, clusters, asked, table.put, header=table.header, prefix=table.prefix
+        )
         table.say_troubles()
         return code
     problem = None
@@ -195,12 +205,12 @@ def _show(ask: Ask, argv: list[str]) -> int:
             raise
         problem = error
         table.put_header()
-    code = elsewhere.told(asked, problem, found=bool(ask.ids) and problem is None) if asked is not None else 0
+    code = real_slurm.print_answers(asked, problem, found=bool(ask.ids) and problem is None) if asked is not None else 0
     table.say_troubles()
     return code
 
 
-def _found(ask: Ask, reader: Reader | None, cluster: str) -> tuple[list[Job], int]:
+def _found(ask: Selection, reader: Reader | None, cluster: str) -> tuple[list[Job], int]:
     """The jobs asked for, and of how many. ShimError with Slurm's text when the only id asked for is unknown or forgotten."""
     if ask.users == ():
         return [], 0  # only users that do not exist were named
@@ -219,3 +229,141 @@ def _by_partition(job: Job) -> list[Job]:
     if job.state != states.PENDING or "," not in job.partition:
         return [job]
     return [job.replace(partition=name) for name in job.partition.split(",")]
+
+
+class Selection:
+    """What one squeue was asked, checked."""
+
+    def __init__(self, values: Values, words: list[str]) -> None:
+        self.values = values
+        self.steps = "steps" in values
+        self.said = {"jobs": "", "steps": ""}  # the ids as they were written
+        self.no_job = False  # -j names none: nothing is shown
+        self.ids = self._ids("jobs", words)
+        self.step_ids = self._ids("steps", words)
+        if words:
+            from shim.core.options.help import text_for
+
+            sys.stdout.write(text_for(_PROGRAM, "usage"))
+            raise ShimError(f"error: Unrecognized option: {words[0]}")
+        self.states = _states(values.get("states"))
+        if "start" in values and not self.steps and not self.states:
+            self.states = (states.PENDING,)
+        self.users = _users(values)
+        self.nodes = _nodes(values.get("nodelist"))
+        # Which partitions the jobs are in matters only to those who name neither.
+        self._all = bool(self.ids) or values.shows_all("partitions")
+        self._unseen: dict[str, frozenset[str]] = {}
+
+    def _ids(self, name: str, words: list[str]) -> list[JobId]:
+        """The ids of ``-j`` or ``-s``. Their value is optional, so ``-j 5`` leaves the 5 among the words."""
+        if name not in self.values:
+            return []
+        said = self.values[name] or (words.pop(0) if words else None)
+        text = self.said[name] = said or ""
+        found = []
+        self.no_job = self.no_job or (name == "jobs" and said is not None and not split_outside_brackets(text))
+        for word in split_outside_brackets(text):
+            one = parse_job_id(word)
+            if one is None or (name == "steps" and one.step is None):
+                what = f"job_step id: {word}.??" if name == "steps" else f"job id: {word}"
+                raise ShimError(f"error: Invalid {what}")
+            found.append(one)
+        return found
+
+    def query(self, cluster: str) -> JobQuery:
+        """What of it the index can answer."""
+        live = self.states != ("all",) and not any(state in states.TERMINAL for state in self.states)
+        named = self.ids + self.step_ids
+        return JobQuery(
+            cluster=cluster,
+            job_ids=tuple(one.job_id for one in named),
+            active=live and not named,
+            ended_since=None if live and not named else site_view.shown_since(cluster),
+            users=self.users or (),
+            names=comma_list(self.values.get("name")),
+            partitions=comma_list(self.values.get("partitions")),
+        )
+
+    def fits(self, job: Job) -> bool:
+        """The conditions that the index does not know."""
+        if self.no_job or self._hidden(job):
+            return False
+        if self.states == ("all",):
+            pass
+        elif self.states:
+            if job.shown_state not in self.states:
+                return False
+        elif job.state in states.TERMINAL:
+            return False
+        if self.nodes and not any(share.name in self.nodes for share in job.shares if not share.planned):
+            return False
+        request = job.request
+        for option, value in (
+            ("accounts", request.account),
+            ("qos", request.qos),
+            ("reservation", request.reservation),
+        ):
+            wanted = comma_list(self.values.get(option))
+            if wanted and value not in wanted:
+                return False
+        licenses = comma_list(self.values.get("licenses"))
+        return not licenses or any(name.partition(":")[0] in licenses for name in comma_list(request.licenses))
+
+    def _hidden(self, job: Job) -> bool:
+        """Whether all partitions that the job is for are left out."""
+        if self._all:
+            return False
+        if job.cluster not in self._unseen:
+            self._unseen[job.cluster] = site_view.hidden_partitions(job.cluster)
+        return bool(self._unseen[job.cluster]) and self._unseen[job.cluster].issuperset(job.partition.split(","))
+
+
+def _states(text: str | None) -> tuple[str, ...]:
+    """The states of ``-t``; ("all",) for all, () for the default."""
+    found = []
+    for word in comma_list(text):
+        if word.lower() == "all":
+            return ("all",)
+        state = states.state_of(word)
+        if state is None:
+            raise ShimError(
+                f"error: Invalid job state specified: {word}",
+                f"error: Valid job states include: {','.join(states.CODES)}\n",
+            )
+        found.append(state)
+    return tuple(found)
+
+
+def _users(values: dict[str, str]) -> tuple[int, ...] | None:
+    """Uids of ``--me`` and ``-u``; None when all are meant. Unknown ones are named on stderr."""
+    if "me" in values:
+        return (os.getuid(),)
+    words = comma_list(values.get("users"))
+    if not words:
+        return None
+    found = []
+    for word in words:
+        uid = site_view.uid_of(word)
+        if uid is None:
+            output.complain(_PROGRAM, [f"error: Invalid user: {word}\n"])
+        else:
+            found.append(uid)
+    return tuple(found)
+
+
+def _nodes(text: str | None) -> frozenset[str]:
+    if not text:
+        return frozenset()
+    from shim.core.formats import hostlist
+
+    try:
+        names = hostlist.expand(text)
+    except hostlist.HostlistError:
+        raise ShimError(f"error: Invalid node name {text}") from None
+    if not site_view.real_clusters():  # whose nodes are not known here
+        known = site_view.site_clusters()
+        for name in names:
+            if not any(cluster.node(name) is not None for cluster in known):
+                raise ShimError(f"error: Invalid node name {name}")
+    return frozenset(names)

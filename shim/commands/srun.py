@@ -9,8 +9,8 @@ import os
 import sys
 from errno import EFBIG
 
-from shim.commands.options_here import backend
-from shim.commands.settled import settled
+from shim.commands.allocation_options import read_options
+from shim.commands.submission_context import backend
 from shim.core.errors import INVALID_GRES, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError, Unsupported, plain
 from shim.core.options import value_parsing
 from shim.core.options.build import check_step, step_request
@@ -47,7 +47,7 @@ def main(argv: List[str]) -> int:
 
 def _main(argv: List[str]) -> int:
     try:
-        components, directory = settled(PROGRAM, argv)
+        components, directory = read_options(PROGRAM, argv)
     except value_parsing.PrintAndExit as shown:
         sys.stdout.write(shown.text)
         return shown.code
@@ -199,8 +199,8 @@ def _reached(jobid: int) -> str:
 
 def _allocate(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
     """srun outside of a job: an allocation of its own, one step in it, release."""
-    from shim.commands.allocating import obtain
-    from shim.commands.funnel import flush_output
+    from shim.commands.allocation import obtain
+    from shim.commands.output import flush_output
 
     settings = components[0].settings
     trying = settings.get("test-only")
@@ -246,8 +246,8 @@ def _request(one: Component, directory: str, umask: int) -> JobRequest:
 
 def _tested(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
     """--test-only: each component as if it were a job of its own, as srun has it."""
-    from shim.commands import trial
-    from shim.commands.allocating import fields_of
+    from shim.commands import dry_run
+    from shim.commands.allocation import fields_of
     from shim.control import site
 
     settings = components[0].settings
@@ -257,7 +257,7 @@ def _tested(argv: Sequence[str], components: Sequence[Component], directory: str
             part = _parts([one], directory, plain=True)[0]
             request = _request(one, directory, part.request.umask or 0)
             fields = fields_of(PROGRAM, argv, settings, [request])
-            trial.tell(PROGRAM, fields, bool(settings.get("quiet")))
+            dry_run.report_test_only(PROGRAM, fields, bool(settings.get("quiet")))
         except Unsupported:
             raise
         except ShimError as error:
@@ -287,7 +287,7 @@ def _plain(step: StepRequest) -> StepRequest:
 
 
 def _say(*lines: str) -> None:
-    from shim.commands.funnel import say
+    from shim.commands.output import say
 
     if lines:
         say(PROGRAM, *lines)

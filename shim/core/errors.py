@@ -1,6 +1,6 @@
 """The errors that reach a user, each with Slurm's exit code, and the texts that Slurm has for several of them.
 
-A command's funnel prints ``lines`` on stderr, each prefixed as Slurm prefixes it, and exits with ``code``.
+A command's entry point prints ``lines`` on stderr, each prefixed as Slurm prefixes it, and exits with ``code``.
 """
 
 from __future__ import annotations

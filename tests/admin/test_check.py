@@ -11,7 +11,7 @@ import pytest
 
 from shim import SLURM_VERSION, __version__
 from shim.admin import check
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import site
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.options.grammar import Grammar
@@ -46,7 +46,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]:
-    code = funnel.run("shim", list(argv))
+    code = entrypoint.run("shim", list(argv))
     return code, capsys.readouterr().out.splitlines()
 
 
@@ -145,7 +145,7 @@ def test_many_scripts(write: Script, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_cluster_that_is_none(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    assert funnel.run("shim", ["check", "-M", "nosuch", write("a.sh")]) == 1
+    assert entrypoint.run("shim", ["check", "-M", "nosuch", write("a.sh")]) == 1
     assert "No cluster 'nosuch' known by database." in capsys.readouterr().err
 
 
@@ -224,7 +224,7 @@ def test_what_fails_is_chosen(
 
 
 def test_an_unknown_ground_is_refused(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    assert funnel.run("shim", ["check", "--fail-on=bad", write("a.sh")]) == 1
+    assert entrypoint.run("shim", ["check", "--fail-on=bad", write("a.sh")]) == 1
     assert '--fail-on: "bad" is unknown; known are refused,' in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import alive, client, paths, site
 from shim.core.admission import partition_rules
 from shim.core.model.job import Job, Step
@@ -67,7 +67,7 @@ class World:
         """Runs the program in this process."""
         out, err = _stream(), _stream()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = funnel.run(program, list(argv))
+            code = entrypoint.run(program, list(argv))
         return Result(code, _written(out), _written(err))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import client
 from shim.core.options import query_options, submit_options
 from shim.core.options.getopt import FLAG, Option
@@ -93,7 +93,7 @@ def test_bytes_that_are_no_text(place: Path, program: str) -> None:
             err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
-            code = funnel.run(program, argv)
+            code = entrypoint.run(program, argv)
         said = err.buffer.getvalue()
         assert b"internal error" not in said and b"Traceback" not in said, (seed, argv, said)
         assert 0 <= code <= 255, (seed, argv)

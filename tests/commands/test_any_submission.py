@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import client
 from shim.core.admission import feasibility, refusals
 from shim.core.errors import ShimError
@@ -91,7 +91,7 @@ def run(program: str, argv: list[str]) -> None:
         patch.setattr("sys.stdout", io.StringIO())
         patch.setattr("sys.stderr", said)
         patch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115
-        code, calls = counted(lambda: funnel.run(program, argv))
+        code, calls = counted(lambda: entrypoint.run(program, argv))
         sys.stdin.close()
     assert "internal error" not in said.getvalue(), (argv, said.getvalue())
     assert code in (0, 1, 255), argv

@@ -30,7 +30,7 @@ words = st.lists(st.sampled_from(f"{_OPTIONS} {_VALUES} {_VERBS}".split()) | st.
 def test_no_words_break_a_command(busy: World, program: str, argv: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", io.StringIO(""))
-        patch.setattr("shim.commands.reading.put", lambda lines: None)
+        patch.setattr("shim.commands.output.put", lambda lines: None)
         argv = [word.replace("\0", "") for word in argv if not word.startswith(("-i", "--it"))]
         result = busy.run(program, *argv)
     assert "internal error" not in result.err, (argv, result.err)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from shim.commands import salloc, sbatch, settled, srun
+from shim.commands import allocation_options, salloc, sbatch, srun
 from shim.control import client, site
 from shim.core.options.getopt import FLAG, Option
 from shim.core.options.grammar import VERSIONS, Grammar
@@ -149,8 +149,8 @@ def asked(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aske
     monkeypatch.setattr(client, "open_allocation", found.allocation)
     monkeypatch.setattr(os, "getuid", lambda: 0)
     granted = {"job": {"job_id": 7, "shares": []}, "environment": {}, "run_dir": str(tmp_path)}
-    monkeypatch.setattr("shim.commands.allocating.Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
-    monkeypatch.setattr("shim.commands.allocating.Attending", lambda *_: SimpleNamespace(over=True, watch=None))
+    monkeypatch.setattr("shim.commands.allocation.Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
+    monkeypatch.setattr("shim.commands.allocation.Attending", lambda *_: SimpleNamespace(over=True, watch=None))
 
     def child(held: Any, quiet: bool, kill: Any) -> Any:
         found.asked.append(("command", kill))
@@ -200,7 +200,7 @@ def outcome(world: World, asked: Asked, command: str, *words: str) -> tuple[Any,
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the commands believe that their jobs run."""
     name: str = request.param
-    for module in (sbatch, settled, srun, salloc):
+    for module in (sbatch, allocation_options, srun, salloc):
         monkeypatch.setattr(module, "backend", lambda names: name)
     return name
 

@@ -16,7 +16,7 @@ import pytest
 
 from compat.cluster.controller import write_conf
 from compat.header_case import differences, measured, read_cases, words
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import client
 from shim.control.lifecycle.submission import Submitter, submitted
 from shim.control.slurm_conf import read
@@ -84,7 +84,7 @@ def test_header(
         controller = Controller(cluster)
         monkeypatch.setattr(client, "call", controller.call)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(script if case.get("stdin") else b"")))
-        code = funnel.run("sbatch", [*options, "--hold", *words(case)])
+        code = entrypoint.run("sbatch", [*options, "--hold", *words(case)])
         return code, *capsys.readouterr(), controller.job
 
     code, out, err, job = sbatch()

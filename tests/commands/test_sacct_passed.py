@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.core.model import slurm_job_snapshots
-from tests.commands.test_elsewhere import Two
+from tests.commands.test_real_slurm import Two
 from tests.control.controller import processes
 from tests.support import wait_until
 

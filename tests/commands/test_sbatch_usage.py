@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shim.commands import funnel, sbatch
+from shim.commands import entrypoint, sbatch
 from shim.control import client
 from shim.core.errors import RequestError
 from shim.core.model.request import JobRequest
@@ -58,7 +58,7 @@ def write(name: str, text: str = "#!/bin/sh\ntrue\n") -> str:
 
 
 def run(*argv: str) -> int:
-    return funnel.run("sbatch", list(argv), sbatch.main)
+    return entrypoint.run("sbatch", list(argv), sbatch.main)
 
 
 def test_a_script(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
@@ -426,7 +426,7 @@ def test_who_asks_for_a_container_is_told_what_to_do_about_all_of_them(
     Path("job.sh").write_text(
         "#!/bin/sh\n#SBATCH --container-image=nvcr.io/x:1 --container-mounts=/a:/b\n#SBATCH --container-mount-home\ntrue\n"
     )
-    assert funnel.run("sbatch", ["job.sh"]) == 255
+    assert entrypoint.run("sbatch", ["job.sh"]) == 255
     first, hint, what, how = capsys.readouterr().err.splitlines()
     assert (first, hint) == (
         "sbatch: unrecognized option '--container-image=nvcr.io/x:1'",
@@ -436,11 +436,11 @@ def test_who_asks_for_a_container_is_told_what_to_do_about_all_of_them(
     ignored = '[plugins] ignore = ["container-image=", "container-mounts=", "container-mount-home"]'
     assert ignored in how
     assert not controller.calls
-    assert funnel.run("srun", ["--container-nosuch", "true"]) == 255
+    assert entrypoint.run("srun", ["--container-nosuch", "true"]) == 255
     assert len(capsys.readouterr().err.splitlines()) == 2
     # What is advised works.
     folder = Path(os.environ["XDG_CONFIG_HOME"], "shim")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(ignored.replace("[plugins] ", "[plugins]\n") + "\n")
-    assert funnel.run("sbatch", ["job.sh"]) == 0
+    assert entrypoint.run("sbatch", ["job.sh"]) == 0
     assert controller.request.container_image is None

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import channel, client, operators, paths
 from shim.control.controller.connection import Connection
 from shim.control.controller.listening import listen_to_operators
@@ -30,7 +30,7 @@ pytestmark = needs_root
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The host's part of USER's state folder, into which nobody else can look. Commands were run before: what they load is loaded."""
-    assert funnel.run("squeue", ["-h"]) == 0
+    assert entrypoint.run("squeue", ["-h"]) == 0
     base = Path(tempfile.mkdtemp(prefix="shim-operators-"))
     base.chmod(0o755)
     home = base / "home"
@@ -90,10 +90,10 @@ def test_commands_say_why_they_do_not_work_there(folder: str) -> None:
     end = "error: name a folder of your own in SHIM_STATE_DIR\n"
 
     def scancel() -> None:
-        funnel.run("scancel", ["1"])
+        entrypoint.run("scancel", ["1"])
 
     def sbatch() -> None:
-        funnel.run("sbatch", ["--wrap", "true"])
+        entrypoint.run("sbatch", ["--wrap", "true"])
 
     said = run_as(OPERATOR, scancel).replace("scancel: ", "")
     assert said.startswith(begin + "error: no controller of that user listens to operators: ") and said.endswith(end)

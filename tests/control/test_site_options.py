@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.commands import funnel, options_here
+from shim.commands import entrypoint, submission_context
 from shim.control import config, shape, site, site_options
 from shim.control.machine import Machine
 from shim.core import jsonlite
@@ -91,19 +91,19 @@ def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_commands_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert funnel.run("sbatch", ["--uenv=x", "-V"]) == 255
+    assert entrypoint.run("sbatch", ["--uenv=x", "-V"]) == 255
     write(tmp_path, 'slurm_version = "25.11"\nplugins = { ignore = ["uenv="] }\n')
     capsys.readouterr()
     for program in ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "scontrol"):
-        assert funnel.run(program, ["--version"]) == 0
+        assert entrypoint.run(program, ["--version"]) == 0
         assert capsys.readouterr().out == "slurm 25.11.0\n"
-    assert funnel.run("sbatch", ["--uenv=x", "-V"]) == 0
+    assert entrypoint.run("sbatch", ["--uenv=x", "-V"]) == 0
 
 
 def test_a_pod_is_told_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Grammar(level="25.11", pyxis=True, plugins=(("uenv", 1, ""),))
-    monkeypatch.setenv(options_here.VARIABLE, jsonlite.dumps(told.to_dict()))
-    assert options_here.grammar() == told
+    monkeypatch.setenv(submission_context.VARIABLE, jsonlite.dumps(told.to_dict()))
+    assert submission_context.grammar() == told
 
 
 def test_what_shim_config_shows_reads_back(
@@ -113,7 +113,7 @@ def test_what_shim_config_shows_reads_back(
         tmp_path, 'slurm_version = 25.11\nplugins = { pyxis = true, ignore = ["uenv="], map = { edf = "account" } }\n'
     )
     meant = site.grammar()
-    assert funnel.run("shim", ["config"]) == 0
+    assert entrypoint.run("shim", ["config"]) == 0
     write(tmp_path, capsys.readouterr().out)
     assert (
         site.grammar() == meant == Grammar(level="25.11", pyxis=True, plugins=(("uenv", 1, ""), ("edf", 1, "account")))
@@ -124,7 +124,7 @@ def test_explain_names_what_is_ignored(tmp_path: Path, capsys: pytest.CaptureFix
     write(tmp_path, '[plugins]\nignore = ["uenv="]\n')
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/sh\n#SBATCH --uenv=x -t5\n")
-    assert funnel.run("shim", ["explain", str(script)]) == 0
+    assert entrypoint.run("shim", ["explain", str(script)]) == 0
     assert "inert        --uenv=x: accepted without effect, as the configuration says" in capsys.readouterr().out
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from shim.admin import doctor
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import paths, site, starter
 from shim.control.controller import main as controller_main
 from shim.core.errors import ShimError
@@ -30,7 +30,7 @@ HOST = os.uname().nodename
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder like /tmp, that all users reach. Commands were run here before: what they load is loaded."""
-    assert funnel.run("squeue", ["-h"]) == 0
+    assert entrypoint.run("squeue", ["-h"]) == 0
     folder = Path(tempfile.mkdtemp(prefix="shim-shared-"))
     folder.chmod(0o1777)
     monkeypatch.setenv("SHIM_STATE_DIR", str(folder / "proj"))
@@ -58,7 +58,7 @@ def planted(folder: Path, uid: int) -> None:
 
 def command(*words: str) -> Callable[[], object]:
     """That command of ours, and its exit code."""
-    return lambda: print("exit code", funnel.run(words[0], list(words[1:])))
+    return lambda: print("exit code", entrypoint.run(words[0], list(words[1:])))
 
 
 def state_dir() -> str:
@@ -161,7 +161,7 @@ def test_files_are_not_opened_by_links(tmp_path: Path, state_dir: Path) -> None:
         (folder / name).symlink_to(precious)
     with pytest.raises(OSError, match="symbolic links"):
         controller_main._lock(str(folder / "controller.lock"))
-    funnel._log("squeue", ValueError("an error of ours"))
+    entrypoint._log("squeue", ValueError("an error of ours"))
     assert precious.read_text() == "data\n"
 
 

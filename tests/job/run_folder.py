@@ -25,8 +25,8 @@ KEY = b"\xab" * 32
 ROOT = Path(__file__).parents[2]
 _AGENT = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent.main import run; sys.exit(run(sys.argv[2], int(sys.argv[3])))"
 SRUN = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from shim.commands import funnel; from shim.commands.srun import main; "
-    "sys.exit(funnel.run('srun', sys.argv[1:], main))"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from shim.commands import entrypoint; from shim.commands.srun import main; "
+    "sys.exit(entrypoint.run('srun', sys.argv[1:], main))"
 )
 
 

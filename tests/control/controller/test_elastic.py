@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shim.commands import shapes
+from shim.commands import site_view
 from shim.core.model.cluster import Cluster
 from tests.control.controller.fakes import CLUSTER, Bench, Client, Clock, FakeBackend, submission
 
@@ -29,9 +29,9 @@ def test_it_grows_outlives_a_controller_and_shrinks(state_dir: Path) -> None:
         large = [(f"node{number}", 16) for number in range(1, 7)]
         job = box.job(reply["job_id"])
         assert (job.state, job.partition, len(job.shares)) == ("CONFIGURING", "debug", 6)
-        assert shape(shapes.recorded(ELASTIC)) == large
+        assert shape(site_view.recorded(ELASTIC)) == large
         waiting = await box.submit(min_nodes=9, max_nodes=9)
-        assert len(shapes.recorded(ELASTIC).nodes) == 9
+        assert len(site_view.recorded(ELASTIC).nodes) == 9
         await box.close()
 
         box = await Bench(backend, clock).open()
@@ -40,12 +40,12 @@ def test_it_grows_outlives_a_controller_and_shrinks(state_dir: Path) -> None:
         box.backend.tell(job.job_id, "ended", state="COMPLETED", status=0)
         await box.settle()
         assert len(box.job(waiting).shares) == 9
-        assert len(shapes.recorded(ELASTIC).nodes) == 9
+        assert len(site_view.recorded(ELASTIC).nodes) == 9
         box.backend.tell(waiting, "started")
         box.backend.tell(waiting, "ended", state="COMPLETED", status=0)
         await box.settle()
         assert box.controller.world.clusters["local"] == ELASTIC
-        assert shapes.recorded(ELASTIC) == ELASTIC
+        assert site_view.recorded(ELASTIC) == ELASTIC
         await box.close()
 
     asyncio.run(inside())
@@ -75,11 +75,11 @@ def test_a_drained_node_stays_drained_while_the_cluster_grows_and_shrinks(state_
         asked = {"name": "node1", "fields": {"State": "DRAIN", "Reason": "disk"}}
         await box.ask("change_nodes", Client(1001, admin=True), **asked)
         job_id = await box.submit(min_nodes=6, max_nodes=6, hold=True)
-        assert [node.state for node in shapes.recorded(ELASTIC).nodes] == ["DRAIN"] + [""] * 6
+        assert [node.state for node in site_view.recorded(ELASTIC).nodes] == ["DRAIN"] + [""] * 6
         assert await box.results("cancel", {"job_id": job_id}) == [None]
         await box.settle()
         await box.ask("change_partition", Client(1001, admin=True), name="debug", fields={"max_time": 30})
-        assert [node.state for node in shapes.recorded(ELASTIC).nodes] == ["DRAIN", *[""] * (len(ELASTIC.nodes) - 1)]
+        assert [node.state for node in site_view.recorded(ELASTIC).nodes] == ["DRAIN", *[""] * (len(ELASTIC.nodes) - 1)]
         await box.close()
         box = await Bench(backend, clock).open()
         assert box.controller.world.clusters["local"].nodes[0].state == "DRAIN"

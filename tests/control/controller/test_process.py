@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from shim.admin import controller as controller_commands
 from shim.admin import doctor
-from shim.commands.allocating import Waiter
+from shim.commands.allocation import Waiter
 from shim.control import alive, client, paths, starter
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shim.commands import shapes
+from shim.commands import site_view
 from shim.control.backends.base import Run
 from shim.core.errors import ShimError
 from shim.core.render.node_state import uses
@@ -54,7 +54,7 @@ async def changed(box: Bench, op: str, name: str, fields: dict[str, Any], client
 def state_of(box: Bench, name: str) -> tuple[str, str]:
     """As readers see it, with no job in sight."""
     (cluster,) = {one.name: one for one in box.controller.world.clusters.values()}.values()
-    shown = shapes.recorded(box.backend.cluster)
+    shown = site_view.recorded(box.backend.cluster)
     assert shown == cluster, "what is shown is what the scheduler acts on"
     use = uses(shown, [])[name]
     return use.complete, use.node.reason
@@ -136,7 +136,7 @@ async def test_a_partition_that_is_down_starts_nothing(box: Bench) -> None:
 @on_four_nodes
 async def test_one_partition_is_the_default(box: Bench) -> None:
     assert await partition(box, "gpu", default=True, max_time=30) == ""
-    assert [one.name for one in shapes.recorded(box.backend.cluster).partitions if one.default] == ["gpu"]
+    assert [one.name for one in site_view.recorded(box.backend.cluster).partitions if one.default] == ["gpu"]
     assert box.job(await box.submit(hold=True)).partition == "gpu"
 
 

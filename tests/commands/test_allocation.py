@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from shim.commands import allocating, funnel, salloc, srun
-from shim.commands.allocating import Interrupted, Waiter
+from shim.commands import allocation, entrypoint, salloc, srun
+from shim.commands.allocation import Interrupted, Waiter
 from shim.control import client
 from shim.core.errors import RequestError, ShimError
 
@@ -99,7 +99,7 @@ def lines_of(capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def run_salloc(*words: str) -> int:
-    return funnel.run("salloc", list(words), salloc.main)
+    return entrypoint.run("salloc", list(words), salloc.main)
 
 
 # Waiting
@@ -166,7 +166,7 @@ def test_a_job_that_is_cancelled_while_it_waits(controller: Controller, capfd: p
 
 def test_a_refusal(controller: Controller, capfd: pytest.CaptureFixture[str]) -> None:
     controller.answer(ShimError("error: Unable to allocate resources: Invalid partition name specified"))
-    assert funnel.run("srun", ["-p", "nosuch", "true"], srun.main) == 1
+    assert entrypoint.run("srun", ["-p", "nosuch", "true"], srun.main) == 1
     assert lines_of(capfd) == ["srun: error: Unable to allocate resources: Invalid partition name specified"]
 
 
@@ -214,9 +214,9 @@ def test_what_is_said_about_a_signal(
     def interrupted(_self: Waiter) -> Event:
         raise Interrupted(9)
 
-    monkeypatch.setattr(allocating.Waiter, "wait", interrupted)
+    monkeypatch.setattr(allocation.Waiter, "wait", interrupted)
     main = srun.main if program == "srun" else salloc.main
-    assert funnel.run(program, ["true"], main) == 1
+    assert entrypoint.run(program, ["true"], main) == 1
     expected = {
         "srun": ["srun: Job allocation 9 has been revoked", "srun: Force Terminated JobId=9"],
         "salloc": ["salloc: Job allocation 9 has been revoked.", "salloc: Job aborted due to signal"],
@@ -226,8 +226,8 @@ def test_what_is_said_about_a_signal(
     def before_any_answer(_self: Waiter) -> Event:
         raise Interrupted(None)
 
-    monkeypatch.setattr(allocating.Waiter, "wait", before_any_answer)
-    assert funnel.run(program, ["true"], main) == 1
+    monkeypatch.setattr(allocation.Waiter, "wait", before_any_answer)
+    assert entrypoint.run(program, ["true"], main) == 1
     assert lines_of(capfd) == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.commands import reading
+from shim.commands import output, site_view
 from shim.control.outlook import Outlook
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ class Session:
         self.details = "details" in values
         self.oneliner = "oneliner" in values
         self.verbose = "verbose" in values
-        self.cluster = reading.one_cluster(values.get("clusters"))
+        self.cluster = site_view.one_cluster(values.get("clusters"))
         self.over = False
 
     def outlook(self) -> Outlook:
@@ -48,8 +48,8 @@ class Session:
     def tell_records(self, count: int) -> None:
         """Under -v: of when the records are that follow, and how many there are."""
         if self.verbose:
-            view = reading.view()
-            reading.put([f"last_update_time={view.stamp(view.now)}, records={count}"])
+            view = site_view.view()
+            output.put([f"last_update_time={view.stamp(view.now)}, records={count}"])
 
 
 def pairs(words: list[str]) -> list[tuple[str, str | None, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from shim.commands.funnel import say
+from shim.commands.output import say
 from shim.core.errors import (
     ALREADY_DONE,
     DEPENDENCY_PROBLEM,

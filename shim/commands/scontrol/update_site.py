@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.commands import reading
-from shim.commands.scontrol_session import pairs
+from shim.commands import output
+from shim.commands.scontrol.session import pairs
 from shim.core.errors import ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
 
 _NO_ERROR = plain("slurm_update error: No error")
 _NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
@@ -130,7 +130,7 @@ class _Part:
         try:
             return node_range(self.value)[0]
         except UsageError as error:
-            reading.complain("scontrol", list(error.lines))
+            output.complain("scontrol", list(error.lines))
             return None
 
     def hosts(self) -> str:

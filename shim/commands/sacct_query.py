@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from shim.commands import reading
+from shim.commands import output, site_view
 from shim.commands.job_ids import exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError, plain
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ALL = "0"  # -j 0: every job
 
 
-class Ask:
+class Selection:
     """One sacct, checked. ``since`` and ``until``: the window in seconds since the epoch."""
 
     def __init__(self, values: Values, clusters: Sequence[str], now: float) -> None:
@@ -207,7 +207,7 @@ def _clock(epoch: float) -> str:
 
 
 def _uid(word: str) -> int:
-    uid = reading.uid_of(word)
+    uid = site_view.uid_of(word)
     if uid is None:
         raise ShimError(f"error: Invalid user id: {word}")
     return uid
@@ -229,7 +229,7 @@ def _groups(text: str | None) -> frozenset[int]:
 
 def _first(said: Sequence[str]) -> str | None:
     """-N: of several only the first counts, and each of the others is told of."""
-    reading.complain("sacct", [f"error: Already asked for nodes '{said[0]}'" for _ in said[1:]])
+    output.complain("sacct", [f"error: Already asked for nodes '{said[0]}'" for _ in said[1:]])
     return said[0] if said else None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from shim.commands import reading
+from shim.commands import output, site_view
 from shim.commands.job_ids import narrowed, parse_job_id
-from shim.commands.scontrol_act import call, report, targets
-from shim.commands.scontrol_session import pairs
+from shim.commands.scontrol.actions import call, report, targets
+from shim.commands.scontrol.session import pairs
 from shim.control.index.query import JobQuery
 from shim.core.errors import INVALID_JOB_ID, ShimError, Unsupported, plain
 from shim.core.formats.integers import leading_int
@@ -15,7 +15,7 @@ from shim.core.formats.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
     from shim.core.model.job import Job
 
 # What the words of an update may name, with the fewest letters that are understood; of several the first wins.
@@ -55,7 +55,7 @@ def update(session: Session, words: list[str]) -> int:
     if entity == "step":
         return _step(session, words)
     if entity in ("node", "partition"):
-        from shim.commands import scontrol_update_site as site
+        from shim.commands.scontrol import update_site as site
 
         return site.node(session, words) if entity == "node" else site.partition(session, words)
     raise Unsupported(f"error: update of a {entity} is not supported here")
@@ -71,7 +71,7 @@ def entity_of(words: list[str]) -> str | None:
     return None
 
 
-class _Asked:
+class _JobChanges:
     """The words of one update of jobs, as far as they are read."""
 
     def __init__(self, cluster: str | None) -> None:
@@ -87,7 +87,7 @@ class _Asked:
         if name is None:
             raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
         if name == "NumNodes" and value.strip("0123456789-,kKmM") + value[:1].strip("0123456789"):
-            reading.complain("scontrol", [f'error: Invalid numeric value "{value}" for requested node count.'])
+            output.complain("scontrol", [f'error: Invalid numeric value "{value}" for requested node count.'])
             raise ShimError(code=0)
         if name == "TimeLimit":
             value = self._time_limit(sign, value)
@@ -129,7 +129,7 @@ class _Asked:
 
 def _job(session: Session, words: list[str]) -> int:
     """``update jobid=33 timelimit=5 name=x``, ``update job 33 …``, ``update jobname=x …``."""
-    asked = _Asked(session.cluster)
+    asked = _JobChanges(session.cluster)
     for key, value, word in pairs(words):
         asked.take(key, value, word)
     if asked.ids is None:
@@ -151,7 +151,7 @@ def _one_job(ids: str, cluster: str | None) -> list[Job]:
     one = parse_job_id(ids)
     if one is None or "[" in ids:
         raise ShimError(f"error: Invalid job ID {ids}")
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     query = JobQuery(cluster=cluster or "", job_ids=(one.job_id,), active=False)
     known = reader.jobs(query) if reader is not None else []
     return [part for part in (narrowed(job, [one]) for job in known) if part is not None]
@@ -169,7 +169,7 @@ def _write_resize(ids: str, cluster: str | None) -> None:
         return
     jobs = _one_job(ids, cluster)
     if not jobs or not jobs[0].shares:
-        reading.complain("", ["slurm_allocation_lookup: Job is pending execution"])
+        output.complain("", ["slurm_allocation_lookup: Job is pending execution"])
         return
     from shim.core.environ.job import resize_scripts
 
@@ -181,9 +181,9 @@ def _write_resize(ids: str, cluster: str | None) -> None:
             with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            reading.complain("", [f"Could not create file {name}: {error.strerror}"])
+            output.complain("", [f"Could not create file {name}: {error.strerror}"])
             return
-    reading.put(
+    output.put(
         [
             "To reset Slurm environment variables, execute",
             f"  For bash or sh shells:  . ./slurm_job_{jobs[0].job_id}_resize.sh",
@@ -218,7 +218,7 @@ def _step(session: Session, words: list[str]) -> int:
 def _named(session: Session, fields: dict[str, str]) -> int:
     """Without an id the name says which of the caller's jobs are meant."""
     name = fields.pop("JobName", "") or fields.pop("Name", "")
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     query = JobQuery(cluster=session.cluster or "", names=(name,), users=(os.getuid(),))
     ids = _ids(reader.jobs(query)) if reader is not None and name else []
     if not ids:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from shim.commands import reading
+from shim.commands import site_view
 from shim.core.formats.lists import comma_list
 from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
+    from shim.commands import sacct_query
     from shim.commands.job_ids import JobId
-    from shim.commands.sacct_ask import Ask as SacctAsk
-    from shim.commands.squeue_ask import Ask
     from shim.core.options.query_options import Values
     from shim.core.render.columns import Column
+
+    class SqueueSelection(Protocol):
+        """What is shown of ``squeue.Selection``."""
+
+        values: Values
+        said: dict[str, str]
+        ids: list[JobId]
+        step_ids: list[JobId]
+        steps: bool
+        states: tuple[str, ...]
+        users: tuple[int, ...] | None
+        nodes: frozenset[str]
+
 
 _RULE = "-" * 29
 _SCANCEL_FLAGS = ("batch", "ctld", "full", "hurry", "interactive")
@@ -32,7 +45,7 @@ def scancel(values: Values, ids: list[tuple[str, JobId]]) -> list[str]:
     if "signal" in values:
         shown["signal"] = str(parse_signal(values["signal"]))
     shown["state"] = states.state_of(values.get("state") or "") or "?"
-    shown["user_id"] = str((reading.uid_of(user) if user else None) or 0)
+    shown["user_id"] = str((site_view.uid_of(user) if user else None) or 0)
     shown["user_name"] = user or "(null)"
     shown["verbose"] = str(len(values["verbose"]))
     named = []
@@ -44,7 +57,7 @@ def scancel(values: Values, ids: list[tuple[str, JobId]]) -> list[str]:
     return lines + [f"{f'{kind}[{number}]':<15}: {name}" for number, (kind, name) in enumerate(named)]
 
 
-def squeue(ask: Ask, format_text: str | None) -> list[str]:
+def squeue(ask: SqueueSelection, format_text: str | None) -> list[str]:
     """``squeue -v``: lines for stdout; ``-vv`` has the elements of lists too. ``format_text``: -o's, None where it was not given."""
     values = ask.values
     text = {name: values.get(name) or "(null)" for name in ("licenses", "name", "partitions", "reservation", "users")}
@@ -78,7 +91,7 @@ def squeue(ask: Ask, format_text: str | None) -> list[str]:
     return [_RULE, *lines, _RULE, "", ""]
 
 
-def _lists(ask: Ask) -> list[str]:
+def _lists(ask: SqueueSelection) -> list[str]:
     known = ask.states != ("all",)
     lists: dict[str, Sequence[object]] = {
         "job_list": [_first_task(one) for one in ask.ids],
@@ -193,7 +206,7 @@ def sinfo(values: Values, shown: Sequence[Column]) -> list[str]:
     return [_RULE, *(f"{name:<11} = {value}" for name, value in found), _RULE, *flags, _RULE, ""]
 
 
-def sacct(ask: SacctAsk) -> list[str]:
+def sacct(ask: sacct_query.Selection) -> list[str]:
     """``sacct -v``: lines for stderr."""
     import time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands import reading
+from shim.commands import output, site_view
 from shim.commands.job_ids import JobId, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
 
 _OPERATIONS = {"holdu": "hold", "uhold": "hold", "release": "release_job"}
 _SUMMED_UP = ("hold", "release_job")  # these end with a line of their own after a failure
@@ -75,7 +75,7 @@ def _names(words: list[str]) -> list[str] | None:
 
 def _jobs_named(names: list[str], cluster: str | None) -> list[str]:
     """Ids of the caller's waiting jobs of these names; an array once."""
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     if reader is None:
         return []
     jobs = reader.jobs(JobQuery(cluster=cluster or "", names=tuple(names), states=("PENDING",), users=(os.getuid(),)))
@@ -93,9 +93,9 @@ def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str 
     found: list[tuple[str, str | None]] = []
     for word, one in parsed:
         told = [next(results) for _ in targets(one, cluster)] if one is not None else [{"error": INVALID_JOB_ID}]
-        reading.complain("scontrol", [*dict.fromkeys(str(result["why"]) for result in told if result.get("why"))])
+        output.complain("scontrol", [*dict.fromkeys(str(result["why"]) for result in told if result.get("why"))])
         found.append((word, next((result["error"] for result in told if result["error"]), None)))
-    reading.say_untold("scontrol", reply.get("ordered") or ())
+    site_view.warn_deferred("scontrol", reply.get("ordered") or ())
     return found
 
 
@@ -113,9 +113,9 @@ def report(operation: str, results: list[tuple[str, str | None]]) -> int:
     """Slurm's lines for the ids that failed; 1 if there was one."""
     failed = [(word, error) for word, error in results if error]
     for word, error in failed:
-        reading.complain("", [f"{error} for job {word}"])
+        output.complain("", [f"{error} for job {word}"])
     if failed and operation in _SUMMED_UP:
-        reading.complain("", [f"slurm_suspend error: {failed[-1][1]}"])
+        output.complain("", [f"slurm_suspend error: {failed[-1][1]}"])
     return 1 if failed else 0
 
 
@@ -141,7 +141,7 @@ def _write(words: list[str]) -> int:
         except ShimError:
             script = None
     if script is None:
-        reading.complain("", [f"job script retrieval failed: {INVALID_JOB_ID}"])
+        output.complain("", [f"job script retrieval failed: {INVALID_JOB_ID}"])
         return 0
     if words[1:] == ["-"]:
         sys.stdout.write(script)
@@ -152,5 +152,5 @@ def _write(words: list[str]) -> int:
             file.write(script.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise ShimError(f"error: failed to open file `{name}`: {error.strerror}") from None
-    reading.put([f"batch script for job {words[0]} written to {name}"])
+    output.put([f"batch script for job {words[0]} written to {name}"])
     return 0

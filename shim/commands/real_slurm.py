@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from shim.commands import funnel, reading
-from shim.control import site
+from shim.commands import output, site_view
 from shim.core.errors import INVALID_JOB_ID, ShimError
+from shim.core.options.to_argv import to_query_argv
+from shim.core.routing import HIGHEST_REAL, Route
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import List
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Dict, List, NoReturn
 
     from shim.commands.job_ids import JobId
     from shim.control.backends.slurm.questions import Question
+    from shim.control.index.reader import Reader
     from shim.core.routing import Place
 
 _NO_ACCOUNTING = b"accounting storage is disabled"  # a site without has nothing that could be missing
 
 
-def real(names: Sequence[str] = ()) -> list[Place]:
-    """The real Slurms among these clusters, in their order; among all for none."""
-    places = {place.name: place for place in site.places()}
-    return [places[name] for name in names or places if name in places and places[name].real]
-
-
-def concerned(names: Sequence[str], ids: Sequence[JobId], program: str) -> list[Place]:
+def clusters_to_ask(names: Sequence[str], ids: Sequence[JobId], program: str) -> list[Place]:
     """The real Slurms that a listing of these clusters (of all for none) asks: none about jobs that are all ours."""
-    found = real(names)
-    if found and ids and not names:
-        from shim.commands.owners import all_ours
-
-        if all_ours([one.job_id for one in ids], program):
-            return []
+    found = site_view.real_clusters(names)
+    if found and ids and not names and all_ours([one.job_id for one in ids], program):
+        return []
     return found
 
 
-class Asked:
+class ClusterQuery:
     """One command line, said to several real Slurms at once.
 
     ``header``: the first answer brings headers along; ``each``: every one does. ``dated``: a line with the date stands before them.
@@ -54,7 +48,6 @@ class Asked:
         dated: bool = False,
     ) -> None:
         from shim.control.backends.slurm.questions import Question
-        from shim.core.options.to_argv import to_query_argv
 
         options, words = to_query_argv(program, argv, ("clusters", "iterate", "noheader", "allclusters"))
         self.program = program
@@ -78,7 +71,7 @@ class Asked:
     def put(self, question: Question, prefix: str = "") -> int:
         """Prints an answer, each line behind ``prefix``; the exit code it stands for."""
         lines = _text(question.out).split("\n")
-        reading.put(
+        output.put(
             [prefix + line for line in lines[1 if question.place.name in self.dated else 0 : -1]]
             + [line for line in lines[-1:] if line]
         )
@@ -92,7 +85,7 @@ class Asked:
             lines.append(f"error: {name}: {question.problem}")
         if lines:
             sys.stdout.flush()
-            funnel.say(self.program, *lines)
+            output.say(self.program, *lines)
         return 1 if question.code != 0 and _NO_ACCOUNTING not in question.err else 0
 
 
@@ -106,8 +99,8 @@ def keeps_no_accounting(question: Question) -> bool:
     return _NO_ACCOUNTING in question.err
 
 
-def told(
-    asked: Asked,
+def print_answers(
+    asked: ClusterQuery,
     own: ShimError | None,
     *,
     found: bool,
@@ -127,15 +120,15 @@ def told(
             put = instead(question)
             code = (asked.put(question) if put is None else put) or code
     if own is not None and not found:
-        code = reading.told(asked.program, own)
+        code = output.say_error(asked.program, own)
     elif unknown and not found:
         code = asked.complain(unknown[0])
     return code
 
 
-def put_answers(program: str, questions: Sequence[Question]) -> int:
+def run_all(program: str, questions: Sequence[Question]) -> int:
     """Prints what several real commands have said, errors with their cluster's name; the exit code."""
-    asked = Asked(program, [], [], header=False)
+    asked = ClusterQuery(program, [], [], header=False)
     asked.questions = list(questions)
     asked.wait()
     code = 0
@@ -145,10 +138,10 @@ def put_answers(program: str, questions: Sequence[Question]) -> int:
     return code
 
 
-def titled(
+def print_by_cluster(
     program: str,
     clusters: Sequence[str],
-    asked: Asked | None,
+    asked: ClusterQuery | None,
     put: Callable[[str], None],
     *,
     header: bool,
@@ -163,7 +156,7 @@ def titled(
         asked.wait()
     for place, name in enumerate(clusters):
         if header:
-            reading.put([*([""] if place else []), f"CLUSTER: {name}"])
+            output.put([*([""] if place else []), f"CLUSTER: {name}"])
         question = asked.of(name) if asked is not None else None
         if asked is not None and question is not None:
             code = asked.put(question, prefix(name)) or code
@@ -173,7 +166,7 @@ def titled(
         except ShimError as error:
             if len(clusters) == 1:
                 raise
-            code = reading.told(program, error)
+            code = output.say_error(program, error)
     return code
 
 
@@ -196,3 +189,78 @@ def _named(program: str, cluster: str, line: str) -> str:
         if line.startswith(start):
             line = line[len(start) :]
     return f"error: {cluster}: {line}"
+
+
+def owners_of(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[int, Place | None]:
+    """The real Slurm whose job each id is; None for ours, and for one that nobody knows where several could have had it.
+
+    By the index, in which our jobs stay for good and those that were submitted through us to a real Slurm are noted; an id
+    that it does not know is asked for where there are several real Slurms.
+    """
+    by_name = {place.name: place for place in places}
+    reader = site_view.open_index(program)
+    found: Dict[int, Place | None] = {}
+    unknown = []
+    for job_id in dict.fromkeys(ids):
+        if _ours(reader, job_id):
+            found[job_id] = None
+            continue
+        place = by_name.get(_noted(reader, job_id)) or (places[0] if len(places) == 1 else None)
+        found[job_id] = place
+        if place is None:
+            unknown.append(job_id)
+    for job_id in unknown:
+        found[job_id] = _who_knows(job_id, places)
+    return found
+
+
+def all_ours(ids: Iterable[int], program: str) -> bool:
+    """Whether all of these (there are some) are jobs of ours, so that no real Slurm need be asked about them."""
+    reader = site_view.open_index(program)
+    named = list(ids)
+    return bool(named) and all(_ours(reader, job_id) for job_id in named)
+
+
+def _ours(reader: Reader | None, job_id: int) -> bool:
+    return job_id > HIGHEST_REAL or (reader is not None and reader.job(None, job_id) is not None)
+
+
+def _noted(reader: Reader | None, job_id: int) -> str:
+    """The cluster of the newest job with this id that was submitted through us to a real Slurm; "" for none."""
+    rows = reader.passed_jobs((job_id,)) if reader is not None else []
+    return rows[-1].cluster if rows else ""
+
+
+def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
+    from shim.control.backends.slurm.questions import Question, answered
+
+    questions = [
+        Question(place, "squeue", ["--noheader", "--states=all", f"--jobs={job_id}", "--format=%A"]) for place in places
+    ]
+    answered(questions)
+    return next((question.place for question in questions if question.code == 0 and question.out.strip()), None)
+
+
+def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
+    """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
+    from shim.control.backends.slurm import call
+
+    sys.stdout.flush()
+    call.follow(program, _route(program, place, argv))
+
+
+def run(program: str, place: Place, argv: Sequence[str]) -> int:
+    """Runs the real command with our terminal and streams, however long it takes; its exit code."""
+    from shim.control.backends.slurm import call
+
+    made = call.made(program, _route(program, place, argv))
+    sys.stdout.flush()
+    pid = os.posix_spawn(made.path, made.argv, made.environment)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code
+
+
+def _route(program: str, place: Place, argv: Sequence[str]) -> Route:
+    options, words = to_query_argv(program, argv, ("clusters",))
+    dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
+    return Route(place, [*options, *words], dropped)

@@ -1,4 +1,8 @@
-"""What the read commands share: the fresh index, the clusters asked for, options that are refused by name."""
+"""The clusters and the jobs as a read command sees them: the index, the clusters asked for, their recorded shape, who may see what.
+
+Hot path. A cluster of virtual nodes is what its configuration says, or, where nobody configured it, what its jobs made of it, and what operators
+changed. The controller looks at a cluster on Kubernetes, and writes its nodes, and what others use of them, into the index.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import os
 import sys
 import time
 
-from shim.commands import shapes
+from shim.commands import output
 from shim.control import paths
+from shim.control.index.reader import open_reader
 from shim.control.outlook import Outlook
+from shim.core import memo
 from shim.core.errors import ShimError, Unsupported
 from shim.core.formats.lists import comma_list
 from shim.core.model import states
@@ -22,11 +28,71 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
     from shim.core.options.query_options import Values
+    from shim.core.routing import Place
+
+
+def index() -> Reader | None:
+    """The index, as it is each time that it is asked something; a command opens it once. None: there is none yet."""
+    return memo.once("index", lambda: open_reader(paths.index_path()))
+
+
+def recorded(cluster: Cluster) -> Cluster:
+    """The cluster as it was last seen; as it is configured if it never was."""
+    reader = index()
+    if reader is None:
+        return cluster
+    if cluster.backend == "kubernetes":
+        return reader.cluster(cluster.name) or cluster
+    return _changed(_grown(cluster, reader) if cluster.elastic else cluster, reader)
+
+
+def _grown(cluster: Cluster, reader: Reader) -> Cluster:
+    """With the nodes that its jobs made it have; it has none of these left once they are all over."""
+    found = reader.cluster(cluster.name) if reader.active() else None
+    return (
+        cluster
+        if found is None or not found.elastic
+        else cluster.replace(nodes=found.nodes, partitions=found.partitions)
+    )
+
+
+def current(cluster: Cluster, program: str) -> Cluster:
+    """A recorded cluster after a controller has looked at it, where it takes one: it is started where none is there."""
+    if cluster.backend != "kubernetes":
+        return cluster
+    from shim.control import alive
+
+    reader = index()
+    if reader is None:
+        from shim.control import client
+
+        client.call("ping", {})
+        reader = index()
+    elif not alive.alive():
+        alive.refresh(reader, program)
+    return (reader.cluster(cluster.name) if reader is not None else None) or cluster
+
+
+def _changed(cluster: Cluster, reader: Reader) -> Cluster:
+    """A configured cluster with what operators changed of it."""
+    changes = reader.changes(cluster.name)
+    if not changes:
+        return cluster
+    from shim.core.model.cluster_changes import apply_changes
+
+    return apply_changes(cluster, changes)
+
+
+def visibility_changed(cluster: str) -> bool:
+    """Whether operators changed who is shown which of the cluster's partitions."""
+    reader = index()
+    changes = reader.changes(cluster) if reader is not None else {}
+    return any("hidden" in one or "allow_groups" in one for one in changes.get("partitions", {}).values())
 
 
 def open_index(program: str) -> Reader | None:
     """The index; if jobs are active it was brought up to date, as far as a controller could be had in time."""
-    reader = shapes.opened()
+    reader = index()
     if reader is not None and reader.active():
         from shim.control import alive
 
@@ -34,47 +100,47 @@ def open_index(program: str) -> Reader | None:
     return reader
 
 
-_SHOWN = "it is shown as it was seen last"
-_TOLD = "it is told when it can be asked again"
+_SHOWN_AS_LAST_SEEN = "it is shown as it was seen last"
 
 
-def say_troubles(program: str, reader: Reader | None, outlook: Outlook | None, jobs: Iterable[Job] = ()) -> None:
+_TOLD_LATER = "it is told when it can be asked again"
+
+
+def warn_unreachable(program: str, reader: Reader | None, outlook: Outlook | None, jobs: Iterable[Job] = ()) -> None:
     """Says on stderr which of the outlook's clusters cannot be asked just now: they are shown as they were seen last.
 
     None: only the clusters matter on which any of ``jobs`` runs or ends just now.
     """
     if outlook is None:
-        from shim.core.model import states
-
         names = {job.cluster for job in jobs if job.state in states.ALLOCATED}
         outlook = Outlook(sorted(names)) if names else None
     if outlook is not None and outlook.names:
-        _say_troubles(program, reader, outlook, _SHOWN)
+        _warn(program, reader, outlook, _SHOWN_AS_LAST_SEEN)
 
 
-def say_untold(program: str, names: Sequence[str]) -> None:
+def warn_deferred(program: str, names: Sequence[str]) -> None:
     """Says on stderr which of these clusters, that something was just ordered on, will have to be told later."""
     outlook = Outlook(names) if names else None
     if outlook is not None and outlook.names and paths.ours():
-        _say_troubles(program, shapes.opened(), outlook, _TOLD)
+        _warn(program, index(), outlook, _TOLD_LATER)
 
 
-def _say_troubles(program: str, reader: Reader | None, outlook: Outlook, what: str) -> None:
+def _warn(program: str, reader: Reader | None, outlook: Outlook, what: str) -> None:
     if not outlook.known():
-        complain(program, ["warning: the controller does not answer: this may be out of date"])
+        output.complain(program, ["warning: the controller does not answer: this may be out of date"])
     for cluster, why in reader.troubles() if reader is not None else ():
         if cluster in outlook.names:
-            complain(program, [f"warning: {cluster}: {why}; {what}"])
+            output.complain(program, [f"warning: {cluster}: {why}; {what}"])
 
 
 def site_clusters() -> tuple[Cluster, ...]:
     """All clusters whose jobs we run ourselves, the default one first if it is one of them."""
     from shim.control import site
 
-    return tuple(shapes.recorded(cluster) for cluster in site.clusters() if cluster.backend != "slurm")
+    return tuple(recorded(cluster) for cluster in site.clusters() if cluster.backend != "slurm")
 
 
-def remembered(name: str | None) -> float:
+def shown_since(name: str | None) -> float:
     """Since when ended jobs are still shown (MinJobAge), of the named cluster or of the one of ours that forgets last."""
     clusters = site_clusters() if not name else (site_cluster(name),)
     return time.time() - max([cluster.min_job_age for cluster in clusters], default=0)
@@ -84,7 +150,7 @@ def site_cluster(name: str | None = None) -> Cluster:
     """The cluster of that name, or the default one. Slurm's text for a name that is none."""
     from shim.control import site
 
-    return shapes.recorded(site.cluster(name))
+    return recorded(site.cluster(name))
 
 
 def chosen_clusters(text: str | None) -> list[str]:
@@ -118,14 +184,14 @@ def one_cluster(text: str | None) -> str | None:
     return chosen[0] if chosen else None
 
 
-def unseen(cluster: str) -> frozenset[str]:
+def hidden_partitions(cluster: str) -> frozenset[str]:
     """The partitions of that cluster that its caller is shown with --all only: hidden ones, and those of other groups."""
     if os.getuid() == 0:
         return frozenset()
     from shim.control import site
 
     found = site.restricted().get(cluster)
-    if shapes.opened_or_closed(cluster):
+    if visibility_changed(cluster):
         from shim.core.admission.partition_rules import restricted_partitions
 
         found = restricted_partitions(site_cluster(cluster))
@@ -175,7 +241,7 @@ def view(name: str | None = None, *, noconvert: bool = False) -> View:
     return View(time.time(), lambda: site_cluster(name), os.environ.get("SLURM_TIME_FORMAT"), noconvert)
 
 
-def refuse(program: str, values: Values) -> None:
+def refuse_options(program: str, values: Values) -> None:
     """Unsupported for the first option given that is refused here."""
     if not values:
         return
@@ -188,18 +254,19 @@ def refuse(program: str, values: Values) -> None:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
 
 
-def date_line(now: float) -> str:
-    """The line above a long listing: ``Fri Nov 20 17:22:43 2026``."""
-    return time.ctime(now)
+def print_help(program: str, values: dict[str, str]) -> bool:
+    """Answers ``--version``, ``--help`` and ``--usage``; whether one of them was asked."""
+    for what in ("version", "help", "usage"):
+        if what in values:
+            from shim.commands.submission_context import grammar
+            from shim.core.options.help import text_for
+
+            sys.stdout.write(text_for(program, what, grammar()))
+            return True
+    return False
 
 
-def put(lines: list[str]) -> None:
-    """Writes lines to stdout in one piece."""
-    if lines and sys.stdout is not None:
-        sys.stdout.write("\n".join(lines) + "\n")
-
-
-def interval(text: str) -> int | None:
+def parse_interval(text: str) -> int | None:
     """The seconds of ``-i``; None where they are no number above 0."""
     return int(text) if text.isascii() and text.isdigit() and int(text[:9]) > 0 else None
 
@@ -214,66 +281,6 @@ def uid_of(name: str) -> int | None:
         return int(name) if name.isascii() and name.isdigit() and len(name) < 11 else None
 
 
-def complain(program: str, lines: list[str]) -> None:
-    """Lines on stderr that do not end the command, after what was printed so far; ``program`` may be empty."""
-    if lines and sys.stderr is not None:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        name = f"{program}: " if program else ""
-        sys.stderr.write("".join(f"{name}{line}\n" for line in lines))
-
-
-def told(program: str, error: ShimError) -> int:
-    """Says on stderr why a part of a listing is missing; the exit code. The rest of it is not hidden."""
-    from shim.commands import funnel
-
-    sys.stdout.flush()
-    funnel.say(program, *error.lines)
-    return error.code
-
-
-def answered(program: str, values: dict[str, str]) -> bool:
-    """Answers ``--version``, ``--help`` and ``--usage``; whether one of them was asked."""
-    for what in ("version", "help", "usage"):
-        if what in values:
-            from shim.commands.options_here import grammar
-            from shim.core.options.help import text_for
-
-            sys.stdout.write(text_for(program, what, grammar()))
-            return True
-    return False
-
-
-def not_found(line: str) -> int:
-    """Says on stdout, as scontrol does, that something is not there; the exit code."""
-    put([line])
-    return 1
-
-
-def free_memory() -> int | None:
-    """This machine's free memory in MiB, as slurmd counts it; None where the kernel does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemFree:"):
-                    return int(line.split()[1]) // 1024
-    except OSError:
-        pass
-    return None
-
-
-def boot_time() -> float:
-    """When this machine started, seconds since the epoch; 0 where the kernel does not tell."""
-    try:
-        with open("/proc/stat", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("btime "):
-                    return float(line.split()[1])
-    except OSError:
-        pass
-    return 0
-
-
 def running_steps(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Step]]:
     """The steps that run, each with its job: the batch script is one."""
     if reader is None:
@@ -285,3 +292,11 @@ def running_steps(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Ste
     running = (states.RUNNING, states.SUSPENDED, states.STOPPED)
     scripts = [(job, batch_step(job)) for job in jobs if job.state in running and job.key not in known]
     return [*found, *((job, step) for job, step in scripts if step is not None)]
+
+
+def real_clusters(names: Sequence[str] = ()) -> list[Place]:
+    """The real Slurms among these clusters, in their order; among all for none."""
+    from shim.control import site
+
+    places = {place.name: place for place in site.places()}
+    return [places[name] for name in names or places if name in places and places[name].real]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shim import dispatch
-from shim.commands import funnel
+from shim.commands import entrypoint
 from shim.control import paths
 from shim.core.errors import ShimError, plain
 
@@ -24,13 +24,13 @@ def test_errors_are_lines_with_the_program_in_front(capsys: pytest.CaptureFixtur
         print("so far")
         raise ShimError("error: no", plain('Try "x --help"'), code=255)
 
-    assert funnel.run("sbatch", [], refuses) == 255
+    assert entrypoint.run("sbatch", [], refuses) == 255
     out, err = capsys.readouterr()
     assert (out, err) == ("so far\n", 'sbatch: error: no\nTry "x --help"\n')
 
 
 def test_an_unknown_program_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert funnel.run("sfoo", []) == 1
+    assert entrypoint.run("sfoo", []) == 1
     assert "unknown program name 'sfoo'" in capsys.readouterr().err
 
 
@@ -38,7 +38,7 @@ def test_interruption(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(argv: list[str]) -> int:
         raise KeyboardInterrupt
 
-    assert funnel.run("squeue", [], interrupted) == 130
+    assert entrypoint.run("squeue", [], interrupted) == 130
     assert capsys.readouterr().err == ""
 
 
@@ -46,7 +46,7 @@ def test_the_unexpected_is_one_line_and_a_log(capsys: pytest.CaptureFixture[str]
     def breaks(argv: list[str]) -> int:
         raise KeyError("surprise")
 
-    assert funnel.run("squeue", [], breaks) == 1
+    assert entrypoint.run("squeue", [], breaks) == 1
     err = capsys.readouterr().err
     assert err == f"squeue: error: internal error: KeyError: 'surprise' (details in {paths.log_path()})\n"
     log = Path(paths.log_path()).read_text()
@@ -64,7 +64,7 @@ def test_the_unexpected_without_a_state_folder(
     def breaks(argv: list[str]) -> int:
         raise KeyError("surprise")
 
-    assert funnel.run("squeue", [], breaks) == 1
+    assert entrypoint.run("squeue", [], breaks) == 1
     assert capsys.readouterr().err == "squeue: error: internal error: KeyError: 'surprise'\n"
 
 
@@ -188,13 +188,13 @@ def test_a_closed_stream_is_dev_null_and_no_socket_gets_its_number(closed: str, 
     program.write_text(
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "import shim.main\n"
-        "from shim.commands import funnel\n"
+        "from shim.commands import entrypoint\n"
         "def entry(program, arguments, main):\n"
         "    import socket\n"
         "    socket.socket()\n"
         "    print('out'); print('error', file=sys.stderr); sys.stdout.write('')\n"
         f"    return 0 if os.path.realpath('/proc/self/fd/{stream}') == '/dev/null' and os.get_inheritable({stream}) else 9\n"
-        "funnel.run = entry\n"
+        "entrypoint.run = entry\n"
         "sys.argv = ['squeue', 'squeue']\n"
         "shim.main.launch()\n"
     )
@@ -209,7 +209,7 @@ def test_a_checkout_that_was_never_set_up_says_what_to_do(capsys: pytest.Capture
     def needs(argv: list[str]) -> int:
         raise ModuleNotFoundError("No module named 'typer.main'", name="typer.main")
 
-    assert funnel.run("shim", [], needs) == 1
+    assert entrypoint.run("shim", [], needs) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"shim: error: the Python package typer is not installed for {sys.executable}"
     assert "./dev setup" in second

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from shim.commands import reading
+import os
+import sys
+
+from shim.commands import output, site_view
 from shim.core.errors import ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
 
     Shown = Callable[[Session, str | None], int]
 
@@ -44,18 +47,18 @@ _ENTITIES = (
 
 # Entities that need more than a line: module and function.
 _MODULES = {
-    "config": ("scontrol_site", "config"),
-    "hostnames": ("scontrol_hosts", "hostnames"),
-    "hostlist": ("scontrol_hosts", "hostlist_of"),
-    "hostlistsorted": ("scontrol_hosts", "hostlistsorted"),
-    "jobs": ("scontrol_jobs", "jobs"),
-    "jobid": ("scontrol_jobs", "jobs"),
-    "licenses": ("scontrol_site", "licenses"),
-    "nodes": ("scontrol_site", "nodes"),
-    "nodename": ("scontrol_site", "nodes"),
-    "partitions": ("scontrol_site", "partitions"),
-    "partitionname": ("scontrol_site", "partitions"),
-    "steps": ("scontrol_jobs", "steps"),
+    "config": ("show_site", "config"),
+    "hostnames": ("show", "hostnames"),
+    "hostlist": ("show", "hostlist_of"),
+    "hostlistsorted": ("show", "hostlistsorted"),
+    "jobs": ("show_jobs", "jobs"),
+    "jobid": ("show_jobs", "jobs"),
+    "licenses": ("show_site", "licenses"),
+    "nodes": ("show_site", "nodes"),
+    "nodename": ("show_site", "nodes"),
+    "partitions": ("show_site", "partitions"),
+    "partitionname": ("show_site", "partitions"),
+    "steps": ("show_jobs", "steps"),
 }
 # Entities that there are none of, or of which there is one thing to say.
 _LINES = {
@@ -96,7 +99,7 @@ def entity_of(word: str) -> str | None:
 def _shown(entity: str) -> Shown:
     if entity in _MODULES:
         module, function = _MODULES[entity]
-        found: Shown = getattr(__import__(f"shim.commands.{module}", fromlist=(function,)), function)
+        found: Shown = getattr(__import__(f"shim.commands.scontrol.{module}", fromlist=(function,)), function)
         return found
     if entity in _LINES:
         return lambda session, wanted: _line(_LINES[entity])
@@ -104,22 +107,71 @@ def _shown(entity: str) -> Shown:
 
 
 def _line(text: str) -> int:
-    reading.put([text] if text else [])
+    output.put([text] if text else [])
     return 0
 
 
 def _reservations(session: Session, wanted: str | None) -> int:
     session.tell_records(0)
     if wanted is None:
-        reading.put(["No reservations in the system"])
+        output.put(["No reservations in the system"])
         return 0
-    return reading.not_found(f"Reservation {wanted} not found")
+    return output.not_found(f"Reservation {wanted} not found")
 
 
 def _topology(session: Session, wanted: str | None) -> int:
-    reading.complain("scontrol", ["error: No topology information available"])
+    output.complain("scontrol", ["error: No topology information available"])
     return 0
 
 
 def _assoc_mgr(session: Session, wanted: str | None) -> int:
     raise Unsupported("error: show assoc_mgr is not supported here")
+
+
+def hostnames(session: Session, wanted: str | None) -> int:
+    """One name per line; without a list those of SLURM_NODELIST. Slurm's exit code is 0 whatever the list is."""
+    from shim.core.formats import hostlist
+
+    text = wanted if wanted is not None else os.environ.get("SLURM_NODELIST")
+    if text is None:
+        output.complain("scontrol", ["error: host list is empty"])
+        return 0
+    try:
+        output.put(hostlist.expand(_from_file(text)))
+    except hostlist.HostlistError as error:
+        sys.stdout.flush()
+        output.say("scontrol", *error.lines)
+    return 0
+
+
+def hostlist_of(session: Session, wanted: str | None, in_order: bool = False) -> int:
+    """The names in folded form, in their order or sorted."""
+    from shim.core.formats import hostlist
+
+    if wanted is None:
+        site_view.print_help("scontrol", {"usage": ""})
+        raise ShimError(plain("invalid encode argument"))
+    text = _from_file(wanted)
+    try:
+        folded = hostlist.fold(hostlist.natural_sorted(hostlist.expand(text))) if in_order else hostlist.refold(text)
+    except hostlist.HostlistError as error:
+        raise ShimError(*error.lines) from None
+    output.put([folded])
+    return 0
+
+
+def hostlistsorted(session: Session, wanted: str | None) -> int:
+    """The names in natural order, folded; Slurm keeps those that come twice."""
+    return hostlist_of(session, wanted, in_order=True)
+
+
+def _from_file(text: str) -> str:
+    """The names in a file, where ``text`` is an absolute path."""
+    if not text.startswith("/"):
+        return text
+    from shim.job import capped
+
+    try:
+        return ",".join(capped.text(text).split())
+    except OSError as error:
+        raise ShimError(f"error: Can not open {text}: {error.strerror}") from None

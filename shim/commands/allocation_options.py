@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from time import time
 
-from shim.commands.funnel import say
-from shim.commands.options_here import backend, grammar, gres_names
+from shim.commands.output import say
+from shim.commands.submission_context import backend, grammar, gres_names
 from shim.core.errors import ShimError
 from shim.core.options import srun_salloc, values
 from shim.core.options.support import approximations, refuse_unsupported
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from shim.core.options.srun_salloc import Component
 
 
-def settled(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
+def read_options(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
     """The components that ``program`` is asked for, each with its options and its command, and the working directory.
 
-    Raises ShimError with Slurm's text and code, and Shown for ``--help`` and the like.
+    Raises ShimError with Slurm's text and code, and PrintAndExit for ``--help`` and the like.
     """
     directory, lost = _directory()
     if lost and program != "salloc":

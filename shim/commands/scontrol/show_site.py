@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from shim.commands import reading, shapes
+from shim.commands import output, site_view
 from shim.control.index.query import JobQuery
 from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
@@ -32,7 +32,7 @@ def nodes(session: Session, wanted: str | None) -> int:
             names = hostlist.expand(wanted)
         except hostlist.HostlistError:
             names = [wanted]
-    views = reading.Views()
+    views = site_view.Views()
     code = 0
     session.tell_records(sum(len(known) for _, known, _ in clusters))
     for name in dict.fromkeys(names or [node.name for cluster, _, _ in clusters for node in cluster.nodes]):
@@ -49,17 +49,17 @@ def nodes(session: Session, wanted: str | None) -> int:
             if name in known
         ]
         if records:
-            reading.put(records)
+            output.put(records)
         else:
-            code = reading.not_found(f"Node {name} not found")
-    reading.say_troubles("scontrol", shapes.opened(), outlook)
+            code = output.not_found(f"Node {name} not found")
+    site_view.warn_unreachable("scontrol", site_view.index(), outlook)
     return code
 
 
 def _clusters(session: Session) -> tuple[Cluster, ...]:
     """The cluster that -M names, else all of ours."""
-    found = reading.site_clusters() if session.cluster is None else (reading.site_cluster(session.cluster),)
-    return tuple(shapes.current(cluster, "scontrol") for cluster in found)
+    found = site_view.site_clusters() if session.cluster is None else (site_view.site_cluster(session.cluster),)
+    return tuple(site_view.current(cluster, "scontrol") for cluster in found)
 
 
 def _uses(cluster: Cluster) -> dict[str, NodeUse]:
@@ -70,12 +70,13 @@ def _uses(cluster: Cluster) -> dict[str, NodeUse]:
 
 def _holders(cluster: Cluster) -> list[Job]:
     """The jobs that hold something of the cluster."""
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
     return reader.jobs(query) if reader is not None else []
 
 
 def _machine(cluster: Cluster) -> Machine:
+    from shim.commands import host_stats
     from shim.core.render.scontrol_node import Machine
 
     if cluster.backend != "local":
@@ -84,9 +85,9 @@ def _machine(cluster: Cluster) -> Machine:
     return Machine(
         arch=system.machine,
         system=f"{system.sysname} {system.release} {system.version.partition(' (')[0]}",
-        boot_time=reading.boot_time(),
+        boot_time=host_stats.boot_time(),
         load=os.getloadavg()[0],
-        free_memory=reading.free_memory(),
+        free_memory=host_stats.free_memory(),
     )
 
 
@@ -98,14 +99,14 @@ def partitions(session: Session, wanted: str | None) -> int:
         (cluster, one)
         for cluster in _clusters(session)
         for one in cluster.partitions
-        if wanted in (None, one.name) and (session.all or one.name not in reading.unseen(cluster.name))
+        if wanted in (None, one.name) and (session.all or one.name not in site_view.hidden_partitions(cluster.name))
     ]
     session.tell_records(sum(len(cluster.partitions) for cluster in _clusters(session)))
     if wanted is not None and not found:
-        return reading.not_found(f"Partition {wanted} not found")
+        return output.not_found(f"Partition {wanted} not found")
     outlook = session.outlook()
-    reading.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
-    reading.say_troubles("scontrol", reading.open_index("scontrol"), outlook)
+    output.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
+    site_view.warn_unreachable("scontrol", site_view.open_index("scontrol"), outlook)
     return 0
 
 
@@ -113,28 +114,29 @@ def config(session: Session, wanted: str | None) -> int:
     """The whole configuration: Slurm, too, takes no notice of a name behind it."""
     import pwd
 
+    from shim.commands import host_stats
     from shim.control import paths
     from shim.core.render.scontrol_config import config_lines
 
-    cluster = reading.site_cluster(session.cluster)
-    view = reading.view(session.cluster)
+    cluster = site_view.site_cluster(session.cluster)
+    view = site_view.view(session.cluster)
     uid = paths.owner()
     try:
         user = f"{pwd.getpwuid(uid).pw_name}({uid})"
     except KeyError:
         user = str(uid)
     host = os.uname().nodename
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     lines = config_lines(
         cluster,
         host=host,
         user=user,
         state_dir=paths.state_dir(),
-        boot=view.stamp(reading.boot_time(), "Unknown"),
+        boot=view.stamp(host_stats.boot_time(), "Unknown"),
         next_id=max(cluster.first_job_id, _last_id(reader, cluster) + 1),
         conf=os.environ.get("SLURM_CONF", ""),
     )
-    reading.put([f"Configuration data as of {view.stamp(view.now)}", *lines, "", f"Slurmctld(primary) at {host} is UP"])
+    output.put([f"Configuration data as of {view.stamp(view.now)}", *lines, "", f"Slurmctld(primary) at {host} is UP"])
     return 0
 
 
@@ -146,7 +148,7 @@ def licenses(session: Session, wanted: str | None) -> int:
     """All licences, or one, with what running jobs hold of them."""
     found = [(cluster, one) for cluster in _clusters(session) for one in cluster.licenses if wanted in (None, one.name)]
     if not found:
-        reading.put(["No licenses configured in Slurm."])
+        output.put(["No licenses configured in Slurm."])
         return 0
     used = {cluster.name: _licenses_used(cluster) for cluster, _ in found}
     for cluster, one in found:
@@ -155,7 +157,7 @@ def licenses(session: Session, wanted: str | None) -> int:
             f"LicenseName={one.name}",
             f"    Total={one.count} Used={taken} Free={one.count - taken} Reserved=0 Remote=no",
         ]
-        reading.put([words[0] + words[1][3:] if session.oneliner else "\n".join(words)])
+        output.put([words[0] + words[1][3:] if session.oneliner else "\n".join(words)])
     return 0
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 
 from shim import dispatch
+from shim.commands.output import say
 from shim.core.errors import ShimError, missing_package
 
 TYPE_CHECKING = False
@@ -32,26 +33,6 @@ def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None =
         return PIPE_CLOSED
     except Exception as error:
         return _failed(program, error)
-
-
-def flush_output() -> None:
-    """Writes out what this process has printed: a child, or a descriptor, is about to write beside it."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-
-
-def say(program: str, *lines: str) -> None:
-    """Prints lines on stderr as ShimError words them: after the program's name, or bare after a NUL."""
-    if sys.stderr is None:
-        return
-    try:
-        sys.stderr.write(
-            "".join(f"{line[1:]}\n" if line.startswith("\0") else f"{program}: {line}\n" for line in lines)
-        )
-        sys.stderr.flush()
-    except OSError:
-        pass  # stderr is closed or full: there is nowhere left to say it
 
 
 def _refused(program: str, error: ShimError) -> int:

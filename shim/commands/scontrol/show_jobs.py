@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.commands import reading
+from shim.commands import output, site_view
 from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id
 from shim.control.index.query import JobQuery
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
@@ -10,7 +10,7 @@ from shim.core.formats.integers import leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
 
@@ -19,14 +19,14 @@ def jobs(session: Session, wanted: str | None) -> int:
     """Every job that is still remembered, or those of one id or array."""
     from shim.core.render.scontrol_job import job_record
 
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     if _is_any(wanted):
         wanted = None
     outlook = session.outlook() if wanted is None else None
     if wanted is None:
         found = _visible(reader, session, None)
         if not found and not session.beside:
-            reading.put(["No jobs in the system"])
+            output.put(["No jobs in the system"])
     else:
         one = parse_job_id(wanted)
         task = _task_of_any(wanted)
@@ -40,13 +40,13 @@ def jobs(session: Session, wanted: str | None) -> int:
         meant = {job.key: one or JobId(job_id=job.array_job_id, tasks=task) for job in known}
         found = [part for part in (narrowed(job, [meant[job.key]]) for job in known) if part is not None]
         if not found:
-            return reading.not_found(f"Job {wanted} not found")
-    views = reading.Views()
+            return output.not_found(f"Job {wanted} not found")
+    views = site_view.Views()
     session.tell_records(len(found))
-    reading.put(
+    output.put(
         [job_record(job, views.of(job.cluster), details=session.details, oneliner=session.oneliner) for job in found]
     )
-    reading.say_troubles("scontrol", reader, outlook, found)
+    site_view.warn_unreachable("scontrol", reader, outlook, found)
     return 0
 
 
@@ -74,7 +74,7 @@ def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list
             cluster=session.cluster or "",
             job_ids=(one.job_id,) if one is not None else (),
             active=False,
-            ended_since=reading.remembered(session.cluster),
+            ended_since=site_view.shown_since(session.cluster),
         )
     )
 
@@ -84,7 +84,7 @@ def steps(session: Session, wanted: str | None) -> int:
     from shim.core.render.scontrol_job import step_record
     from shim.core.render.step_fields import step_order
 
-    reader = reading.open_index("scontrol")
+    reader = site_view.open_index("scontrol")
     if wanted is not None and not _starts_with_an_id(wanted):
         wanted = None  # Slurm reads 0, which is any job's
     one = parse_job_id(wanted) if wanted is not None else None
@@ -95,18 +95,20 @@ def steps(session: Session, wanted: str | None) -> int:
     if one is not None:
         jobs = [part for part in (narrowed(job, [one]) for job in jobs) if part is not None and exactly(part, [one])]
         if not jobs and _visible(reader, session, JobId(job_id=one.job_id)):
-            return reading.not_found(f"Job step {(wanted or '').partition('.')[0]}. not found")
+            return output.not_found(f"Job step {(wanted or '').partition('.')[0]}. not found")
         if not jobs:
             raise ShimError(plain(f"slurm_get_job_steps error: {INVALID_JOB_ID}"))
-    items = [item for item in reading.running_steps(reader, jobs) if one is None or one.step in (None, item[1].step_id)]
+    items = [
+        item for item in site_view.running_steps(reader, jobs) if one is None or one.step in (None, item[1].step_id)
+    ]
     session.tell_records(len(items))
     if not items and wanted is None:
-        reading.put([] if session.beside else ["No job steps in the system"])
+        output.put([] if session.beside else ["No job steps in the system"])
     elif not items:
-        return reading.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
-    views = reading.Views()
+        return output.not_found(f"Job step {wanted}{'.' if one is not None and one.step is None else ''} not found")
+    views = site_view.Views()
     # A job's batch step, which is its oldest, comes before the others.
     ordered = sorted(items, key=lambda item: (item[0].job_id, item[1].step_id != "batch", step_order(item)))
-    reading.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])
-    reading.say_troubles("scontrol", reader, outlook, jobs)
+    output.put([step_record(job, step, views.of(job.cluster), oneliner=session.oneliner) for job, step in ordered])
+    site_view.warn_unreachable("scontrol", reader, outlook, jobs)
     return 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shim.commands import elsewhere, owners, reading
+from shim.commands import real_slurm, site_view
 from shim.commands.job_ids import parse_job_id
-from shim.commands.scontrol_session import OF_JOBS, PROGRAM
+from shim.commands.scontrol.session import OF_JOBS, PROGRAM
 from shim.control import site
 from shim.core.errors import ShimError
 from shim.core.formats.lists import split_outside_brackets
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Dict, List, Optional
 
-    from shim.commands.scontrol_session import Session
+    from shim.commands.scontrol.session import Session
     from shim.core.routing import Place
 
 _BY_ID = (*OF_JOBS, "wait_job", "notify")
@@ -40,7 +40,7 @@ def done(session: Session, verb: str, words: Sequence[str], entity: Optional[str
 
     ``words`` begin with the verb; ``entity``: what ``show`` shows.
     """
-    places = elsewhere.real()
+    places = site_view.real_clusters()
     if not places or verb in _LOCAL or entity in _OUR_NAMES:
         return None
     if session.cluster is not None:
@@ -85,7 +85,7 @@ def _updated(words: Sequence[str]) -> List[str]:
 def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[str], ids: List[str]) -> Optional[int]:
     """Each cluster does it to its own jobs."""
     numbers = {word: one.job_id for word in ids for one in [parse_job_id(word)] if one is not None}
-    found = owners.owners(numbers.values(), places, PROGRAM)
+    found = real_slurm.owners_of(numbers.values(), places, PROGRAM)
     theirs: Dict[str, List[str]] = {}
     for word, number in numbers.items():
         place = found[number]
@@ -103,11 +103,11 @@ def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[s
     for name, own in theirs.items():
         if name:
             place = next(place for place in places if place.name == name)
-            code = owners.run(PROGRAM, place, [*_options(session), verb, ",".join(own)]) or code
+            code = real_slurm.run(PROGRAM, place, [*_options(session), verb, ",".join(own)]) or code
         else:
-            from shim.commands import scontrol_act
+            from shim.commands.scontrol import actions
 
-            code = scontrol_act.act(session, verb, own) or code
+            code = actions.act(session, verb, own) or code
     return code
 
 
@@ -129,11 +129,11 @@ def _show(session: Session, places: Sequence[Place], words: Sequence[str], entit
     wanted = value if equals else words[2] if len(words) > 2 else None
     if wanted is not None and entity in ("jobs", "jobid", "steps"):
         one = parse_job_id(wanted)
-        place = owners.owners([one.job_id], places, PROGRAM)[one.job_id] if one is not None else None
+        place = real_slurm.owners_of([one.job_id], places, PROGRAM)[one.job_id] if one is not None else None
         return None if place is None else _run(session, place, words)
     if wanted is not None and _ours(entity, wanted):
         return None
-    asked = elsewhere.Asked(PROGRAM, [], [], header=False)
+    asked = real_slurm.ClusterQuery(PROGRAM, [], [], header=False)
     asked.questions = [Question(place, PROGRAM, [*_options(session), *words]) for place in places]
     if wanted is None:
         session.beside = True
@@ -153,40 +153,39 @@ def _show(session: Session, places: Sequence[Place], words: Sequence[str], entit
 def _ours(entity: str, wanted: str) -> bool:
     """Whether a cluster of ours has a node or partition of that name."""
     if entity.startswith("partition"):
-        return any(cluster.partition(wanted) is not None for cluster in reading.site_clusters())
-    from shim.commands import shapes
+        return any(cluster.partition(wanted) is not None for cluster in site_view.site_clusters())
     from shim.core.formats import hostlist
 
     try:
         names = hostlist.expand(wanted)
     except hostlist.HostlistError:
         names = [wanted]
-    known = [shapes.recorded(cluster) for cluster in reading.site_clusters()]
+    known = [site_view.recorded(cluster) for cluster in site_view.site_clusters()]
     return any(cluster.node(name) is not None for name in names for cluster in known)
 
 
 def _jobs(session: Session, wanted: Optional[str]) -> int:
-    from shim.commands import scontrol_jobs
+    from shim.commands.scontrol import show_jobs
 
-    return scontrol_jobs.jobs(session, wanted)
+    return show_jobs.jobs(session, wanted)
 
 
 def _steps(session: Session, wanted: Optional[str]) -> int:
-    from shim.commands import scontrol_jobs
+    from shim.commands.scontrol import show_jobs
 
-    return scontrol_jobs.steps(session, wanted)
+    return show_jobs.steps(session, wanted)
 
 
 def _nodes(session: Session, wanted: Optional[str]) -> int:
-    from shim.commands import scontrol_site
+    from shim.commands.scontrol import show_site
 
-    return scontrol_site.nodes(session, wanted)
+    return show_site.nodes(session, wanted)
 
 
 def _partitions(session: Session, wanted: Optional[str]) -> int:
-    from shim.commands import scontrol_site
+    from shim.commands.scontrol import show_site
 
-    return scontrol_site.partitions(session, wanted)
+    return show_site.partitions(session, wanted)
 
 
 _OURS: Dict[str, Callable[[Session, Optional[str]], int]] = {
@@ -210,5 +209,5 @@ def _options(session: Session) -> List[str]:
 def _run(session: Session, place: Place, words: Sequence[str]) -> int:
     argv = [*_options(session), *words]
     if not session.interactive:
-        owners.become(PROGRAM, place, argv)
-    return owners.run(PROGRAM, place, argv)
+        real_slurm.become(PROGRAM, place, argv)
+    return real_slurm.run(PROGRAM, place, argv)

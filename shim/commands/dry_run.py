@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.commands.funnel import say
+from shim.commands.output import say
 from shim.core.errors import KINDS, SUBMISSION_FAILED, ShimError, Unsupported, plain
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict
 
 
-def tell(program: str, fields: Dict[str, Any], quiet: bool = False) -> int:
+def report_test_only(program: str, fields: Dict[str, Any], quiet: bool = False) -> int:
     """Asks the controller and says its answer on stderr. ``quiet``: only a refusal is told.
 
     Raises ShimError with Slurm's text: ``allocation failure: …`` for what the cluster can never run.

@@ -1,0 +1,191 @@
+"""scontrol: records of jobs, nodes and partitions, and changes to jobs. One command per line without arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim.commands import output, site_view
+from shim.commands.scontrol.session import ACTIONS, PROGRAM, Session
+from shim.control import site
+from shim.core import memo
+from shim.core.errors import ShimError, Unsupported, plain
+from shim.core.options.query_options import read
+
+# Verbs with the fewest letters that are understood, in the order in which Slurm tries them.
+_VERBS = (
+    ("abort", 5),
+    ("all", 3),
+    ("cancel_reboot", 3),
+    ("completing", 3),
+    ("cluster", 3),
+    ("create", 3),
+    ("delete", 3),
+    ("details", 3),
+    ("errnumstr", 3),
+    ("exit", 3),
+    ("fsdampeningfactor", 3),
+    ("help", 2),
+    ("hide", 2),
+    ("hold", 3),
+    ("holdu", 5),
+    ("uhold", 5),
+    ("listpids", 2),
+    ("notify", 1),
+    ("oneliner", 1),
+    ("pidinfo", 3),
+    ("ping", 3),
+    ("quiet", 4),
+    ("quit", 4),
+    ("reboot", 3),
+    ("reconfigure", 3),
+    ("release", 3),
+    ("requeue", 3),
+    ("requeuehold", 8),
+    ("resume", 3),
+    ("setdebug", 2),
+    ("setdebugflags", 9),
+    ("schedloglevel", 3),
+    ("show", 3),
+    ("shutdown", 8),
+    ("suspend", 2),
+    ("takeover", 8),
+    ("token", 3),
+    ("top", 3),
+    ("update", 1),
+    ("verbose", 4),
+    ("version", 4),
+    ("wait_job", 2),
+    ("write", 5),
+)
+_FLAGS = {"all": "all", "hide": "hide", "details": "details", "oneliner": "oneliner", "quiet": "quiet"}
+
+
+_ALONE = ("details", "help", "oneliner", "ping", "quiet", "verbose", "version")  # take no words
+
+
+def main(argv: list[str]) -> int:
+    """Runs scontrol; its exit code."""
+    values, _ = read(PROGRAM, argv, os.environ)
+    if site_view.print_help(PROGRAM, values):
+        return 0
+    site_view.refuse_options(PROGRAM, values)
+    session = Session(values, argv)
+    _, words = read(PROGRAM, argv, {})
+    if not words:
+        return _interactive(session)
+    try:
+        return _perform(session, words)
+    except ShimError as error:
+        if "quiet" in values and verb_of(words[0]) is not None:
+            return error.code
+        raise
+
+
+def _interactive(session: Session) -> int:
+    """Reads commands until exit, quit or the end of the input; 1 if one of them failed."""
+    session.interactive = True
+    code = 0
+    last: list[str] = []
+    while not session.over:
+        sys.stdout.write(f"{PROGRAM}: ")
+        sys.stdout.flush()
+        line = sys.stdin.readline() if sys.stdin is not None else ""
+        if not line or not sys.stdin.isatty():
+            sys.stdout.write(line or "\n")  # as readline shows what it read where nobody types
+        if not line:
+            break
+        words = _split(line)
+        if words == ["!!"]:
+            words = last
+        if not words:
+            continue
+        last = words
+        memo.renew()
+        try:
+            code = _perform(session, words) or code
+        except ShimError as error:
+            sys.stdout.flush()
+            output.say(PROGRAM, *error.lines)
+            code = error.code
+    return code
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line; quotes group."""
+    words: list[str] = []
+    word = ""
+    quote = ""
+    inside = False
+    for character in line:
+        if quote:
+            if character == quote:
+                quote = ""
+            else:
+                word += character
+        elif character in "\"'":
+            quote = character
+            inside = True
+        elif character.isspace():
+            if word or inside:
+                words.append(word)
+            word, inside = "", False
+        else:
+            word += character
+    return [*words, word] if word or inside else words
+
+
+def verb_of(word: str) -> str | None:
+    """The verb that ``word`` or the beginning of it names."""
+    lower = word.lower()
+    for verb, least in _VERBS:
+        if len(lower) >= least and verb.startswith(lower):
+            return verb
+    return None
+
+
+def _perform(session: Session, words: list[str]) -> int:
+    verb = verb_of(words[0])
+    if verb is None:
+        raise ShimError(plain(f"invalid keyword: {words[0]}"))
+    if verb in ("exit", "quit"):
+        session.over = True
+        return 0
+    if any(place.real for place in site.places()):
+        from shim.commands.scontrol import real_slurm, show
+
+        entity = show.entity_of(words[1]) if verb == "show" and len(words) > 1 else None
+        code = real_slurm.done(session, verb, words, entity)
+        if code is not None:
+            return code
+    if len(words) > 1 and verb in _ALONE:
+        what = f"{verb} keyword" if verb in ("verbose", "version") else f"keyword:{verb}"
+        output.complain("", [f"too many arguments for {what}"])
+        if verb in ("help", "version"):
+            _simple(verb, [])
+        return 1
+    if verb == "show":
+        from shim.commands.scontrol import show
+
+        return show.show(session, words[1:])
+    if verb == "update":
+        from shim.commands.scontrol import update
+
+        return update.update(session, words[1:])
+    if verb in ACTIONS:
+        from shim.commands.scontrol import actions
+
+        return actions.act(session, verb, words[1:])
+    if verb in _FLAGS or verb == "verbose":
+        session.set_flag(verb)
+        return 0
+    return _simple(verb, words[1:])
+
+
+def _simple(verb: str, words: list[str]) -> int:
+    from shim.commands.scontrol import verbs
+
+    do = verbs.VERBS.get(verb)
+    if do is None:
+        raise Unsupported(f"error: {verb} is not supported here")
+    return do(words)
