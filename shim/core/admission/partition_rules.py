@@ -30,7 +30,10 @@ def partitions_of(request: JobRequest, cluster: Cluster) -> List[Partition]:
 
 
 def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
-    """Whether the user is an operator: root, the users named, and the index's owner (unless ``operators`` is empty: then only root)."""
+    """Whether the user is an operator: root, the users whose names or uids are in ``operators``, and the index's owner.
+
+    ``operators`` None: nobody is named; empty: the owner is none either.
+    """
     if uid == 0:
         return True
     if operators is None:
@@ -41,8 +44,9 @@ def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner
 def access_problem(
     request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups], host: str = ""
 ) -> str:
-    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" if he may. ``groups`` None: nobody knows them;
-    ``host``: where he submits, "" for anywhere.
+    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" for a user who may.
+
+    ``groups`` None: the user's groups are not known; ``host``: where the user submits, "" for anywhere.
     """
     if host and not _allocates(partition, host):
         return ACCESS_DENIED

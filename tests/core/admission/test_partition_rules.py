@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from shim.core.admission.feasibility import pending_reason
-from shim.core.admission.partition_rules import apply_partition_rules
+from shim.core.admission.partition_rules import (
+    access_problem,
+    apply_partition_rules,
+    is_operator,
+    partitions_of,
+    restricted_partitions,
+)
 from shim.core.admission.refusals import check_request
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -57,6 +63,52 @@ def test_who_may_use_a_partition() -> None:
     assert refused(cluster(allow_groups="staff"), uid=0) == ""
 
 
+@pytest.mark.parametrize(
+    ("operators", "root", "named", "by_uid", "owner", "other"),
+    [
+        (None, True, False, False, True, False),
+        ((), True, False, False, False, False),
+        (("ann", "1002"), True, True, True, True, False),
+    ],
+)
+def test_operators(
+    operators: tuple[str, ...] | None, root: bool, named: bool, by_uid: bool, owner: bool, other: bool
+) -> None:
+    users = ((0, "root"), (1001, "ann"), (1002, "bob"), (1003, "me"), (1004, "eve"))
+    assert [is_operator(operators, uid, name, 1003) for uid, name in users] == [root, named, by_uid, owner, other]
+
+
+def test_where_a_partition_is_used_from() -> None:
+    (partition, *_) = cluster(alloc_nodes="login[1-2]").partitions
+    found = {host: access_problem(JobRequest(), partition, 1001, None, host) for host in ("login2", "login3", "")}
+    assert found == {"login2": "", "login3": "Access/permission denied", "": ""}
+    for text, problem in (("All", ""), ("login[", "Access/permission denied")):
+        assert access_problem(JobRequest(), partition.replace(alloc_nodes=text), 1001, None, "any") == problem
+
+
+def test_a_reservation_opens_a_partition_that_requires_one() -> None:
+    (partition, *_) = cluster(req_resv=True).partitions
+    assert access_problem(JobRequest(reservation="r"), partition, 1001, None) == ""
+
+
+def test_groups_that_nobody_knows_keep_nobody_out() -> None:
+    (partition, *_) = cluster(allow_groups="staff").partitions
+    assert access_problem(JobRequest(), partition, 1001, None) == ""
+
+
+def test_partitions_by_tier() -> None:
+    tiers = tuple(Partition(name=name, priority_tier=tier) for name, tier in (("a", 1), ("b", 5), ("c", 1)))
+    of = Cluster(name="c", partitions=tiers)
+    assert [one.name for one in partitions_of(JobRequest(partition="c,a,b,gone,a"), of)] == ["b", "c", "a"]
+    assert partitions_of(JobRequest(), of) == []
+    assert [one.name for one in partitions_of(JobRequest(), cluster())] == ["free"]
+
+
+def test_partitions_that_not_everybody_sees() -> None:
+    tiers = (Partition(name="a", hidden=True), Partition(name="b", allow_groups="staff"), Partition(name="c"))
+    assert restricted_partitions(Cluster(name="c", partitions=tiers)) == {"a": "", "b": "staff"}
+
+
 def test_another_partition_will_do_unless_limits_are_enforced() -> None:
     assert refused(cluster(root_only=True), partition="p,free") == ""
     assert refused(cluster(root_only=True, enforce=True), partition="p,free").endswith("denied")
@@ -90,6 +142,15 @@ def test_another_partition_will_do_unless_limits_are_enforced() -> None:
             "Job's QOS not permitted to use this partition (p allows q not r)",
         ),
         (cluster(True, deny_qos="q"), {"qos": "r"}, None),
+        (cluster(True, deny_qos="q"), {}, None),
+        (cluster(deny_qos="q"), {"qos": "q"}, None),
+        (
+            cluster(True, deny_qos="q,r"),
+            {"qos": "r"},
+            "Job's QOS not permitted to use this partition (p denies q,r including r)",
+        ),
+        (cluster(True, allow_qos="q,r"), {"qos": "r"}, None),
+        (cluster(True, allow_qos="q,r"), {}, None),
     ],
 )
 def test_accounts_and_qos_keep_jobs_waiting(of: Cluster, fields: dict[str, Any], why: str | None) -> None:
@@ -101,6 +162,8 @@ def test_enforced_limits() -> None:
     assert refused(cluster(enforce=True, allow_accounts="a")) == ACCOUNT
     now = FAILED + "Requested partition configuration not available now"
     assert refused(cluster(enforce=True, deny_accounts="a"), account="a") == now
+    assert refused(cluster(True, enforce=True, deny_accounts="a"), account="a") == ACCOUNT
+    assert refused(cluster(True, enforce=True, deny_qos="q"), qos="q") == FAILED + "Invalid qos specification"
     memory = FAILED + "Memory required by task is not available"
     assert refused(cluster(enforce=True, max_mem_per_node=2000), mem_per_cpu=3000) == memory
     time = FAILED + "Requested time limit is invalid (missing or exceeds some limit)"
@@ -130,4 +193,11 @@ def test_what_a_partition_makes_of_a_job() -> None:
     more = kept({"max_mem_per_cpu": 1000}, mem_per_cpu=2500, cpus_per_task=2)
     assert (more.cpus_per_task, more.mem_per_cpu) == (6, 834)
     assert kept({"max_mem_per_cpu": 1000}, mem_per_node=3000).min_cpus == 3
+    assert kept({"max_mem_per_cpu": 1000}, mem_per_node=3001, min_cpus=2).min_cpus == 4
+    assert kept({"max_mem_per_cpu": 1000}, mem_per_node=3000, min_cpus=8).min_cpus == 8
+    assert kept({"max_mem_per_cpu": 1000}, mem_per_node=1000).min_cpus is None
+    assert kept({"max_mem_per_cpu": 1000}, mem_per_cpu=1000).cpus_per_task is None
+    assert kept({"min_nodes": 2}, ntasks=1).max_nodes == 0
+    assert kept({"min_nodes": 1}).min_nodes is None
+    assert kept({"oversubscribe": "YES"}) == kept({})
     assert kept({}, mem_per_node=3000) == JobRequest(kind="batch", partition="p", mem_per_node=3000)

@@ -22,6 +22,11 @@ from shim.core.formats.hostlist import HostlistError
         ("127.0.0.[1-2]", ["127.0.0.1", "127.0.0.2"]),
         ("[1-2]", ["1", "2"]),
         ("a, b\tc\nd,,", ["a", "b", "c", "d"]),
+        ("n[60000-60002]", ["n60000", "n60001", "n60002"]),
+        (
+            "n[1-2]m[1-2]p[1-2]",
+            [f"n{a}m{b}p{c}" for b in "12" for a in "12" for c in "12"],
+        ),  # the first before the second
     ],
 )
 def test_expand(text: str, names: list[str]) -> None:
@@ -43,10 +48,19 @@ def test_expand(text: str, names: list[str]) -> None:
         ("a1b,a2b", "a1b,a2b"),
         ("1,2,3", "[1-3]"),
         ("127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2"),
+        ("127.0.1,127.0.2", "127.0.[1-2]"),
+        ("a.0.0.1,a.0.0.2", "a.0.0.[1-2]"),
+        ("n,n1", "n,n1"),
+        ("n1,n,n2", "n1,n,n2"),
     ],
 )
 def test_fold_keeps_order_and_duplicates(names: str, text: str) -> None:
     assert hostlist.fold(names.split(",")) == text
+
+
+def test_as_many_names_as_a_list_may_stand_for() -> None:
+    assert len(hostlist.expand("n[0-65535]")) == len(hostlist.expand("n[0-65534],m")) == 65536
+    assert hostlist.expand("n[4294967295-4294967296]") == ["n4294967295", "n4294967296"]
 
 
 def test_fold_sorted_is_natural_and_unique() -> None:
@@ -62,6 +76,10 @@ def test_fold_sorted_is_natural_and_unique() -> None:
         ("n[]", "_parse_single_range: Invalid range: `'"),
         ("n[1-100000]", "_parse_single_range: Too many hosts in range `1-100000'"),
         ("n[1-300]m[1-300]", "Too many hosts in range 'n[1-300]m[1-300]'"),
+        ("n[0-65535],m", "Too many hosts in range 'm'"),
+        ("n[0-65536]", "_parse_single_range: Too many hosts in range `0-65536'"),
+        ("n[1-b]", "_parse_single_range: Invalid range: `1-b'"),
+        ("n[b-1]", "_parse_single_range: Invalid range: `b-1'"),
     ],
 )
 def test_bad_lists_say_what_slurm_says(text: str, cause: str) -> None:

@@ -56,6 +56,11 @@ def test_refused_time_limits(text: str) -> None:
 def test_values_of_limits() -> None:
     assert times.parse_minutes("1:00:01") == 61
     assert times.parse_minutes("0") == INFINITE
+    assert times.parse_minutes("71582785:46") == INFINITE  # 32 bits: less than no minutes, and -1 is no limit
+    assert times.parse_minutes("71582784:46") == (1 << 32) - 2
+    assert times.parse_seconds_any("1:30") == 90
+    assert times.parse_seconds_any("infinite") == INFINITE
+    assert (times.show_minutes(365 * 1440), times.show_minutes(365 * 1440 + 1)) == ("365-00:00:00", "INVALID")
     assert times.show_clock(60 * times.parse_minutes("-5")) == "2982611-04:17:00"
 
 
@@ -113,7 +118,11 @@ def test_stamps(utc: None, form: str | None, shown: str) -> None:
         (1, "Ystday 17:22"),
         (-1, "Tomorr 17:22"),
         (-3, "Fri 17:22"),
+        (-6, "Fri 17:22"),
+        (-7, "20 Nov 17:22"),
+        (2, "20 Nov 17:22"),
         (10, "20 Nov 17:22"),
+        (42, "20 Nov 2026"),  # across a new year every day is far
         (1000, "20 Nov 2026"),
     ],
 )
