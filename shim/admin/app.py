@@ -51,9 +51,9 @@ def config(
     origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
 ) -> None:
     """Shows the configuration in force."""
-    from shim.admin import show_config
+    from shim.admin import config as configuration
 
-    show_config.report(sys.stdout, origin=origin)
+    configuration.report(sys.stdout, origin=origin)
 
 
 @app.command()
@@ -132,9 +132,13 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
 ) -> None:
     """Forgets jobs that ended long ago: sacct shows them no more. That also happens by itself. Their ids are never given out again."""
-    from shim.admin import prune as pruner
+    from shim.control import client
+    from shim.core.formats.times import stamp
 
-    pruner.report(older_than, sys.stdout, dry_run=dry_run)
+    reply = client.call("prune", {"days": older_than, "dry_run": dry_run})
+    jobs = f"{reply['jobs']} job{'' if reply['jobs'] == 1 else 's'}"
+    done = "would forget" if dry_run else "forgot"
+    typer.echo(f"{done} {jobs} that ended before {stamp(float(reply['before']))}")
 
 
 @app.command()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import FAULTS, Verdict, judge, seen
+from shim.admin.preflight import FAULTS, Verdict, judge, require_nodes
 from shim.commands import site_view
 from shim.control import site
 from shim.core import script
@@ -33,7 +33,7 @@ def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
     if not scripts:
         raise ShimError("error: no script given")
     named = [value for part in found for option, value in part if option.field == "clusters"]
-    asked = seen(site_view.current(site_view.recorded(site.cluster(named[-1] if named else None)), "shim"))
+    asked = require_nodes(site_view.current(site_view.recorded(site.cluster(named[-1] if named else None)), "shim"))
     faults: list[set[str]] = []
     for name in scripts:
         verdict = judge([name], asked, found)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import Found, Options, Verdict, judge, read_script, seen
+from shim.admin.preflight import Found, Options, Verdict, judge, read_script, require_nodes
 from shim.commands import site_view
 from shim.control import site
 from shim.core import script
@@ -33,12 +33,12 @@ def report(argv: Sequence[str], out: TextIO) -> bool:
     text = read_script(words[0])
     cluster = site.cluster()
     if as_yaml:
-        from shim.admin import explain_yaml
+        from shim.admin import manifests
 
-        explain_yaml.report(words, found, text, cluster, out)
+        manifests.report(words, found, text, cluster, out)
         return True
     _explain(words, text, found, cluster, lambda line: out.write(script.printable(line) + "\n"))
-    verdict = judge(words, seen(site_view.current(site_view.recorded(cluster), "shim")), found, text)
+    verdict = judge(words, require_nodes(site_view.current(site_view.recorded(cluster), "shim")), found, text)
     for line in _told(verdict):
         out.write(script.printable(line) + "\n")
     return verdict.accepted

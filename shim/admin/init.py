@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.judge import asked
+from shim.admin.preflight import requests_of
 from shim.control import sources
 from shim.control.config import Config
 from shim.control.machine import Machine, this_machine
@@ -47,7 +47,7 @@ def written(given: Sequence[str]) -> str:
         if len(given) > 1:
             raise ShimError(f'error: "{confs[0]}" is a slurm.conf: name that alone, or scripts')
         return f"# The shape of the site's own cluster: its nodes, partitions and limits.\n[clusters.local]\nslurm_conf = {_quoted(os.path.abspath(confs[0]))}\n"
-    requests = [asked([path]) for path in given]
+    requests = [requests_of([path]) for path in given]
     machine = this_machine()
     return "".join(f"{line}\n" for line in _lines(requests, machine))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sqlite3
 import subprocess
 import time
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.admin import prune
+from shim.admin import app
 from shim.control import client, paths
 from shim.control.controller.pruning import BEGIN, DAY, EVERY
 from shim.core.errors import ShimError
@@ -123,7 +122,7 @@ async def test_a_question_for_old_jobs_reads_no_others(it: Bench) -> None:
     assert not [step for step in steps if step.startswith("SCAN")]
 
 
-def test_shim_prune_and_sacct_say_what_is_kept_no_longer(state_dir: str) -> None:
+def test_shim_prune_and_sacct_say_what_is_kept_no_longer(state_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
     with processes.ended_afterwards():
         jobs = [processes.submit("true\n") for _ in range(3)]
         for job in jobs:
@@ -134,11 +133,10 @@ def test_shim_prune_and_sacct_say_what_is_kept_no_longer(state_dir: str) -> None
         connection.close()
         client.call("shutdown", {"now": True})
         wait_until(lambda: not client.alive(), "the controller is gone")
-        out = io.StringIO()
-        prune.report(5, out, dry_run=True)
-        prune.report(5, out, dry_run=False)
+        assert app.main(["prune", "--older-than", "5", "--dry-run"]) == 0
+        assert app.main(["prune", "--older-than", "5"]) == 0
         before = time.strftime("%Y-%m-%d", time.localtime(time.time() - 5 * DAY))
-        lines = out.getvalue().splitlines()
+        lines = capsys.readouterr().out.splitlines()
         assert [line.partition("T")[0] for line in lines] == [
             f"would forget 2 jobs that ended before {before}",
             f"forgot 2 jobs that ended before {before}",

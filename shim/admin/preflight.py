@@ -1,4 +1,4 @@
-"""What would become of a submission on a cluster, without submitting it: for `shim check` and `shim explain`."""
+"""What would become of a submission on a cluster, without submitting it: for `shim check`, `shim explain` and `shim init`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from shim.admin import body
+from shim.admin import script_commands
 from shim.control import site
 from shim.control.backends.slurm import programs
 from shim.control.groups import names_of, user_name
@@ -74,7 +74,7 @@ class Verdict:
         return {name for name, there in found.items() if there}
 
 
-def seen(cluster: Cluster) -> Cluster:
+def require_nodes(cluster: Cluster) -> Cluster:
     """The cluster, whose nodes must be known to judge anything. Raises ShimError for one that has not told them."""
     if cluster.backend == "kubernetes" and not cluster.nodes:
         raise ShimError(f"error: cluster {cluster.name} has not told its nodes; shim doctor says why")
@@ -110,7 +110,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
         verdict.unread = [
             f"line {number} is no directive, {why}: {line}" for number, line, why in script.unread_directives(text)
         ]
-        verdict.failing, less = body.verdicts(text, cluster.backend)
+        verdict.failing, less = script_commands.verdicts(text, cluster.backend)
         verdict.approximated += less
         components = _settled(words, found, verdict.warnings, text)
         for settings in components:
@@ -153,7 +153,7 @@ def _adapted(requests: list[JobRequest], cluster: Cluster) -> tuple[list[JobRequ
         raise Unsupported(*problem.lines) from None
 
 
-def asked(words: Sequence[str]) -> list[JobRequest]:
+def requests_of(words: Sequence[str]) -> list[JobRequest]:
     """What the script asks for, one request for each component. ShimError as sbatch has it for what Slurm's client refuses."""
     return [_request(settings, words) for settings in _settled(words, ((),), [])]
 

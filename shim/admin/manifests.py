@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from shim.admin.judge import Found, judge, seen
+from shim.admin.preflight import Found, judge, require_nodes
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import manifests, names, place, trying, volumes
 from shim.control.backends.kubernetes.backend import KubernetesBackend
@@ -66,7 +66,7 @@ async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluste
     site = Site(access, where.namespace, cluster.name, "0" * 32)
     shape = Shape(site, cluster, lambda _cluster: None, lambda _run: False)
     try:
-        now = seen(await shape.open())
+        now = require_nodes(await shape.open())
         verdict = judge(words, now, found, text)
         if not verdict.accepted:
             raise ShimError(*(verdict.refused or verdict.unsupported), code=verdict.code or 1)
