@@ -16,7 +16,7 @@ from shim.admin.docs import ABSENT
 from shim.core.options import query_options
 from shim.core.options.getopt import FLAG, Option
 from shim.core.options.submit_options import COMMANDS
-from shim.core.options.support import APPROXIMATED, HONOURED, REFUSED, support_level
+from shim.core.options.support import APPROXIMATED, HONOURED, INERT, REFUSED, support_level
 from shim.dispatch import MODULES
 from tests.commands.conftest import World
 
@@ -113,6 +113,9 @@ def test_every_option_of_a_query(busy: World, monkeypatch: pytest.MonkeyPatch, c
         HEARD.clear()
         for beside in BESIDE[command]:
             said = busy.run(command, word, *beside)
+            if level == INERT:
+                without = busy.run(command, *beside)
+                assert (said.code, said.out, said.err) == (without.code, without.out, without.err), word
             if level == REFUSED:
                 assert (said.code, said.out) == (1, ""), word
                 assert said.err == f"{command}: error: --{option.field} is not supported here: {reason}\n"

@@ -169,8 +169,7 @@ def _scontrol() -> Rows:
         Row(name="uid", short="u", takes="=user", help="act as this user",
             support="refused: a command acts as who gives it"),
         Row(name="usage", short="h", help="the options in brief"),
-        Row(name="verbose", short="v", help="say more; several times for still more",
-            support="inert: there is no more to tell"),
+        Row(name="verbose", short="v", help="say more; several times for still more"),
         Row(name="version", short="V", help="print the version"),
     )
 
