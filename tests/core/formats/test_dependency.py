@@ -138,6 +138,31 @@ def test_aftercorr_goes_task_by_task(index: int, state: str) -> None:
     assert judge(Dependency.parse("aftercorr:9"), lookup, NOW, task=index)[0] == state
 
 
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("after:2+4", SATISFIED),  # it has run for just four minutes
+        ("after:2+5", WAITING),
+        ("after:3+16", SATISFIED),  # it has ended, and counts from its start
+        ("after:3+17", WAITING),
+        ("after:5+99", SATISFIED),  # it never ran
+        ("after:8", WAITING),  # of an array every task
+        ("after:9", SATISFIED),
+    ],
+)
+def test_after_counts_from_the_start(text: str, state: str) -> None:
+    assert judge(Dependency.parse(text), lookup, NOW)[0] == state
+
+
+def test_afterok_of_an_array_does_not_go_task_by_task() -> None:
+    assert judge(Dependency.parse("afterok:9"), lookup, NOW, task=0)[0] == NEVER
+    assert judge(Dependency.parse("aftercorr:9_1"), lookup, NOW, task=0)[0] == NEVER
+
+
+def test_singleton_that_nobody_looks_for_is_satisfied() -> None:
+    assert judge(Dependency.parse("singleton"), lookup, NOW) == (SATISFIED, "")
+
+
 def test_aftercorr_of_a_waiting_task() -> None:
     assert judge(Dependency.parse("aftercorr:8"), lookup, NOW, task=3) == (WAITING, "aftercorr:8_*(unfulfilled)")
 

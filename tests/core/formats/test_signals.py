@@ -61,6 +61,10 @@ def test_bad_signals(text: str) -> None:
     [
         ("USR1", SignalRequest(number=10, lead=60, batch=False)),
         ("10@30", SignalRequest(number=10, lead=30, batch=False)),
+        ("USR1@", SignalRequest(number=10, lead=0, batch=False)),
+        ("USR1@ 7", SignalRequest(number=10, lead=7, batch=False)),
+        ("USR1@65535", SignalRequest(number=10, lead=65535, batch=False)),
+        ("65546", SignalRequest(number=10, lead=60, batch=False)),
         ("B:USR1@90", SignalRequest(number=10, lead=90, batch=True)),
         ("b:TERM@0", SignalRequest(number=15, lead=0, batch=True)),
         ("R:USR1", SignalRequest(number=10, lead=60, batch=False)),
@@ -97,3 +101,15 @@ def test_any_text_is_a_request_that_reads_back_or_a_value_error(text: str) -> No
     except ValueError:
         return
     assert signals.parse_signal_request(signals.show_signal_request(wanted)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (SignalRequest(number=10), "USR1"),
+        (SignalRequest(number=10, lead=61), "USR1@61"),
+        (SignalRequest(number=28, lead=60, batch=True), "B:28"),  # WINCH is no name that Slurm takes
+    ],
+)
+def test_shown_requests(request_: SignalRequest, text: str) -> None:
+    assert signals.show_signal_request(request_) == text

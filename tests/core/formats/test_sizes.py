@@ -21,6 +21,11 @@ from shim.core.formats.sizes import parse_memory, show_memory
         ("1GB", "1G"),
         ("1mb", "1M"),
         ("1T", "1T"),
+        ("+5", "5M"),
+        ("1024K", "1M"),
+        ("512M", "512M"),
+        ("1048576T", "1024P"),  # there is no larger unit
+        ("1536G", "1.50T"),
         ("0", "0"),
         ("10240", "10G"),
         ("16000", "16000M"),
@@ -37,7 +42,8 @@ def test_as_squeue_shows_it(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "1.5G", "1Gi", "1GiB", "-1", "1X", "G", "1 G", "abc", "1BB", "1KK", "²", "9" * 30]
+    "text",
+    ["", " ", "1.5G", "1Gi", "1GiB", "-1", "1X", "G", "1 G", "abc", "1BB", "1KK", "1BB", "1BM", "++1", "²", "9" * 30],
 )
 def test_refused(text: str) -> None:
     with pytest.raises(ValueError):
