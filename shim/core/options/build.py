@@ -212,7 +212,7 @@ def _in_sixteen_bits(settings: Settings, fields: Dict[str, Any]) -> Dict[str, An
     by_name = settings.table.by_name
     kept: Dict[str, Any] = {}
     for option in settings.values:
-        if "bits" in by_name.get(option, ()) and settings.get(option) >= 0xFFFE:
+        if "sixteen_bits" in by_name.get(option, ()) and settings.get(option) >= 0xFFFE:
             name, number = by_name[option]["job"], settings.get(option)
             if name == "ntasks_per_node" and fields.get("ntasks") is None:
                 kept["ntasks"] = number * (fields.get("min_nodes") or 1)

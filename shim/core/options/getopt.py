@@ -42,7 +42,7 @@ if TYPE_CHECKING:
             job           the field of JobRequest that is its value; ``extra``: its text is recorded there; ``*field``: ``build`` makes
                           the field of this and other values
             step          the field of StepRequest, likewise
-            bits          Slurm keeps 16 bits of it; False
+            sixteen_bits  Slurm keeps 16 bits of it; False
             anew          the next component of a heterogeneous job starts without it; False: it has the value of the one before
         What is said of it
             section       the part of ``--help`` (a key of ``help.SECTIONS``)
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         shown: str
         job: str
         step: str
-        bits: bool
+        sixteen_bits: bool
         anew: bool
         section: str
         help: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shim.core.errors import ShimError, UsageError
 from shim.core.formats.integers import leading_int
 from shim.core.options.getopt import Option
-from shim.core.options.value_parsing import INT_MAX, Context, count, invalid_value, natural, whole_int
+from shim.core.options.value_parsing import INT_MAX, Context, invalid_value, parse_natural, parse_positive, whole_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,18 +33,18 @@ def _ports(option: Option, text: Optional[str], context: Context) -> int:
 
 def _switch(option: Option, text: Optional[str], context: Context) -> int:
     """A number that switches something on; without a value 1."""
-    return 1 if not text else natural(option, text, context)
+    return 1 if not text else parse_natural(option, text, context)
 
 
 def _binary(option: Option, text: Optional[str], context: Context) -> int:
-    number = natural(option, text, context)
+    number = parse_natural(option, text, context)
     if number > 1:
         raise invalid_value(option)
     return number
 
 
 def _threads(option: Option, text: Optional[str], context: Context) -> int:
-    number = count(option, text, context)
+    number = parse_positive(option, text, context)
     if number > 60 and context.say is not None:
         context.say(f"error: Thread value --threads={number} exceeds recommended limit of 60")
     return number
@@ -85,12 +85,12 @@ def _kilo(text: str) -> Tuple[Optional[int], str]:
 
 def _switches(option: Option, text: Optional[str], context: Context) -> Tuple[int, Optional[int]]:
     number, at, time = (text or "").partition("@")
-    return count(option, number, context), switch_wait(time) if at else None
+    return parse_positive(option, number, context), switch_wait(time) if at else None
 
 
 def switch_count(text: str) -> int:
     """What the variable for --switches says; ShimError as for the option."""
-    return count(Option({"name": "switches"}), text, Context(0, 0, str))
+    return parse_positive(Option({"name": "switches"}), text, Context(0, 0, str))
 
 
 def switch_wait(text: str) -> int:

@@ -64,7 +64,7 @@ def whole_int(text: str) -> Optional[int]:
     return number if not rest else None
 
 
-def count(option: Option, text: Optional[str], context: Context) -> int:
+def parse_positive(option: Option, text: Optional[str], context: Context) -> int:
     """A number from one on, as Slurm keeps it in 32 bits."""
     number = whole_int(text or "")
     if number is not None and number >= 2**63 - 1:
@@ -77,7 +77,7 @@ def count(option: Option, text: Optional[str], context: Context) -> int:
     return number
 
 
-def natural(option: Option, text: Optional[str], context: Context) -> int:
+def parse_natural(option: Option, text: Optional[str], context: Context) -> int:
     """A number from zero on, which stands for an empty text too."""
     number = whole_int(text) if text else 0
     number = None if number is None or number < 0 else int32(number)

@@ -9,7 +9,14 @@ from __future__ import annotations
 from shim.core.errors import UsageError, plain
 from shim.core.formats.integers import SPACE, int32, leading_int
 from shim.core.options.getopt import IGNORED
-from shim.core.options.value_parsing import Context, PrintAndExit, count, invalid_value, natural, whole_int
+from shim.core.options.value_parsing import (
+    Context,
+    PrintAndExit,
+    invalid_value,
+    parse_natural,
+    parse_positive,
+    whole_int,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,8 +196,8 @@ _READERS: Dict[str, Callable[[Option, Optional[str], Context], Any]] = {
     "slurmd-debug": _text,
     "all": _all,
     "path": _text,
-    "count": count,
-    "natural": natural,
+    "count": parse_positive,
+    "natural": parse_natural,
     "minutes": _minutes,
     "memory": _memory,
     "when": _when,
