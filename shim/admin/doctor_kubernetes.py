@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 
+from shim.admin import doctor_pods
 from shim.admin.permissions import COUNTED, NEEDED, Permission
 from shim.control.backends.base import BackendError, Run
 from shim.control.backends.kubernetes import grown, manifests, names, nodes, place, volumes
@@ -52,6 +53,8 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
             text = f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {kubectl}"
             found.append((NOTE, text))
         await look.all()
+    if not any(level == BAD for level, _ in found):
+        await look.pods_meet()
 
 
 class Look:
@@ -204,6 +207,26 @@ class Look:
                     self._say(GOOD, f"{where} would be accepted (dry run)")
             except BackendError as error:
                 self._say(BAD, f"{where} would be refused: {error}")
+
+    async def pods_meet(self) -> None:
+        """Whether two pods reach each other, tried with two that are made for it."""
+        partition = self._cluster.default_partition or next(iter(self._cluster.partitions), None)
+        settings = settings_of(self._cluster, partition.name if partition is not None else "")
+        settings = settings.replace(namespace=self._namespace)
+        if not settings.image or settings.queue or not self._may_try():
+            return
+        try:
+            fine, text = await doctor_pods.trouble(self._access, settings)
+        except ApiError as error:
+            self._say(NOTE, f"whether pods reach each other was not tried: {error.message}")
+            return
+        if text:
+            self._say(GOOD if fine else BAD, text)
+        else:
+            self._say(
+                NOTE,
+                f"whether pods reach each other is not known: two of them did not run within {doctor_pods.PATIENCE:.0f} s",
+            )
 
     async def _dry_run(self, settings: Settings) -> bool:
         """Whether admission has looked at a pod and taken it. Raises BackendError with what it says of one that it refuses."""

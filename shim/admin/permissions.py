@@ -70,7 +70,7 @@ NEEDED = (
         verb="create",
         resource="services",
         made_by_others="service",
-        lost="pods have no host names; an administrator may make the Service slurm",
+        lost="pods have no host names; an administrator may make the Service slurm-nodes",
     ),
     Permission(
         verb="create",

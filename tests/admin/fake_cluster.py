@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
 
@@ -29,6 +30,9 @@ class Cluster:
         )  # "create jobs", "get pods/exec", "list nodes" (in all namespaces: "list all pods")
         self.there = {"/api/v1/namespaces/mine", "/apis/scheduling.k8s.io/v1alpha2"}
         self.refused = ""  # what admission says of pods
+        self.made: list[dict[str, Any]] = []  # the doctor's pods
+        self.runs = True  # they do
+        self.apart = {"tcp": "", "dns": ""}  # what keeps them apart
         self.silent = threading.Event()
         self.silent.set()
         server.answer = self.answer
@@ -42,6 +46,8 @@ class Cluster:
             request.json({"status": {"allowed": self.may(request.body["spec"]["resourceAttributes"])}})
         elif request.where == "/api/v1/nodes":
             request.json({"items": [NODE]})
+        elif request.where == "/api/v1/namespaces/mine/pods" and request.query != {"dryRun": "All"}:
+            self._pods(request)
         elif request.command == "POST":
             assert request.query == {"dryRun": "All"}
             request.fail(403, "Forbidden", self.refused) if self.refused else request.json({})
@@ -49,6 +55,21 @@ class Cluster:
             request.json({})
         else:
             request.fail(404, "NotFound")
+
+    def _pods(self, request: Request) -> None:
+        """The doctor's two pods: the first runs, the second tells what it found."""
+        if request.command == "POST":
+            assert request.body is not None
+            self.made.append(request.body)
+            request.json({})
+            return
+        items = []
+        for pod in self.made if self.runs else ():
+            calls = pod["metadata"]["name"].endswith("-b")
+            state = {"terminated": {"exitCode": 0, "message": json.dumps(self.apart)}} if calls else {"running": {}}
+            status = {"podIP": "10.0.0.1", "containerStatuses": [{"name": "agent", "state": state}]}
+            items.append({**pod, "spec": {**pod["spec"], "nodeName": f"n{1 + calls}"}, "status": status})
+        request.json({"items": items})
 
     def may(self, asked: dict[str, str]) -> bool:
         what = asked["resource"] + (f"/{asked['subresource']}" if asked["subresource"] else "")

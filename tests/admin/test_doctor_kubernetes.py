@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from shim.admin import doctor, doctor_kubernetes, permissions
+from shim.admin import doctor, doctor_kubernetes, doctor_pods, permissions
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names, place
 from shim.control.backends.kubernetes.bundle import bundle
@@ -38,7 +38,7 @@ def test_a_cluster_with_all_that_is_needed(cluster: Cluster) -> None:
         ("create jobs", "FAIL  may not create jobs: no job can run"),
         ("delete jobs", "FAIL  may not delete jobs: no job can be cancelled, and all leave their objects"),
         ("get pods/log", "note  may not get pods/log: the output of a job that ended while nobody followed it"),
-        ("create services", "FAIL  may not create services: pods have no host names; an administrator may make the Service slurm"),
+        ("create services", "FAIL  may not create services: pods have no host names; an administrator may make the Service slurm-nodes"),
         ("list all pods", "note  may not list pods of all namespaces: what others use is not seen, jobs try and are taken back"),
     ],
 )  # fmt: skip
@@ -150,3 +150,45 @@ def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster, monkeypatch: pytes
     assert f"{stays} finds no kubeconfig" in found()[1]
     cluster.configure(image="img:1", namespace="other")
     assert any(line.startswith("FAIL  cluster k8s: its jobs are in context") for line in found()[1])
+
+
+def test_pods_that_reach_each_other(cluster: Cluster) -> None:
+    fine, lines = found()
+    assert fine
+    assert "  ok  a pod on n2 and one on n1 reach each other on TCP port 6818, and find names" in lines
+    listens, calls = cluster.made
+    assert calls["spec"]["containers"][0]["command"][-2:] == ["10.0.0.1", "kubernetes.default.svc.cluster.local"]
+    for pod in (listens, calls):
+        assert (pod["spec"]["volumes"], pod["spec"]["restartPolicy"]) == ([], "Never")
+        assert pod["spec"]["activeDeadlineSeconds"] == 120
+        assert f"DELETE /api/v1/namespaces/mine/pods/{pod['metadata']['name']}" in [
+            f"{one.command} {one.where}" for one in cluster.seen
+        ]
+
+
+@pytest.mark.parametrize(
+    ("apart", "words"),
+    [
+        ({"tcp": "timed out", "dns": ""}, "the one does not reach the other on TCP port 6818 (timed out)"),
+        ({"tcp": "", "dns": "no answer"}, "names are not found, by the DNS on UDP port 53 (no answer)"),
+    ],
+)
+def test_pods_that_cannot_meet(cluster: Cluster, apart: dict[str, str], words: str) -> None:
+    cluster.apart = apart
+    fine, lines = found()
+    assert not fine
+    assert any(line.startswith("FAIL") and words in line for line in lines)
+
+
+def test_pods_that_do_not_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.runs = False
+    monkeypatch.setattr(doctor_pods, "PATIENCE", 1.0)
+    fine, lines = found()
+    assert fine
+    assert "note  whether pods reach each other is not known: two of them did not run within 1 s" in lines
+
+
+def test_no_pods_are_made_where_that_is_not_allowed(cluster: Cluster) -> None:
+    cluster.forbidden = {"create pods"}
+    found()
+    assert cluster.made == []
