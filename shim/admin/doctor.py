@@ -13,7 +13,7 @@ from typing import TextIO
 import shellingham  # type: ignore[import-untyped]
 
 from shim.admin import doctor_slurm
-from shim.control import launchers, paths, site, sources, starter
+from shim.control import client, launchers, paths, site, sources, starter
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
@@ -140,11 +140,7 @@ def _controller() -> Iterator[tuple[str, str]]:
     if found is None:
         yield from _no_controller(reader is not None and reader.active())
     elif found.stopped():
-        pid = found.pid
-        yield (
-            BAD,
-            f"the controller, pid {pid}, is stopped: kill -CONT {pid} lets it go on, shim controller stop --now ends it",
-        )
+        yield BAD, client.stopped_text(found.pid)
     else:
         yield GOOD, "a controller is running"
         for line in reader.kept() if reader is not None else ():

@@ -139,6 +139,11 @@ def _distribution_number(text: str) -> int:
     return number
 
 
+def revoked(job_id: Optional[int]) -> str:
+    """What salloc says of an allocation that it has no more."""
+    return f"Job allocation {job_id} has been revoked."
+
+
 class Interrupted(Exception):
     """A signal ended the wait; the allocation is closed. ``job_id``: None before the controller has told it."""
 
@@ -245,7 +250,7 @@ class Waiter:
             or not error.lines[-1].endswith(DEPENDENCY_PROBLEM)
         ):
             return error
-        return RequestError(*error.lines, f"Job allocation {job_id} has been revoked.", code=error.code)
+        return RequestError(*error.lines, revoked(job_id), code=error.code)
 
     def _happened(self, event: Event) -> None:
         kind = event.get("event")
@@ -269,7 +274,7 @@ class Waiter:
         elif kind in ("revoked", "ended"):
             self._tell("Job has been cancelled")
             if program == "salloc":
-                self._tell(f"Job allocation {self._allocation.job_id} has been revoked.")
+                self._tell(revoked(self._allocation.job_id))
             self._error = submission_failed(KINDS[program], ALREADY_DONE)
 
     def _tell(self, *lines: str) -> None:

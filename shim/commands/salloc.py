@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands.allocation import obtain
+from shim.commands.allocation import obtain, revoked
 from shim.commands.allocation_options import read_options
 from shim.commands.output import flush_output, say
 from shim.commands.submission_context import backend
@@ -81,7 +81,7 @@ def _allocate(argv: Sequence[str], components: Sequence[Validated], words: Seque
     if problem:
         _say(problem)
         if not quiet:
-            _say(f"Relinquishing job allocation {held.job_id}", f"Job allocation {held.job_id} has been revoked.")
+            _say(f"Relinquishing job allocation {held.job_id}", revoked(held.job_id))
         held.release(1 << 8)
         held.close()
         return 1
@@ -168,7 +168,7 @@ class _Child:
         if event.get("state") == "TIMEOUT":
             self._tell(f"Job {self._job_id} has exceeded its time limit and its allocation has been revoked.")
         else:
-            self._tell(f"Job allocation {self._job_id} has been revoked.")
+            self._tell(revoked(self._job_id))
         if self._kill is not None:
             self._killed = True
             os.kill(self._pid, self._kill or _signal.SIGTERM)
@@ -179,7 +179,7 @@ class _Child:
             self._released = True
             self._attending.stop()
             self._held.release(0)
-            self._tell(f"Job allocation {self._job_id} has been revoked.")
+            self._tell(revoked(self._job_id))
 
     def _hang_up(self) -> None:
         self._hung_up = True

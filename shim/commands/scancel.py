@@ -117,13 +117,11 @@ def _ids(words: list[str]) -> list[tuple[str, JobId]]:
     """The ids on the command line. ShimError for the first that is none: then nothing is cancelled."""
     found = []
     for word in words:
-        for one in split_outside_brackets(word):
+        for one in split_outside_brackets(word) or [word]:  # a word that holds no id is none itself
             parsed = parse_job_id(one)
             if parsed is None or (parsed.step is not None and not parsed.step.isdigit()):
                 raise ShimError(f"error: Invalid job id {one}")
             found.append((one, parsed))
-        if not split_outside_brackets(word):
-            raise ShimError(f"error: Invalid job id {word}")
     return found
 
 

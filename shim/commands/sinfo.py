@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from shim.commands import output, site_view
 from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
-from shim.core import memo
 from shim.core.errors import ShimError
 from shim.core.formats.lists import comma_list
 from shim.core.model import states
@@ -48,14 +46,7 @@ def main(argv: list[str]) -> int:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: Error: invalid entry for --iterate={values['iterate']}")
-    while True:
-        code = _show(values, argv)
-        if seconds is None:
-            return code
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-        time.sleep(seconds)
-        memo.renew()
+    return site_view.repeat(lambda: _show(values, argv), seconds)
 
 
 def _reservations(values: Values, argv: list[str]) -> int:

@@ -22,7 +22,7 @@ from shim.core.render.view import View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
@@ -264,6 +264,18 @@ def print_help(program: str, values: dict[str, str]) -> bool:
             sys.stdout.write(text_for(program, what, grammar()))
             return True
     return False
+
+
+def repeat(show: Callable[[], int], seconds: int | None) -> int:
+    """Shows a listing every so many seconds (``-i``), each time of everything as it is then; once for None. The exit code."""
+    while True:
+        code = show()
+        if seconds is None:
+            return code
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        time.sleep(seconds)
+        memo.renew()
 
 
 def parse_interval(text: str) -> int | None:

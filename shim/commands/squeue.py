@@ -11,7 +11,6 @@ from shim.commands.job_ids import JobId, exactly, narrowed, parse_job_id, task_b
 from shim.control import site
 from shim.control.index.query import JobQuery
 from shim.control.outlook import Outlook
-from shim.core import memo
 from shim.core.errors import INVALID_JOB_ID, ShimError, plain
 from shim.core.formats.lists import comma_list, split_outside_brackets
 from shim.core.model import states
@@ -53,14 +52,7 @@ def main(argv: list[str]) -> int:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: --iterate={values['iterate']}\n")
-    while True:
-        code = _show(ask, argv)
-        if seconds is None:
-            return code
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-        time.sleep(seconds)
-        memo.renew()
+    return site_view.repeat(lambda: _show(ask, argv), seconds)
 
 
 class Table:

@@ -11,7 +11,15 @@ from errno import EFBIG
 
 from shim.commands.allocation_options import read_options
 from shim.commands.submission_context import backend
-from shim.core.errors import INVALID_GRES, INVALID_JOB_ID, SUBMISSION_FAILED, ShimError, Unsupported, plain
+from shim.core.errors import (
+    INVALID_GRES,
+    INVALID_JOB_ID,
+    SUBMISSION_FAILED,
+    ShimError,
+    Unsupported,
+    no_step,
+    plain,
+)
 from shim.core.options import value_parsing
 from shim.core.options.build import check_step, step_request
 from shim.core.options.srun_salloc import for_step
@@ -156,7 +164,7 @@ def _client(
     from shim.job.steps.client import StepClient
 
     if settings.get("resv-ports"):  # none are configured (MpiParams)
-        raise ShimError(f"error: Unable to create step for job {job_id}: Requires more ports than can be reserved")
+        raise ShimError(no_step(job_id, "Requires more ports than can be reserved"))
     return StepClient(
         run_dir,
         job_id,

@@ -86,10 +86,12 @@ def await_answer(connected: channel.Channel) -> None:
 def refuse_stopped(connected: channel.Channel) -> None:
     """Raises Unreachable if the process at the other end was stopped: it may never answer."""
     if connected.stopped():
-        raise Unreachable(
-            f"the controller, pid {connected.pid}, is stopped: kill -CONT {connected.pid} lets it go on, "
-            "shim controller stop --now ends it"
-        )
+        raise Unreachable(stopped_text(connected.pid))
+
+
+def stopped_text(pid: int) -> str:
+    """What is said of a controller that somebody stopped: how to go on."""
+    return f"the controller, pid {pid}, is stopped: kill -CONT {pid} lets it go on, shim controller stop --now ends it"
 
 
 def answer(reply: dict[str, Any]) -> dict[str, Any]:

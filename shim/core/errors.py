@@ -81,6 +81,24 @@ def submission_failed(kind: str, why: str, *before: str) -> RequestError:
     return RequestError(*(f"error: {line}" for line in (*before, f"{SUBMISSION_FAILED[kind]}: {why}")))
 
 
+def no_step(job_id: int, why: str) -> str:
+    """The error line of a step that is refused."""
+    return f"error: Unable to create step for job {job_id}: {why}"
+
+
+def fewer_nodes(tasks: int, nodes: int | None) -> str:
+    """The warning for a request of more nodes than tasks."""
+    return f"Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"
+
+
+def tasks_per_node_ignored(per_node: int, tasks: int, nodes: int) -> str:
+    """The warning for a --ntasks-per-node that the numbers of tasks and nodes contradict."""
+    return (
+        f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
+        f"{tasks} with the number of requested nodes {nodes}. Ignoring --ntasks-per-node."
+    )
+
+
 def missing_package(error: ModuleNotFoundError, python: str) -> ShimError:
     """What a checkout that was never set up lacks, and the remedy; ``error`` is raised again if the module is our own."""
     package = (error.name or "").partition(".")[0]

@@ -1,4 +1,4 @@
-"""Reading small files with bare system calls: in an agent just forked ``open`` costs more than the file (every first use of an
+"""Reading and writing small files with bare system calls: in an agent just forked ``open`` costs more than the file (every first use of an
 object copies its page).
 """
 
@@ -28,3 +28,19 @@ def read_if_there(path: str) -> bytes:
         return read(path)
     except OSError:
         return b""
+
+
+def write(path: str, content: bytes, mode: int = 0o600) -> None:
+    """Writes a file, which is made with that mode unless it is there."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        write_all(file, content)
+    finally:
+        os.close(file)
+
+
+def write_all(file: int, content: bytes) -> None:
+    """Writes all of it on a descriptor that blocks."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]

@@ -123,7 +123,7 @@ class _JobChanges:
         """The present limit of the one job in minutes, below 0 for none."""
         jobs = _one_job(self.ids or "", self.cluster)
         if not jobs:
-            raise ShimError(f"error: Could not load state information for job {self.ids}: {INVALID_JOB_ID}")
+            raise _not_loaded(self.ids)
         return -1 if jobs[0].time_limit is None else jobs[0].time_limit
 
 
@@ -157,10 +157,14 @@ def _one_job(ids: str, cluster: str | None) -> list[Job]:
     return [part for part in (narrowed(job, [one]) for job in known) if part is not None]
 
 
+def _not_loaded(ids: str | None) -> ShimError:
+    return ShimError(f"error: Could not load state information for job {ids}: {INVALID_JOB_ID}")
+
+
 def _check_alone(ids: str, cluster: str | None) -> None:
     """Sizes are changed of one job at a time."""
     if not _one_job(ids, cluster):
-        raise ShimError(f"error: Could not load state information for job {ids}: Invalid job id specified")
+        raise _not_loaded(ids)
 
 
 def _write_resize(ids: str, cluster: str | None) -> None:

@@ -31,8 +31,8 @@ def write(key: int, submission: Submission, script: bytes | None) -> None:
     paths.ensure(paths.spool_dir())
     paths.ensure(folder)
     if script is not None:
-        _write(f"{folder}/script", script)
-    _write(f"{folder}/submission.json", jsonlite.dumps(submission.to_dict()).encode("ascii"))
+        rawfile.write(f"{folder}/script", script)
+    rawfile.write(f"{folder}/submission.json", jsonlite.dumps(submission.to_dict()).encode("ascii"))
 
 
 def read(key: int) -> Submission:
@@ -63,13 +63,3 @@ def remove(folders: list[str]) -> None:
     """Removes folders that are needed no more; what cannot be removed now is tried another time."""
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write(path: str, content: bytes) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(file, view) :]
-    finally:
-        os.close(file)

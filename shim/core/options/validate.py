@@ -6,7 +6,7 @@ settings, refuses what does not go together, and may add to the warnings.
 
 from __future__ import annotations
 
-from shim.core.errors import ShimError
+from shim.core.errors import ShimError, fewer_nodes, tasks_per_node_ignored
 from shim.core.options.sources import GEOMETRY, Settings
 
 TYPE_CHECKING = False
@@ -208,7 +208,7 @@ def _nodes(settings: Settings, notes: List[str]) -> Settings:
         )
         return settings.changed({"nodes": (most, most), "nodelist": _first_names(settings.get("nodelist"), most)})
     tasks = settings.get("ntasks", listed)
-    fewer = [_fewer_nodes(tasks, listed)] if tasks < listed else []
+    fewer = [fewer_nodes(tasks, listed)] if tasks < listed else []
     raise ShimError(f"error: invalid number of nodes (-N {least}-{most})", *fewer)
 
 
@@ -250,10 +250,10 @@ def _no_more_nodes_than_tasks(settings: Settings, notes: List[str]) -> Settings:
     if not nodes:
         if not names:
             return settings
-        notes.append(_fewer_nodes(tasks, listed))
+        notes.append(fewer_nodes(tasks, listed))
         return settings.changed({"nodes": (tasks, tasks), **names})
     if tasks < nodes[0]:
-        notes.append(_fewer_nodes(tasks, nodes[0]))
+        notes.append(fewer_nodes(tasks, nodes[0]))
         return settings.changed({"nodes": (tasks, tasks), **names})
     return settings.changed({"nodes": (nodes[0], tasks)}) if tasks < nodes[1] else settings
 
@@ -266,10 +266,7 @@ def _tasks_per_node_of_step(settings: Settings, notes: List[str]) -> Settings:
     nodes = (settings.get("nodes") or (0, 0))[0]
     if not nodes or tasks <= per_node or tasks // nodes == per_node:
         return settings
-    notes.append(
-        f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
-        f"{tasks} with the number of requested nodes {nodes}. Ignoring --ntasks-per-node."
-    )
+    notes.append(tasks_per_node_ignored(per_node, tasks, nodes))
     return settings.without("ntasks-per-node")
 
 
@@ -323,10 +320,6 @@ RULES: Tuple[Callable[[Settings, List[str]], Settings], ...] = (
     _names_as_tasks,
     _hostfile_of_step,
 )
-
-
-def _fewer_nodes(tasks: int, nodes: int) -> str:
-    return f"Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"
 
 
 def _listed(text: Optional[str]) -> int:

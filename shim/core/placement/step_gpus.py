@@ -5,7 +5,7 @@ A step that asks for none in particular takes all that the job has on its nodes;
 
 from __future__ import annotations
 
-from shim.core.errors import INVALID_GRES
+from shim.core.errors import INVALID_GRES, no_step
 from shim.core.formats.integers import leading_int
 from shim.core.placement import gpus
 from shim.core.placement.step_values import StepError
@@ -70,7 +70,7 @@ class StepGpus:
 
     def check(self, job: Job, ntasks: int, least: int, most_nodes: int) -> None:
         """Raises StepError for what the job can never give to that many tasks and nodes, with Slurm's texts."""
-        cannot = f"error: Unable to create step for job {job.job_id}: "
+        cannot = no_step(job.job_id, "")
         asked = (*self.node, *self.limit, *self.each, *self.socket)
         if not asked:
             return

@@ -6,7 +6,15 @@ A step takes every CPU, all memory and all GPUs of its nodes unless it says less
 
 from __future__ import annotations
 
-from shim.core.errors import MEMORY_NOT_AVAILABLE, NODE_CONFIG_UNAVAILABLE, NODES_BUSY, TOO_MANY_CPUS
+from shim.core.errors import (
+    MEMORY_NOT_AVAILABLE,
+    NODE_CONFIG_UNAVAILABLE,
+    NODES_BUSY,
+    TOO_MANY_CPUS,
+    fewer_nodes,
+    no_step,
+    tasks_per_node_ignored,
+)
 from shim.core.formats import hostlist
 from shim.core.placement.step_gpus import StepGpus
 from shim.core.placement.step_values import ShareUse, StepError, StepLayout
@@ -53,10 +61,6 @@ def _in_what_is_left(
     return layout.replace(warnings=(line, *layout.warnings))
 
 
-def _fewer_nodes(tasks: int, nodes: int | None) -> str:
-    return f"Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"
-
-
 class _Plan:
     """The numbers of one request in one job, checked against what the job has at all."""
 
@@ -64,7 +68,7 @@ class _Plan:
         self.step = step
         self.job = job
         self.shares = job.shares
-        self.cannot = f"error: Unable to create step for job {job.job_id}: "
+        self.cannot = no_step(job.job_id, "")
         if step.container_image not in (None, job.request.container_image):
             image = job.request.container_image
             raise StepError(
@@ -102,7 +106,7 @@ class _Plan:
         asked = step.min_nodes
         wanted = asked and min(asked, step.ntasks or asked)
         if wanted and wanted > have and not step.nodes_inherited:
-            fewer = [_fewer_nodes(wanted, asked)] if wanted != asked else []
+            fewer = [fewer_nodes(wanted, asked)] if wanted != asked else []
             raise StepError(*fewer, *self.too_few(have - len(self.excluded), wanted))
         if self.arbitrary and step.ntasks not in (None, len(self.arbitrary)):
             if self.job.request.kind == "run":  # srun got this allocation for itself: the controller looks first
@@ -125,7 +129,7 @@ class _Plan:
             ntasks = max(ntasks, self.tasks_of_gpus(least))
         if ntasks < least:
             if asked is not None:
-                self.warnings.append(_fewer_nodes(ntasks, least))
+                self.warnings.append(fewer_nodes(ntasks, least))
             return ntasks, max(ntasks, len(self.required)), max(ntasks, len(self.required))
         least = max(least, len(self.required))
         most = step.max_nodes if step.max_nodes is not None and asked is not None else least
@@ -159,10 +163,7 @@ class _Plan:
         named = self.step.min_nodes is not None  # also by SLURM_JOB_NUM_NODES
         if not per_node or not named or self.ntasks <= per_node or self.ntasks // max(self.least, 1) == per_node:
             return per_node or None
-        self.warnings.append(
-            f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks "
-            f"{self.ntasks} with the number of requested nodes {self.least}. Ignoring --ntasks-per-node."
-        )
+        self.warnings.append(tasks_per_node_ignored(per_node, self.ntasks, self.least))
         return None
 
     def allowed_nodes(self) -> list[int]:

@@ -6,7 +6,7 @@ All together they are one step: its tasks are counted through, and it ends when 
 
 from __future__ import annotations
 
-from shim.core.errors import ALREADY_DONE, ShimError
+from shim.core.errors import ALREADY_DONE, ShimError, no_step
 from shim.core.formats import hostlist
 from shim.core.model.request import StepRequest
 from shim.core.placement.steps import step_layout
@@ -176,7 +176,7 @@ def _check_groups(wishes: Sequence[Wish], last: int) -> None:
 def _on_component(wish: Wish, spec: RunSpec, used: Sequence[ShareUse], gone: Mapping[int, object]) -> Part:
     job = spec.components[wish.group]
     if wish.group in gone:
-        raise ShimError(f"error: Unable to create step for job {job.job_id}: {ALREADY_DONE}")
+        raise ShimError(no_step(job.job_id, ALREADY_DONE))
     indexes = spec.nodes_of(wish.group)
     return Part(wish, job, indexes, _layout(wish.request, job, [used[index] for index in indexes], spec.cluster))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.core.errors import ALREADY_DONE, ShimError
+from shim.core.errors import ALREADY_DONE, ShimError, no_step
 from shim.core.placement.step_values import StepError
 
 TYPE_CHECKING = False
@@ -100,4 +100,4 @@ class Queue:
             self._too_late(one.srun)
 
     def _too_late(self, srun: Link) -> None:
-        self._refuse(srun, [f"error: Unable to create step for job {self._job_id}: {ALREADY_DONE}"])
+        self._refuse(srun, [no_step(self._job_id, ALREADY_DONE)])

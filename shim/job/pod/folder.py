@@ -53,7 +53,7 @@ def prepare(places: Places) -> tuple[RunSpec, str]:
     os.makedirs(run_dir, 0o700, exist_ok=True)
     for name, mode in _MODES.items():
         if name != SCRIPT or spec.script:
-            _write(f"{run_dir}/{name}", rawfile.read(f"{places.ticket}/{name}"), mode)
+            rawfile.write(f"{run_dir}/{name}", rawfile.read(f"{places.ticket}/{name}"), mode)
     for name in _SECRETS:
         if os.path.lexists(f"{run_dir}/{name}"):
             os.unlink(f"{run_dir}/{name}")  # of a container of this pod before
@@ -89,19 +89,9 @@ def _write_commands(places: Places, run_dir: str) -> None:
             text = first_line(sys.executable) + _LAUNCHER.format(imports=imports, code=places.code, name=name)
             if not first_line(sys.executable):
                 text = _SHELL_LAUNCHER.format(python=python, imports=imports, code=quoted(places.code), name=name)
-            _write(f"{places.commands}/{name}", text.encode(), 0o755)
+            rawfile.write(f"{places.commands}/{name}", text.encode(), 0o755)
     relay = _RELAY.format(python=python, imports=imports, code=quoted(places.code), run_dir=quoted(run_dir))
-    _write(places.relay, relay.encode(), 0o755)
-
-
-def _write(path: str, content: bytes, mode: int) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(file, view) :]
-    finally:
-        os.close(file)
+    rawfile.write(places.relay, relay.encode(), 0o755)
 
 
 def quoted(text: str) -> str:

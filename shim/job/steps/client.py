@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket
 import os
 
-from shim.core.errors import ALREADY_DONE, ShimError
+from shim.core.errors import ALREADY_DONE, ShimError, no_step
 from shim.core.jsonlite import dumps
 from shim.job.address import read_address
 from shim.job.link import SessionLink
@@ -160,7 +160,7 @@ class StepClient:
         return link
 
     def _no_step(self, why: str) -> ShimError:
-        return ShimError(f"error: Unable to create step for job {self.job_id}: {why}")
+        return ShimError(no_step(self.job_id, why))
 
     def _lost(self, reason: str) -> None:
         if self._over:

@@ -19,6 +19,7 @@ from typing import Any
 from shim.control import paths
 from shim.control.backends.base import Run
 from shim.core import jsonlite
+from shim.job import rawfile
 from shim.job.address import SOCKET
 from shim.job.agent.journal import lock_name, read_journal
 from shim.job.run_folder import ENVIRONMENT, JOURNAL, KEY, SPEC, read_key
@@ -197,9 +198,7 @@ def clear(folders: Sequence[str]) -> None:
 def _write(path: str, content: bytes, mode: int = 0o600) -> None:
     file = _opened(path, mode)
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(file, view) :]
+        rawfile.write_all(file, content)
         os.ftruncate(file, len(content))
     finally:
         os.close(file)
