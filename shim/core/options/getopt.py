@@ -35,7 +35,7 @@ if TYPE_CHECKING:
                           (SBATCH_, SALLOC_, srun all others) and those with a ``*``; ``+`` and ``-`` mark those that only
                           25.11 and only 22.05 has
         Its value
-            kind          how it is read, shown by ``-v`` and written again: ``value_parsing``; text, or flag where it takes no value
+            kind          how it is read, shown by ``-v`` and written again: ``values``; text, or flag where it takes no value
             stands_for    the value that a site's own flag means
             shown         what ``-v`` shows for every value
         What it asks for

@@ -26,9 +26,14 @@ COMMAND_LINE = "command line"
 _TEXTS = ("help", "usage", "version")
 _STORED_AS = {"cluster": "clusters"}
 GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
+_proxy = type(type.__dict__)  # types.MappingProxyType, without that module
 # What variables say of --switches, which each component starts without.
 _OF_SWITCHES = ("REQ_SWITCH", "WAIT4SWITCH", "switch-wait")
-_frozen = type(type.__dict__)  # types.MappingProxyType, without that module
+
+
+def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mapping for good: a copy of a dictionary, which nobody can change."""
+    return _proxy(dict(mapping)) if isinstance(mapping, dict) else mapping
 
 
 class Settings:
@@ -52,14 +57,20 @@ class Settings:
 
     def __init__(self, before: Settings, values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
         """What ``before`` asks for, with these values and sources."""
-        self.command = before.command
-        self.context = before.context
-        self.values = _frozen(values)
-        self.sources = _frozen(sources)
-        self.texts = before.texts
-        self.shared = before.shared
-        self.ignored = before.ignored
-        self.hostfile = before.hostfile
+        for name, value in (
+            ("command", before.command),
+            ("context", before.context),
+            ("values", _frozen(values)),
+            ("sources", _frozen(sources)),
+            ("texts", _frozen(before.texts)),
+            ("shared", before.shared),
+            ("ignored", tuple(before.ignored)),
+            ("hostfile", before.hostfile),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name}")
 
     @property
     def table(self) -> Table:
@@ -99,6 +110,8 @@ class Reading(Settings):
     """
 
     __slots__ = ()
+    if not TYPE_CHECKING:
+        __setattr__ = object.__setattr__
 
     values: Dict[str, Any]
     sources: Dict[str, str]

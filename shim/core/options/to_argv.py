@@ -28,7 +28,7 @@ def to_sbatch_argv(request: JobRequest) -> Tuple[List[str], List[str]]:
     from shim.core.options.submit_options import options_of
 
     recorded: Dict[str, str] = request.extra
-    unsaid = {"dependency", *_of_hint(request)}  # jobs have other ids there
+    unsaid = {"dependency", *_of_hint(request), *_of_gpus(request)}  # jobs have other ids there
     found: List[str] = []
     for option in options_of("sbatch"):
         field = option.row.get("job", "").lstrip("*")
@@ -89,6 +89,16 @@ def _of_hint(request: JobRequest) -> List[str]:
         return []
     bound = "memory_bound" in request.extra["hint"].lower().split(",") and request.cores_per_socket == 1
     return ["threads_per_core", *(["cores_per_socket"] if bound else [])]
+
+
+def _of_gpus(request: JobRequest) -> List[str]:
+    """The field that follows from GPUs: said beside them it would be checked against them as what the user wants."""
+    if request.ntasks_per_node is None or not request.gpus_per_task:
+        return []
+    from shim.core.options.gpu_rules import tasks_per_node
+
+    follows = tasks_per_node(request.replace(ntasks_per_node=None)) == request.ntasks_per_node
+    return ["ntasks_per_node"] if follows else []
 
 
 def to_query_argv(program: str, argv: Sequence[str], without: Collection[str]) -> Tuple[List[str], List[str]]:

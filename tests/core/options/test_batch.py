@@ -482,3 +482,15 @@ def test_any_header_becomes_a_request_or_a_refusal(header: list[str], argv: list
         assert refused.code in (0, 1, 255)
     else:
         assert type(made).from_dict(made.to_dict()) == made
+
+
+def test_settings_stay_as_they_were_read() -> None:
+    asked = settings("-n2 -N4")
+    validated, _ = validate(asked)
+    assert (asked.get("nodes"), validated.get("nodes")) == ((4, 4), (2, 2))
+    for one in (asked, validated, asked.changed({"ntasks": 3})):
+        for values in (one.values, one.sources, one.texts):
+            with pytest.raises(TypeError):
+                values["ntasks"] = 7  # type: ignore[index]
+        with pytest.raises(AttributeError):
+            one.shared = "exclusive"

@@ -152,7 +152,7 @@ def test_pyxis() -> None:
 
 def test_ignored_options_are_named() -> None:
     settings = sbatch("--turbo --uenv a --view --view=b -n2", SITE, "#SBATCH --uenv=c")
-    assert settings.ignored == ["uenv", "turbo", "uenv", "view", "view"]
+    assert settings.ignored == ("uenv", "turbo", "uenv", "view", "view")
     refuse_unsupported(settings)
     assert approximations(settings) == [
         f"--{name} is accepted without effect, as the configuration says (plugins.ignore)"

@@ -43,6 +43,8 @@ def request_of(argv: list[str]) -> JobRequest:
         "--hint=memory_bound -w n1 --cores-per-socket=1",
         "--hint=Memory_Bound,compute_bound -N2 --cores-per-socket=2",
         "-C fast --batch=fast --bb=capacity=1",
+        "--gpus=a100:2 --gpus-per-node=a100 --gpus-per-task=a100",
+        "-N2 --gpus=4 --gpus-per-node=2 --gpus-per-task=1 --ntasks-per-node=2",
     ],
 )
 def test_said_again_it_is_the_same(line: str) -> None:
