@@ -100,6 +100,12 @@ POD = tuple(
         ("cpu_request", "int", 100, "per cent of a CPU that is requested for each CPU of a job"),
         ("shm", "memory", None, "size of /dev/shm; unset: half of the job's memory"),
         ("spread", "bool", True, "the nodes of a job are different nodes of the cluster"),
+        (
+            "encrypt",
+            "bool",
+            True,
+            "what the pods of a job say to each other is encrypted; needs `ssl` in the image's Python",
+        ),
         ("bind_wait", "int", 60, "seconds until a job that got only a part of its nodes gives them back"),
         ("boot_limit", "int", 600, "seconds until a job whose pods cannot start has failed (BOOT_FAIL)"),
         (

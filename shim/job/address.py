@@ -1,6 +1,6 @@
 """Where a leader listens: addresses, and sockets for them.
 
-An address is ``{"unix": path}`` or ``{"tcp": [host, port]}``; the file ``leader`` of a run folder holds one. Hosts are IP
+An address is ``{"unix": path}`` or ``{"tcp": [host, port]}``, with ``"encrypted": true`` where nothing is said there in the clear; the file ``leader`` of a run folder holds one. Hosts are IP
 addresses: nothing here asks a name service. Sockets are the interpreter's bare ones (``_socket``): the ``socket`` module
 costs srun 4 ms. All are non-blocking.
 """

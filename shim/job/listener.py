@@ -28,6 +28,10 @@ class LeaderSession(Session):
         self._stop_patience()
         self._split.limit = MAX_FRAME
 
+    def set_apart(self, encrypted: bool) -> None:
+        """``encrypted``: what this peer says is believed only if nobody on the way could read it."""
+        self._secret_only = encrypted
+
     @property
     def greeted(self) -> bool:
         """Whether the peer has said hello."""
@@ -58,16 +62,23 @@ class Listener:
 
     Of those that have not shown it yet, MOST_STRANGERS may wait. One more takes the place of the oldest of the address that has most of
     them, first of one that has said nothing yet: who opens many ends their own.
-    The handlers that ``on_session`` sets get everything, from the first frame on.
+    The handlers that ``on_session`` sets get everything, from the first frame on. ``encrypted``: of peers on other machines only what
+    is encrypted.
     """
 
     def __init__(
-        self, loop: Loop, server: _socket.socket, secret: bytes, on_session: Callable[[Session, dict[str, Any]], None]
+        self,
+        loop: Loop,
+        server: _socket.socket,
+        secret: bytes,
+        on_session: Callable[[Session, dict[str, Any]], None],
+        encrypted: bool = False,
     ) -> None:
         self._loop = loop
         self._server = server
         self._secret = secret
         self._on_session = on_session
+        self._encrypted = encrypted
         self._closed = False
         self._strangers: dict[LeaderSession, str] = {}  # the oldest first, with their addresses
         loop.reader(server.fileno(), self._acceptable)
@@ -93,6 +104,7 @@ class Listener:
 
     def _serve(self, connection: _socket.socket) -> None:
         session = LeaderSession(self._loop, connection, self._secret)
+        session.set_apart(self._encrypted and _comes_from_elsewhere(connection))
         self._strangers[session] = _address(connection)
         session.on_open = lambda hello: self._known(session, hello)
         session.on_close = lambda _reason: self._forget(session)
@@ -144,6 +156,16 @@ def _address(connection: _socket.socket) -> str:
         return str(connection.getpeername()[0])
     except OSError:
         return ""  # it is gone again
+
+
+def _comes_from_elsewhere(connection: _socket.socket) -> bool:
+    """Whether what passes there is seen by a network: not between a machine's own addresses."""
+    if connection.family == _socket.AF_UNIX:
+        return False
+    try:
+        return bool(connection.getpeername()[0] != connection.getsockname()[0])
+    except OSError:
+        return True  # it is gone again
 
 
 def _ignore(*_event: object) -> None:

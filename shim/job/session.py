@@ -13,6 +13,7 @@ import os
 from shim.job.address import connect
 from shim.job.kdf import session_keys
 from shim.job.wire import (
+    ENCRYPTED,
     MAX_FRAME,
     MESSAGE,
     PROTOCOL,
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
 
     from shim.job.loop import Loop, Timer
+    from shim.job.tls import Tls
 
 ROLES = ("node", "srun", "controller", "command")
 PATIENCE = 10.0  # seconds a peer has to show that it knows the key
 _NONCE = 16  # bytes
 _READ = 64 * 1024
 _LINGER = 5.0  # seconds to wait for the peer's end after ours
+_CARRIED = 512 * 1024  # bytes of TLS in one frame
+_PLAIN = Plain()
 _MOST_UNSENT = 64 * 1024 * 1024  # bytes: a peer that lets this much pile up is not reading
 
 
@@ -59,6 +63,9 @@ class Session:
         self._split = Splitter()
         self._sealer: Sealer | Plain | None = None
         self._opener: Opener | Plain | None = None
+        self._tls: Tls | None = None
+        self._inner = Splitter(MAX_FRAME)  # of what was encrypted
+        self._secret_only = False  # nothing is taken that is not encrypted
         self._waiting: list[tuple[bytes, bytes]] = []  # frames to send once there are keys
         self._out = bytearray()
         self._closed = False
@@ -78,10 +85,20 @@ class Session:
         if self._closed or self._finishing or not payloads:
             return
         sealer = self._sealer
-        if sealer is None:
+        if sealer is None or not self._speaks:
             self._waiting += [(kind, payload) for payload in payloads]
+        elif self._tls is not None:
+            self._tls.write(b"".join([_PLAIN.seal(kind, payload) for payload in payloads]))
+            self._carry()
         else:
             self._write(b"".join([sealer.seal(kind, payload) for payload in payloads]))
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether there are keys, and those that are wanted."""
+        if self._secret_only:
+            return self._tls is not None and self._tls.ready
+        return self._sealer is not None
 
     @property
     def closed(self) -> bool:
@@ -102,7 +119,7 @@ class Session:
             self._then = then or _ignore
             self.on_frame = _ignore
             self.on_close = _ignore
-            if self._sealer is None:
+            if not self._speaks:
                 self.close()
             elif not self._out:
                 self._end_of_output()
@@ -178,13 +195,43 @@ class Session:
             return
         kind, payload = self._opener.open(body)
         if self._patience is None:
-            self.on_frame(kind, payload)
+            if kind == ENCRYPTED:
+                self._decrypt(payload)
+            elif self._secret_only:
+                raise WireError("a frame that is not encrypted")
+            else:
+                self.on_frame(kind, payload)
             return
         if kind != MESSAGE or payload:
             raise WireError("a first frame that is not empty")
         self._stop_patience()
         self._split.limit = MAX_FRAME
         self._proved()
+
+    def _decrypt(self, payload: bytes) -> None:
+        """A piece of the TLS stream. The peer that opened the connection has begun it."""
+        if self._tls is None:
+            from shim.job.tls import Tls
+
+            self._tls, self._secret_only = Tls(server=True), True
+        waited = not self._tls.ready
+        said = self._tls.feed(payload)
+        self._carry()
+        if waited and self._tls.ready:
+            waiting, self._waiting = self._waiting, []
+            for kind, frame in waiting:
+                self.send(kind, frame)
+        for body in self._inner.feed(said):
+            self.on_frame(*_PLAIN.open(body))
+            if self._closed or self._finishing:
+                return
+
+    def _carry(self) -> None:
+        """Sends what TLS has for the peer."""
+        assert self._tls is not None and self._sealer is not None
+        data = self._tls.outgoing()
+        for at in range(0, len(data), _CARRIED):
+            self._write(self._sealer.seal(ENCRYPTED, data[at : at + _CARRIED]))
 
     def _write(self, data: bytes) -> None:
         if self._out:
@@ -236,10 +283,21 @@ class Session:
 
 
 class ClientSession(Session):
-    """The end of a node, of srun, of a controller. ``hello``: what the leader is told beside role and nonce."""
+    """The end of a node, of srun, of a controller. ``hello``: what the leader is told beside role and nonce. ``encrypted``: nothing is
+    said or believed before it is.
+    """
 
-    def __init__(self, loop: Loop, sock: _socket.socket, secret: bytes, role: str, hello: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        sock: _socket.socket,
+        secret: bytes,
+        role: str,
+        hello: dict[str, Any],
+        encrypted: bool = False,
+    ) -> None:
         super().__init__(loop, sock, secret)
+        self._secret_only = encrypted
         self._role = role
         self._first = hello_frame(dict(hello, protocol=PROTOCOL, role=role, nonce=self._nonce.hex()))
         loop.writer(self._fd, self._connected)
@@ -262,16 +320,28 @@ class ClientSession(Session):
         # A leader may have nothing to say for long; it proves itself with its first frame, whenever that comes.
         self._stop_patience()
         self._split.limit = MAX_FRAME
-        self.send(MESSAGE, b"")
-        waiting, self._waiting = self._waiting, []
-        for kind, payload in waiting:
-            self.send(kind, payload)
+        self._prove()
+        if self._secret_only:
+            from shim.job.tls import Tls
+
+            self._tls = Tls(server=False)
+            self._tls.feed(b"")
+            self._carry()
+        else:
+            waiting, self._waiting = self._waiting, []
+            for kind, payload in waiting:
+                self.send(kind, payload)
         self.on_open(hello)
+
+    def _prove(self) -> None:
+        """The first frame with a tag."""
+        assert self._sealer is not None
+        self._write(self._sealer.seal(MESSAGE, b""))
 
 
 def open_session(loop: Loop, address: dict[str, Any], secret: bytes, role: str, **hello: Any) -> ClientSession:
     """Begin to connect to a leader. OSError where the failure is known at once, else ``on_close``."""
-    return ClientSession(loop, connect(address), secret, role, hello)
+    return ClientSession(loop, connect(address), secret, role, hello, bool(address.get("encrypted")))
 
 
 def _ignore(*_event: object) -> None:

@@ -61,6 +61,7 @@ class RunSpec(Value):
     heartbeat: int = 0  # seconds between two signs of life of agents on different machines; 0: one machine, no need
     grace: int = 300  # seconds of silence after which a node is lost (SlurmdTimeout)
     complain: int = 0  # seconds after which a pod that has not found the leader prints why (UNMET); 0: never
+    encrypted: bool = False  # agents on different machines speak to each other in secret
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
     told_names: bool = False  # what the nodes are called outside is what their agents tell (``job.shares`` has a guess)
     once: tuple[

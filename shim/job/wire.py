@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 MESSAGE = b"J"
 DATA = b"D"
+ENCRYPTED = b"E"  # a piece of a TLS stream (``job/tls.py``), in which there are frames without tags
 BATCH = 0xFFFFFFFE  # the batch script's step number
 STAGE = 0xFFFFFFFD  # stands for a step where a working directory is sent, as stdin
 FILES = 0xFFFFFFFC  # stands for a step where a step's file goes to a controller; its number in place of a rank
@@ -110,7 +111,7 @@ class Opener:
         if not same(self._mac.digest(_NUMBER.pack(self._number), kind, payload)[:TAG], tag):
             raise WireError("a wrong tag")
         self._number += 1
-        if kind not in (MESSAGE, DATA):
+        if kind not in (MESSAGE, DATA, ENCRYPTED):
             raise WireError(f"frame kind {kind!r}")
         return kind, payload
 

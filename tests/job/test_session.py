@@ -430,8 +430,7 @@ def test_many_connect_before_the_leader_looks(tmp_path: Path) -> None:
 
 
 def test_the_first_frame_is_empty(loop: Loop, unix_leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = ClientSession.send
-    monkeypatch.setattr(ClientSession, "send", lambda self, kind, payload: send(self, kind, payload or b"{}"))
+    monkeypatch.setattr(ClientSession, "_prove", lambda self: self._write(self._sealer.message({})))
     session, link = client_of(loop, unix_leader)
     closed: list[str] = []
     link.on_close = closed.append

@@ -117,7 +117,7 @@ class Leader:
             self._loop.call_soon(self.on_done)
             return
         self._loop.call_later(self.spec.barrier, self._barrier_late)
-        self._peers.listen(self.spec.listen, self._run_dir, self._key, line)
+        self._peers.listen(self.spec.listen, self._run_dir, self._key, line, self.spec.encrypted)
 
     def close(self) -> None:
         """Ends the connections, after what was sent to them, and the journal."""

@@ -51,8 +51,10 @@ class Peers:
         self._line: SessionLink | None = None  # the controller's that asked for this run
         self.kept: KeptLine | None = None  # the same, when it is for the next run
 
-    def listen(self, where: str, run_dir: str, key: bytes, line: int | KeptLine | None) -> None:
-        """Begins to listen ("unix", or "tcp:PORT") and tells where in the run folder; ``line`` is a controller's connection that is
+    def listen(
+        self, where: str, run_dir: str, key: bytes, line: int | KeptLine | None, encrypted: bool = False
+    ) -> None:
+        """Begins to listen ("unix", or "tcp:PORT"; ``encrypted``: to other machines in secret only) and tells where in the run folder; ``line`` is a controller's connection that is
         there already. OSError when that cannot be done.
         """
         word, _, port = where.partition(":")
@@ -63,7 +65,7 @@ class Peers:
             server, address = listen({"tcp": ["::", int(port)]})
             write_address(run_dir, address)
         self._listener = Listener(
-            self._loop, server, key, lambda session, hello: self.add(SessionLink(session), hello["role"])
+            self._loop, server, key, lambda session, hello: self.add(SessionLink(session), hello["role"]), encrypted
         )
         if isinstance(line, KeptLine):
             self._go_on(line)
@@ -92,6 +94,9 @@ class Peers:
     def add(self, link: Link, role: str) -> None:
         """Somebody who knows the key: a "node", an "srun", a "controller", or a "command" inside the job."""
         leader = self._leader
+        if leader.over and role != "controller":
+            link.finish()  # the key is good for what comes after a run's end alone
+            return
         self._links.add(link)
         if role == "node":
             link.on_message = guarded(link, lambda message: leader.node_first(link, message))

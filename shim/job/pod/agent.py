@@ -17,6 +17,7 @@ from shim.job.pod.folder import mark_started
 from shim.job.pod.oom import OomKills
 from shim.job.pod.resolver import Lookup, servers_of
 from shim.job.spec import UNMET
+from shim.job.tls import available
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ class PodAgent(PodPart, Agent):
         if self._spec.complain:
             self._loop.call_later(self._spec.complain, self._complain)
         self._look_up()
+        if self._spec.encrypted and not available():
+            self.why = "the image's Python has no ssl, by which pods of a job encrypt: another image, or encrypt = false in the configuration"
+            self._end(1)
 
     def _look_up(self) -> None:
         self._lookup = Lookup(self._loop, self._servers, self._spec.leader, self._found)
@@ -124,7 +128,7 @@ class PodAgent(PodPart, Agent):
 
     def _found(self, address: str) -> None:
         self._lookup = None
-        self._where = {"tcp": [address, int(self._spec.listen.partition(":")[2])]}
+        self._where = {"tcp": [address, int(self._spec.listen.partition(":")[2])], "encrypted": self._spec.encrypted}
         write_address(self._run_dir, self._where)
         self._connect(0)
 

@@ -394,3 +394,17 @@ def test_a_node_that_talks_nonsense_is_a_lost_node(scene: Maker, message: dict[s
     run.turn()
     assert run.nodes[1].closed
     assert run.line("ending")["state"] == "NODE_FAIL"
+
+
+def test_a_run_that_is_over_lets_nobody_in_but_who_fetches_its_end(scene: Maker) -> None:
+    it = scene(nodes=1, script=True)
+    it.check_in()
+    controller = it.watch()
+    it.batch_ends()
+    it.all_stopped()
+    late = [it.peer(role) for role in ("node", "srun", "command")]
+    for peer in late:
+        peer.say("show")
+    it.turn()
+    assert [(peer.closed, peer.got) for peer in late] == [(True, [])] * 3
+    assert it.watch().all("journal") == controller.all("journal") != []

@@ -35,6 +35,16 @@ def test_two_pods_meet_and_srun_reaches_both(pods: Maker) -> None:
     assert "127.0.0.1\tslurm-7-0.slurm.test.svc.cluster.local\tslurm-7-0\n" in (job.root(1) / "hosts").read_text()
 
 
+def test_pods_speak_to_each_other_in_secret(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\nsrun -N2 -l cat <name\n", encrypted=True)
+    (job.work_dir / "name").write_text("told to all\n")
+    job.dns.names[job.spec.leader.rstrip(".")] = "127.0.0.2"
+    job.start_all()
+    assert [job.ended(0), job.ended(1)] == [0, 0]
+    assert sorted(job.out.read_text().splitlines()) == ["0: told to all", "1: told to all"]
+    assert json.loads((job.run_dir(1) / "leader").read_text())["encrypted"]
+
+
 def test_secrets_stay_in_the_secret_s_memory(pods: Maker) -> None:
     job = pods(script="#!/bin/sh\nsrun -N1 cat $SHIM_RUN_DIR/key\n")
     job.start_all()

@@ -46,6 +46,7 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         barrier=_BARRIER,
         leader=f"{names.host(run, 0)}.{domain}",
         heartbeat=HEARTBEAT,
+        encrypted=settings.encrypt,
         grace=settings.node_wait,
         complain=COMPLAIN,
         staged=staged,

@@ -41,6 +41,7 @@ class Settings(Value):
     gang: str = "auto"  # auto, suspend or podgroup
     bind_wait: int = 60  # seconds until a gang that is placed in part is undone
     boot_limit: int = 600  # seconds until a job whose pods cannot start has failed
+    encrypt: bool = True  # what pods of a job say to each other
     timeout: int = 10  # seconds that the API server has to answer while somebody looks at the cluster
     node_wait: int = 300  # SlurmdTimeout: seconds a silent node is waited for
     lease: int = 300  # seconds of silence after which another machine may carry on with the jobs
