@@ -30,7 +30,7 @@ PYXIS: Tuple[Row, ...] = (
         kubernetes="approximated: recorded; the script begins in the job's working directory (--chdir)"),
     Row(name="container-name", takes="=name", plugin=True, help="name under which the container is kept",
         support="refused: containers are not started on this machine",
-        kubernetes="refused: a pod is made anew for each job"),
+        kubernetes="refused: each job gets new pods"),
     Row(name="container-save", takes="=path", plugin=True, help="save the container as a squashfs file",
         support="refused: containers are not started on this machine",
         kubernetes="refused: the file system of a pod is gone with it"),

@@ -139,7 +139,7 @@ ROWS: Tuple[Row, ...] = (
         kubernetes="honoured: by the names of nodes in the cluster"),
     Row(name="exclusive", takes="[=kind]", kind="exclusive", env="SBATCH_EXCLUSIVE SLURM_EXCLUSIVE SALLOC_EXCLUSIVE",
         job="*exclusive", step="*exclusive", anew=True, section="consumable", help="share no node with other jobs",
-        support="approximated: =user and =mcs are as without a value in that nodes are not shared with other users",
+        support="approximated: =user and =mcs add nothing: nodes are not shared with other users anyway",
         kubernetes="approximated: no other job of this index runs on its nodes; other pods of the cluster may"),
     Row(name="export", takes="=names", on="sbatch srun", env="SBATCH_EXPORT SLURM_EXPORT_ENV SRUN_EXPORT_ENV",
         job="export", step="export", help="variables that the job gets: ALL, NONE, names, name=value"),
