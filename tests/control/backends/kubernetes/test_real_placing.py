@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 
 import pytest
 
+from compat.cluster.kubernetes.settings import IMAGE_PYTHON
 from tests.control.backends.kubernetes.home import Home, home, until
 
 __all__ = ["home"]
@@ -78,3 +80,35 @@ def test_pods_that_cannot_meet_say_so_and_end(home: Home) -> None:
     said = "SystemComment=slurm-1-1 does not find slurm-1-0: the DNS at 10.99.99.99 does not answer (UDP port 53)"
     assert said in home.run("scontrol", "show", "job", job)
     until(lambda: home.shown(job, "%T:%r") == "BOOT_FAIL:JobLaunchFailure", "the end")
+
+
+def test_a_wide_job_is_not_passed_by_while_it_waits_for_others(home: Home) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other"},
+        "spec": {
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": 15,
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"kubernetes.io/hostname": "node1"},
+            "containers": [
+                {
+                    "name": "c",
+                    "image": IMAGE_PYTHON,
+                    "command": ["sleep", "600"],
+                    "resources": {"limits": {"nvidia.com/gpu": "4"}},
+                }
+            ],
+        },
+    }
+    (home.folder / "pod.json").write_text(json.dumps(pod))
+    home.kubectl("apply", "-f", str(home.folder / "pod.json"))
+    until(lambda: "Running" in home.kubectl("get", "pod", "other"), "the other pod")
+    home.configure()
+    wide = home.submit("true", "-N2", "-w", "node[1-2]", "--gres=gpu:4", "-t1", "-o", "/dev/null")
+    narrow = home.submit("true", "-w", "node2", "--gres=gpu:4", "-t10", "-o", "/dev/null")
+    until(lambda: home.shown(narrow) == "COMPLETED", "the end of all")
+    began = home.run("sacct", "-n", "-X", "-P", "-j", f"{wide},{narrow}", "-o", "state,start").split()
+    assert [one.split("|")[0] for one in began] == ["COMPLETED", "COMPLETED"]
+    assert began[0] < began[1], "node2 was free for the narrow one all the time"

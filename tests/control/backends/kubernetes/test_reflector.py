@@ -6,12 +6,13 @@ import asyncio
 import gc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from shim.control.backends.kubernetes import reflector as module
 from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.reflector import Reflector
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request, pod, pods
 
@@ -245,3 +246,25 @@ def test_a_watch_that_cannot_go_on_says_so(server: FakeServer, follow: Any) -> N
 
     server.turns(lambda request: request.json(pods(1, pod("a", 1))), watching)
     follow("trouble", trim=trim)
+
+
+def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nobody:
+        transport = type("Transport", (), {"login": None})()
+
+    reflector = Reflector(cast(Access, Nobody()), "/api/v1/pods")
+    waits: list[float] = []
+    answers = [ApiError(429, "TooManyRequests", "busy", 7.0), ApiError(0, "Refused", "gone")]
+
+    def follow() -> bool:
+        if not answers:
+            reflector._closed.set()
+            return True
+        raise answers.pop(0)
+
+    monkeypatch.setattr(reflector, "_follow", follow)
+    monkeypatch.setattr(reflector, "_apply", lambda *_: None)
+    monkeypatch.setattr(reflector._closed, "wait", waits.append)
+    reflector._keep_up()
+    assert waits[0] == 7.0
+    assert 0 < waits[1] < 2.0
