@@ -141,17 +141,6 @@ def prune(
     typer.echo(f"{done} {jobs} that ended before {stamp(float(reply['before']))}")
 
 
-@app.command()
-def adopt(
-    cluster: Annotated[str, typer.Option("--cluster", "-M", help="Only there; else on every Kubernetes cluster.")] = "",
-    wait: Annotated[bool, typer.Option(help="Wait until it is sure that a silent machine is gone.")] = True,
-) -> None:
-    """Carries on with the jobs of your machines that are gone: their state, exit codes and output are found here from now on."""
-    from shim.admin import adopt as adopter
-
-    adopter.report(cluster, sys.stdout, wait=wait)
-
-
 def main(argv: list[str]) -> int:
     """Runs the command with ``argv``; errors of ours are one line on stderr."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from shim.admin import doctor_pods
 from shim.admin.permissions import COUNTED, NEEDED, Permission
-from shim.control.backends.base import BackendError, Run
+from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import grown, manifests, names, nodes, place, volumes
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import bundle, container_command
@@ -234,9 +234,8 @@ class Look:
         if settings.identity == "submitter":
             user = (os.getuid(), os.getgid()) if os.getuid() else (settings.root_uid, settings.root_uid)
         gang = Gang(
-            run=Run(cluster=self._cluster.name, job_id=0),
-            owner="doctor",
-            submission="doctor",
+            job_id=0,
+            record="doctor",
             nodes=1,
             cpus=1,
             user=user,

@@ -7,7 +7,6 @@ import json
 import secrets
 from typing import Any
 
-from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import ApiError
@@ -91,7 +90,7 @@ def _said(first: PodView, second: PodView) -> tuple[bool, str]:
 async def _until(access: Access, path: str, stem: str, which: str, holds: Any) -> tuple[PodView, dict[str, Any]]:
     """The pod once it is so. Listed: that is what the Role allows."""
     while True:
-        items = (await access.get(path, {"labelSelector": f"{names.SUBMISSION}={stem}"}))["items"]
+        items = (await access.get(path, {"labelSelector": f"{names.RECORD}={stem}"}))["items"]
         for pod in items:
             view = look(pod)
             if view.name == f"{stem}-{which}" and holds(view, pod):
@@ -114,9 +113,8 @@ def _pod(name: str, settings: Settings, script: list[str], apart: str = "") -> d
     """A small pod as those of jobs are, but for volumes, running a Python script with arguments."""
     stem = name[:-2]
     user = (settings.root_uid, settings.root_uid) if settings.identity == "submitter" else None
-    run = Run(cluster="doctor", job_id=0)
-    gang = Gang(run=run, owner="doctor", submission=stem, nodes=1, cpus=1, user=user, image=settings.image)
-    made = template(gang, settings.replace(cpu_request=1), names.labels(run, "doctor", stem))
+    gang = Gang(job_id=0, record=stem, nodes=1, cpus=1, user=user, image=settings.image)
+    made = template(gang, settings.replace(cpu_request=1), gang.labels)
     spec = made["spec"]
     spec["volumes"] = []
     spec["activeDeadlineSeconds"] = _LIVES
@@ -124,7 +122,7 @@ def _pod(name: str, settings: Settings, script: list[str], apart: str = "") -> d
     container = next(one for one in spec["containers"] if one["name"] == names.CONTAINER)
     container.update(command=["python3", "-c", *script], volumeMounts=[], env=[])
     if apart:
-        term = {"topologyKey": names.HOSTNAME, "labelSelector": {"matchLabels": {names.SUBMISSION: stem}}}
+        term = {"topologyKey": names.HOSTNAME, "labelSelector": {"matchLabels": {names.RECORD: stem}}}
         preferred = [{"weight": 100, "podAffinityTerm": term}]
         anti = spec["affinity"].setdefault("podAntiAffinity", {})
         anti["preferredDuringSchedulingIgnoredDuringExecution"] = preferred

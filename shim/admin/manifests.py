@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from shim.admin.preflight import Found, judge, require_nodes
-from shim.control.backends.base import BackendError, Run
+from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import manifests, names, place, trying, volumes
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.bundle import bundle
@@ -39,7 +39,7 @@ _HEAD = """\
 # What sbatch would send for this script, for a job with the id 0. To have the API server judge it:
 #     shim explain -o yaml … | kubectl apply --dry-run=server -f -
 # Once for the namespace, and not shown: Service {service}, ConfigMap {code} (the agent), ConfigMap {ids} (job ids).
-# Also not shown: this machine's Lease, and, once the script has begun, Secret {kept} (the job's record and key, for shim adopt).
+# Made when the job is submitted, and not shown: ConfigMap {record} (the job's record, which owns the rest), Secret {payload} (script, environment).
 """
 _NO_ROOM = "# Nodes are named as if all were free: at present the job would wait.\n"
 _STAGED = (
@@ -64,7 +64,7 @@ async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluste
     volumes.check(settings)
     access, where = await place.find(cluster)
     site = Site(access, where.namespace, cluster.name, "0" * 32)
-    shape = Shape(site, cluster, lambda _cluster: None, lambda _run: False)
+    shape = Shape(site, cluster, lambda _cluster: None, lambda _job: False)
     try:
         now = require_nodes(await shape.open())
         verdict = judge(words, now, found, text)
@@ -74,14 +74,23 @@ async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluste
         with tempfile.TemporaryDirectory() as spool:
             own = settings_of(cluster, job.partition).replace(namespace=site.namespace)
             notes = await trying.keep_files(job, spool, own)
-            result = _made(job, now, own, shape, site, text, spool)
+            result = _made(job, now, own, shape, text, spool)
             size = os.path.getsize(result.stage) if result.stage else 0
     finally:
         await shape.close()
         await site.close()
         await access.close()
-    code = code_name(result.gang.digest)
-    out.write(_HEAD.format(service=names.SERVICE, code=code, ids=names.IDS, kept=names.kept(result.gang.run)))
+    gang = result.gang
+    code = code_name(gang.digest)
+    out.write(
+        _HEAD.format(
+            service=names.SERVICE,
+            code=code,
+            ids=names.IDS,
+            record=names.record(gang.job_id),
+            payload=names.payload(gang.job_id),
+        )
+    )
     out.write("" if free else _NO_ROOM)
     out.write(_STAGED.format(size=size) if size else "")
     out.write("".join(f"# {note}\n" for note in notes))
@@ -129,23 +138,23 @@ def _submitter() -> Submitter:
         return Submitter(uid=uid, gid=gid, user=str(uid), group=str(gid))
 
 
-def _made(job: Job, cluster: Cluster, settings: Settings, shape: Shape, site: Site, script: str, spool: str) -> Made:
-    run = Run(cluster=cluster.name, job_id=job.job_id)
+def _made(job: Job, cluster: Cluster, settings: Settings, shape: Shape, script: str, spool: str) -> Made:
     handed_in = Submission(environment=dict(os.environ), has_script=True)
     spec, environment = run_spec(job, cluster, KubernetesBackend(cluster), handed_in)
+    spec = spec.replace(record=_NO_UID)
     text = script.encode("utf-8", "surrogateescape")
-    return made(spec, run, settings, "0" * 32, site.owner, bundle(), shape, environment, text, _NO_KEY, spool)
+    return made(spec, settings, bundle(), shape, environment, text, _NO_KEY, spool)
 
 
 def _objects(result: Made, settings: Settings) -> list[dict[str, Any]]:
     """The manifests, in the order in which they are made. Of the Secret's contents the sizes alone: the key is in it."""
     gang = result.gang
-    secret = manifests.secret(gang, _NO_UID, {})
+    secret = manifests.secret(gang, {})
     del secret["data"]
     secret["stringData"] = {name: f"({len(content)} bytes)" for name, content in result.contents.items()}
     found = [manifests.job(gang, settings), secret]
     if gang.pod_group:
-        found.append(manifests.pod_group(gang, _NO_UID))
+        found.append(manifests.pod_group(gang))
     for one in found:
         one["metadata"]["namespace"] = settings.namespace
     return found

@@ -32,7 +32,6 @@ _NOT_SEEN = "what becomes of jobs is not seen"
 NEEDED = (
     Permission(verb="create", resource="jobs", group="batch", lost=_NO_JOBS),
     Permission(verb="get", resource="jobs", group="batch", lost="a submission that was interrupted cannot be taken up"),
-    Permission(verb="patch", resource="jobs", group="batch", lost="no job can start: it is created suspended"),
     Permission(verb="list", resource="jobs", group="batch", lost=_NOT_SEEN),
     Permission(verb="watch", resource="jobs", group="batch", lost=_NOT_SEEN),
     Permission(
@@ -43,27 +42,28 @@ NEEDED = (
     Permission(verb="create", resource="pods", vital=False, lost="sbatch cannot ask whether a pod would be accepted"),
     Permission(verb="delete", resource="pods", lost="a job that got only a part of its nodes cannot give them back"),
     Permission(verb="create", resource="secrets", lost=_NO_JOBS),
-    Permission(verb="get", resource="secrets", lost="a submission that was interrupted cannot be taken up"),
-    Permission(
-        verb="delete", resource="secrets", lost="scripts and environments of jobs that run stay in the namespace"
-    ),
+    Permission(verb="get", resource="secrets", lost="no other controller can carry on with a job"),
+    Permission(verb="delete", resource="secrets", lost="what a job's earlier runs were given stays until the job ends"),
     Permission(
         verb="create",
         resource="configmaps",
         made_by_others="maps",
         lost="neither the agent's code nor job ids can be kept",
     ),
-    Permission(verb="get", resource="configmaps", lost="no job ids"),
-    Permission(verb="update", resource="configmaps", lost="no job ids"),
+    Permission(verb="get", resource="configmaps", lost="neither job ids nor the records of jobs"),
+    Permission(verb="update", resource="configmaps", lost="no job ids, and no job can start: its record decides that"),
+    Permission(verb="list", resource="configmaps", lost="the records of jobs are not seen"),
+    Permission(verb="watch", resource="configmaps", lost="the records of jobs are not seen"),
+    Permission(verb="delete", resource="configmaps", lost="records of jobs that have ended stay in the namespace"),
     *(
         Permission(
             verb=verb,
             resource="leases",
             group="coordination.k8s.io",
             vital=False,
-            lost="no other machine can carry on with the jobs of one that is lost (shim adopt)",
+            lost="two machines of yours would both order the namespace's jobs",
         )
-        for verb in ("get", "create", "update", "delete")
+        for verb in ("get", "create", "update")
     ),
     Permission(verb="get", resource="services", vital=False, lost="whether Service slurm is there cannot be seen"),
     Permission(
@@ -76,8 +76,7 @@ NEEDED = (
         verb="create",
         resource="pods",
         subresource="exec",
-        vital=False,
-        lost="no srun or salloc from here, no large copies of directories, output and ends of jobs come late",
+        lost="no job can start: its first pod asks for leave over this stream",
     ),
     Permission(
         verb="get",

@@ -97,6 +97,11 @@ def open_index(program: str) -> Reader | None:
         from shim.control import alive
 
         alive.freshen(reader, program)
+    else:
+        from shim.control import alive
+
+        if alive.look(reader, program):
+            reader = index()
     return reader
 
 

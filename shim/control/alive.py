@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from shim.control.index.reader import Reader
 
 PATIENCE = 2.0  # seconds a read command waits for a new controller
+FIRST_LOOK = 5.0  # seconds that it waits for clusters of which nothing is known here
 
 
 def alive() -> bool:
@@ -84,6 +85,41 @@ def refresh(reader: Reader, program: str = "") -> None:
         os.close(report)
     why = why or "it did not catch up in time"
     _warn(program, f"the controller was not running and {why}")
+
+
+def look(reader: Reader | None, program: str = "") -> bool:
+    """Has a controller look at clusters that may hold jobs of which the index has never heard: nobody has looked from here yet. Waits for
+    that, but not for long; whether there was such a cluster.
+    """
+    if not _unlooked(reader) or alive():
+        return False  # nothing to look for; or it is being looked for, and a cluster that does not answer is told as troubled
+    from shim.control import starter
+    from shim.control.index.reader import open_reader
+
+    try:
+        report = starter.begin()
+    except (OSError, paths.NotOurs):
+        return False  # nothing is known here that could be out of date; whoever submits is told
+    end = time.monotonic() + FIRST_LOOK
+    left = [""]
+    while left and time.monotonic() < end and not starter.told(report):
+        time.sleep(0.02)
+        found = open_reader(paths.index_path())
+        left = _unlooked(found)
+        if found is not None:
+            found.close()
+    if left:
+        _warn(program, "the controller has not told yet what jobs the cluster holds")
+    os.close(report)
+    return True
+
+
+def _unlooked(reader: Reader | None) -> list[str]:
+    from shim.control import site
+    from shim.control.index.reader import LOOKED
+
+    places = [place.name for place in site.places() if place.backend == "kubernetes"]
+    return [name for name in places if reader is None or reader.meta(LOOKED + name) is None]
 
 
 def _warn(program: str, what: str) -> None:

@@ -260,7 +260,7 @@ CLUSTER = (
         name="lease",
         type="int",
         default=300,
-        text="seconds of silence after which another machine may carry on with the jobs (`shim adopt`)",
+        text="seconds of silence after which another machine of yours carries on with the jobs",
         backends=_KUBERNETES,
     ),
     *POD,

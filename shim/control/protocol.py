@@ -50,7 +50,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
 from __future__ import annotations
 
 PROTOCOL = 1
-OF_CONFIGURATION = ("submit", "allocate", "move", "adopt", "update", "change_nodes", "change_partition", "reconfigure")
+OF_CONFIGURATION = ("submit", "allocate", "move", "update", "change_nodes", "change_partition", "reconfigure")
 # What an operator who is neither the owner nor root may ask for (operators.py).
 FOR_OPERATORS = (
     *(

@@ -18,3 +18,8 @@ def freshen(reader: Reader | None, program: str = "") -> None:
 
 def refresh(reader: Reader, program: str = "") -> None:
     """Nothing to do."""
+
+
+def look(reader: Reader | None, program: str = "") -> bool:
+    """Nothing to do: the job's leader knows all that there is."""
+    return False

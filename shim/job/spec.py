@@ -64,9 +64,8 @@ class RunSpec(Value):
     encrypted: bool = False  # agents on different machines speak to each other in secret
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
     told_names: bool = False  # what the nodes are called outside is what their agents tell (``job.shares`` has a guess)
-    once: tuple[
-        str, ...
-    ] = ()  # a file that all pods see: its leader makes it at the start, a second start finds it. The first place that works
+    record: str = ""  # uid of the record in the cluster that decides whether the run begins; "": nobody is to be asked
+    run: int = 0  # its number in that record
     barred: tuple[str, ...] = ()  # nodes that operators keep the job from: for backends whose cluster chooses the nodes
     echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
     _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode}

@@ -9,10 +9,9 @@ import pytest
 
 from shim.admin import doctor, doctor_kubernetes, doctor_pods, permissions
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import names, place
+from shim.control.backends.kubernetes import folders, names, place
 from shim.control.backends.kubernetes.bundle import bundle
 from shim.control.backends.kubernetes.gangs import code_name
-from shim.control.backends.kubernetes.tickets import TicketFolder
 from tests.admin.fake_cluster import Cluster
 
 
@@ -135,7 +134,7 @@ def test_a_server_that_never_answers(cluster: Cluster, monkeypatch: pytest.Monke
 def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     place.note("k8s", place.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="mine"))
     assert not any("kubectl" in line for line in found()[1])
-    TicketFolder(Run(cluster="k8s", job_id=7)).make()
+    folders.ensure(Run(cluster="k8s", job_id=7))
     assert not any("kubectl" in line for line in found()[1])
     cluster.kubectl("there")
     fine, lines = found()

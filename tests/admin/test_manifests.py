@@ -11,8 +11,7 @@ import pytest
 
 from shim.admin import explain
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import place
-from shim.control.backends.kubernetes.tickets import TicketFolder
+from shim.control.backends.kubernetes import folders, place
 from shim.core.errors import ShimError
 from tests.admin.fake_cluster import Cluster
 
@@ -45,7 +44,7 @@ def test_what_would_be_sent(folder: Path) -> None:
     job, secret = found["Job"], found["Secret"]
     assert job["metadata"]["name"] == "slurm-0"
     assert job["metadata"]["namespace"] == secret["metadata"]["namespace"] == "mine"
-    assert (job["spec"]["completions"], job["spec"]["suspend"]) == (2, True)
+    assert (job["spec"]["completions"], "suspend" in job["spec"]) == (2, False)
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "img:1"
     assert container["resources"]["limits"] == {"cpu": "2", "memory": "164Mi"}
@@ -55,7 +54,7 @@ def test_what_would_be_sent(folder: Path) -> None:
 
 def test_it_would_be_sent_where_the_jobs_are(folder: Path, cluster: Cluster) -> None:
     place.note("k8s", place.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="kept"))
-    TicketFolder(Run(cluster="k8s", job_id=7)).make()
+    folders.ensure(Run(cluster="k8s", job_id=7))
     cluster.kubectl("there")
     assert objects()[1]["Job"]["metadata"]["namespace"] == "kept"
 

@@ -11,7 +11,7 @@ from typing import Any
 from compat.cluster.kubernetes.settings import IMAGE_PYTHON
 from shim.control import paths, site
 from shim.control.backends import make
-from shim.control.backends.base import Backend, Run
+from shim.control.backends.base import Backend, KeepsJobs, Run
 from shim.control.controller.launching import run_spec
 from shim.control.controller.spool import Submission
 from shim.core.model.cluster import Cluster
@@ -65,6 +65,10 @@ class Observer:
         self._news.set()
 
     def trouble(self, cluster: str, text: str) -> None: ...
+
+    def unknown(self, cluster: str) -> None: ...
+
+    def outdated(self, cluster: str) -> None: ...
 
     def cluster_changed(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -129,8 +133,17 @@ async def start(
 ) -> Run:
     """Starts a job with this script on the first nodes; its run."""
     spec, environment = spec_of(backend, cluster, script, job_id=job_id, nodes=nodes, **request)
+    if isinstance(backend, KeepsJobs):
+        await backend.accept(spec.job, {"token": f"{job_id}"}, script.encode(), "/nowhere")
     await backend.start(spec, environment, script.encode())
     return Run(cluster=cluster.name, job_id=job_id)
+
+
+async def forget(backend: Backend, run: Run, state: str = "COMPLETED") -> None:
+    """The run's end is committed: its job is over."""
+    if isinstance(backend, KeepsJobs):
+        backend.keep(Job(cluster=run.cluster, job_id=run.job_id, restarts=run.restart, state=state))
+    await backend.forget(run)
 
 
 def spec_of(

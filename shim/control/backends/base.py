@@ -75,6 +75,12 @@ class Observer(Protocol):
     def cluster_changed(self, cluster: Cluster) -> None:
         """Nodes appeared, vanished, changed state, or what others use of them has changed: the cluster as it is now."""
 
+    def unknown(self, cluster: str) -> None:
+        """The cluster has jobs that the index does not know: see ``KeepsJobs``."""
+
+    def outdated(self, cluster: str) -> None:
+        """Another machine has become the one that orders the cluster's jobs: what this controller knows counts no more."""
+
     def trouble(self, cluster: str, text: str) -> None:
         """The cluster cannot be asked: why, for users of listings. "" when it can again."""
 
@@ -89,7 +95,8 @@ class Backend(Protocol):
         """The runs that the index believes to be active, each with the last journal number it has committed.
 
         Events after that number follow through the observer, ``lost`` for the dead. A run the backend has never started
-        is not reported here: ``start`` is called for it. Runs that the backend has and the list has not are ended.
+        is not reported here: ``start`` is called for it. Runs that the backend has and the list has not are ended, or
+        told by ``KeepsJobs.kept``.
         """
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
@@ -160,42 +167,44 @@ class ShapedLater(Protocol):
         """The cluster's shape once it is known. Raises BackendError where that takes long."""
 
 
-class Orphan(Value):
-    """A run that was taken over: its job as far as it is known (without user and key), its script if that is known. A job that is
-    recorded as ended is to be forgotten, not followed.
+class Kept(Value):
+    """A job that the cluster holds and an index does not know, with what was handed in with it.
 
-    ``known``: this home had taken it in before.
+    ``files``: further ones for its spool folder. ``token`` names the submission. ``of_here``: it was submitted on this machine.
     """
 
     run: Run
     job: Job
+    handed_in: dict[str, Any] = {}
     script: bytes | None = None
-    known: bool = False
+    files: dict[str, bytes] = {}
+    token: str = ""
+    of_here: bool = True
     _nested = {"run": Run, "job": Job}
 
 
-class Taking(Value):
-    """What came of looking for lost machines: those whose jobs are acted for from here by now, those of which it is not known yet
-    that they are gone, each with the seconds for which it must still be silent, and ``notes`` for the user.
-    """
-
-    taken: tuple[str, ...] = ()
-    waits: tuple[tuple[str, float], ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 @runtime_checkable
-class Adopts(Protocol):
-    """A backend whose runs go on without the machine they were started from, and can be carried on from another one.
+class KeepsJobs(Protocol):
+    """A backend whose cluster holds the jobs: the index is a cache of them, and the history.
 
-    Nothing that was taken over is ever started from here, nor again.
+    Whatever is lost (process, state folder, machine), a controller that is allowed to order the cluster's jobs carries on from there.
     """
 
-    async def take_over(self) -> Taking:
-        """Takes over the runs of the same user's machines that are gone. Raises BackendError."""
+    async def accept(self, job: Job, handed_in: Mapping[str, Any], script: bytes | None, spool: str) -> int:
+        """The id under which the cluster holds the job, with all that any controller needs to run it: from now on it is accepted.
 
-    async def orphans(self) -> list[Orphan]:
-        """The runs that were taken over and are not followed: those that the index must be given, or be told to forget."""
+        ``handed_in`` names the submission by its ``token``; one that was accepted before gives the id of then. Raises BackendError: the job
+        is not accepted, or nobody knows; the same submission may be repeated.
+        """
 
-    async def adopt(self, run: Run) -> None:
-        """The run's job is in the index: it is followed from now on, from the beginning of its journal."""
+    def keep(self, job: Job) -> None:
+        """The job as it has just been committed: the cluster is told soon. After its end the cluster need not hold it any more."""
+
+    async def kept(self) -> list[Kept]:
+        """The jobs of this user that the cluster holds and that were never told by ``accept`` or ``keep``. BackendError.
+
+        One that has ended is to be recorded as it is, and then told by ``keep``.
+        """
+
+    async def take_up(self, run: Run) -> None:
+        """The run's job is in the index by now: it is followed from the beginning of its journal, if it was started."""

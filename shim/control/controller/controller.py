@@ -12,7 +12,7 @@ from typing import Any
 
 import shim
 from shim.control import paths
-from shim.control.backends.base import Backend, CanWarm, Listens, NumbersJobs
+from shim.control.backends.base import Backend, CanWarm, KeepsJobs, Listens, NumbersJobs
 from shim.control.backends.unopened import Unopened
 from shim.control.channel import ChannelClosed
 from shim.control.controller import crash, spool
@@ -36,13 +36,14 @@ from shim.control.controller.operations import (
     site_changing,
     stepping,
 )
-from shim.control.controller.operations.adopting import Adopting
 from shim.control.controller.operations.allocating import Allocations
+from shim.control.controller.operations.importing import Importing
 from shim.control.controller.operations.submitting import learn_names
 from shim.control.controller.pruning import Pruning
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
+from shim.control.index.reader import LOOKED
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.control.threads import aside
@@ -82,8 +83,10 @@ class Controller:
         self.world = World(Book(store, clock), clock)
         self.dispatcher = Dispatcher(self.world)
         self.allocations = Allocations(self.world, self.dispatcher)
-        self.adopting = Adopting(self.world)
+        self.importing = Importing(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
+        self.observing.on_unknown = lambda cluster: self.world.task(self._take_in(cluster))
+        self.observing.on_outdated = lambda cluster: self._begin_anew()
         self.mailer = Mailer(self.world)
         days = configured.retention if configured is not None else max((one.retention for one in clusters), default=0)
         self.pruning = Pruning(self.world, days, lambda: self._memory)
@@ -102,7 +105,7 @@ class Controller:
         await self.server.open(sock)
         if self.world.operators:
             await self._open_to_operators()
-        if unasked and self.world.book.idle:
+        if unasked and self.world.book.idle and not self.world.unseen:
             self.stop()
         self._look_idle()
         await self._stop.wait()
@@ -135,7 +138,7 @@ class Controller:
         self.world.seen = self.dispatcher.kick
         self.world.reshape = self._cluster_changed
         launcher = self.dispatcher.launcher
-        await recover(self.world, launcher.launch, launcher.order, self.adopting.recover)
+        await recover(self.world, launcher.launch, launcher.order, self._take_in)
         self.observing.flush()
         self._store.caught_up()
         crash.point("recovered")
@@ -244,11 +247,22 @@ class Controller:
 
     def _changed(self, old: Job | None, job: Job) -> None:
         self._look_idle()
+        self._keep(old, job)
         if job.state in states.TERMINAL:
             self._shrink(job.cluster)
             self._ends += 1
             if self._ends % FORGET_EVERY == 0:
                 self.world.task(self._tidy())
+
+    def _keep(self, old: Job | None, job: Job) -> None:
+        """Tells the cluster that holds the job what has become of it."""
+        backend = self.world.backends.get(job.cluster)
+        if isinstance(backend, KeepsJobs):
+            backend.keep(job)
+        if old is not None and old.cluster != job.cluster:
+            before = self.world.backends.get(old.cluster)
+            if isinstance(before, KeepsJobs):
+                before.keep(old.replace(state=states.CANCELLED))  # it has moved away
 
     def _cluster_changed(self, cluster: Cluster) -> None:
         self.world.take(cluster)
@@ -272,7 +286,6 @@ class Controller:
             "move_out": partial(moving_out.move_out, world),
             "moved_out": partial(moving_out.moved_out, world),
             "stay": partial(moving_out.stay, world),
-            "adopt": self._adopt,
             "listen": self._listen,
             "notify": partial(stepping.notify, world, order),
             "update_step": partial(stepping.update_step, world, order),
@@ -311,10 +324,14 @@ class Controller:
             raise ShimError(plain(f"slurm_reconfigure error: {INVALID_USER_ID}"))
         return {"kept": list(self.keeping.kept)}
 
-    async def _adopt(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
-        reply = await self.adopting.adopt(connection, message)
-        self.allocations.expect()  # nobody is attached to those of another machine
-        return reply
+    async def _take_in(self, cluster: str) -> None:
+        if not isinstance(self.world.backends[cluster], KeepsJobs):
+            return
+        found = await self.importing.take_in(cluster)
+        if self._store.meta(LOOKED + cluster) is None:
+            self._store.set_meta(LOOKED + cluster, "yes")
+        if found:
+            self.allocations.expect()  # nobody is attached to those of another machine
 
     async def _listen(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """Whether clusters elsewhere answer is known afterwards, and in the index."""

@@ -56,7 +56,6 @@ FIELDS: dict[str, dict[str, Any]] = {
     "move": {**_JOB, "request": JobRequest},
     "move_out": {**_JOB, "to": str, "mark": str},
     "moved_out": {**_JOB, "to": str, "mark": str, "there": int},
-    "adopt": {"cluster": str},
     "listen": {"clusters": list[str]},
     "cancel": {**_TARGETS, "signal": int, "scope": str, "uid": int},
     "update": {**_TARGETS, "fields": dict[str, str]},

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from shim.control.backends.base import Run
+from shim.control.backends.base import KeepsJobs, Run
 from shim.control.backends.unopened import Unopened
 from shim.control.controller import crash
 from shim.control.controller.book import Change
@@ -38,6 +38,8 @@ class Observing:
         self.rest = 2.0  # how much longer than taking lines in the pause behind it is
         self._cluster_changed = cluster_changed
         self._withdrawals: dict[int, int] = {}  # of jobs that have not run since: how often they were taken back
+        self.on_unknown: Callable[[str], None] = lambda cluster: None
+        self.on_outdated: Callable[[str], None] = lambda cluster: None
 
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
         """One line of a journal; taken in soon, together with those that come at the same time."""
@@ -59,6 +61,14 @@ class Observing:
     def cluster_changed(self, cluster: Cluster) -> None:
         """Nodes changed."""
         self._cluster_changed(cluster)
+
+    def unknown(self, cluster: str) -> None:
+        """The cluster holds jobs that are not in the index."""
+        self.on_unknown(cluster)
+
+    def outdated(self, cluster: str) -> None:
+        """Another machine orders the cluster's jobs now."""
+        self.on_outdated(cluster)
 
     def trouble(self, cluster: str, text: str) -> None:
         """Whether the cluster can be asked: for readers."""
@@ -284,16 +294,16 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 
-Adopt = Callable[[str], Awaitable[None]]
+TakeIn = Callable[[str], Awaitable[None]]
 
 
-async def recover(world: World, launch: Callable[[Job], None], order: Callable[[Job], None], adopt: Adopt) -> None:
+async def recover(world: World, launch: Callable[[Job], None], order: Callable[[Job], None], take_in: TakeIn) -> None:
     """After a start: tells every backend what the index believes to run, and asks again for what may not have been asked.
 
-    ``adopt(cluster)`` takes in what was taken over from machines that are gone. This machine is waited for; a cluster that does not answer soon is looked at when it does, and starts nothing until then.
+    ``take_in(cluster)`` makes records of the jobs that the cluster alone knows. This machine is waited for; a cluster that does not answer soon is looked at when it does, and starts nothing until then.
     """
     tasks = {
-        name: asyncio.ensure_future(_recover(world, name, launch, order, adopt))
+        name: asyncio.ensure_future(_recover(world, name, launch, order, take_in))
         for name, backend in world.backends.items()
         if not isinstance(backend, Unopened)
     }
@@ -319,19 +329,23 @@ async def _later(task: asyncio.Task[None]) -> None:
 
 
 async def _recover(
-    world: World, name: str, launch: Callable[[Job], None], order: Callable[[Job], None], adopt: Adopt
+    world: World, name: str, launch: Callable[[Job], None], order: Callable[[Job], None], take_in: TakeIn
 ) -> None:
     """One cluster's part. A run of whose journal nothing was taken in may never have reached its backend: starting it again
     is harmless.
     """
+    backend = world.backends[name]
+    if isinstance(backend, KeepsJobs):
+        for job in world.book.active(name):
+            backend.keep(job)
     allocated = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
     runs = [job for job in allocated if not het.follows(job)]
-    await world.backends[name].recover([(run_of(job), job.journal) for job in runs])
+    await backend.recover([(run_of(job), job.journal) for job in runs])
     world.unseen.discard(name)
     for job in runs:
         if not job.journal:
             launch(job)
         else:
             order(job)
-    await adopt(name)
+    await take_in(name)
     world.seen()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 AMENDED = "amended."  # in front of a cluster's name: what operators changed of it
 TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it cannot be asked
+LOOKED = "looked."  # and a cluster: its jobs were taken in, whoever had submitted them
 FILES = "files"  # the word with stamps of what the controller has read its configuration from
 PRUNED = "pruned"  # the word for the latest end of a job that is kept no longer
 KEPT = "kept"  # the word for what stays in force of an earlier configuration

@@ -72,7 +72,8 @@ class Leader:
         self.output: Output | None = None
         self.stage: Stage | None = None
         self.before_start: Callable[[Callable[[], None]], None] = self._when_folders_are_there
-        self.may_begin: Callable[[], bool] = _always
+        self.on_watched: Callable[[], None] = _nothing
+        self.on_answer: Callable[[Message], None] = _nothing
         self.spec = spec
         self.outcome: Outcome | None = None  # set when the run is ending
         self.over = False  # nothing of the run is left; its end is being written down, or is
@@ -165,8 +166,9 @@ class Leader:
             self._learn_names()
             hosts = [node.host for node in self.spec.nodes]
             # A script may be over at once. Who waits for an allocation wants to know of it now.
-            then = self._open_barrier if self.may_begin() else self._begun_before
-            self.record.write("started", hosts=hosts, pid=os.getpid(), then=then, followed=self.spec.script)
+            self.record.write(
+                "started", hosts=hosts, pid=os.getpid(), then=self._open_barrier, followed=self.spec.script
+            )
 
     def _learn_names(self) -> None:
         """What users call the nodes: a step may ask for them by these names as by those that resolve here."""
@@ -204,10 +206,6 @@ class Leader:
             for line in self.output.opened(srun, files):
                 srun.send({"do": "note", "line": line})
 
-    def _begun_before(self) -> None:
-        """Another leader has opened the barrier of this very run, and is gone: so is the run."""
-        self.end(ended_by(NODE_FAIL))
-
     def _node_message(self, index: int, message: Message) -> None:
         do = message["do"]
         if do == "leaving":
@@ -228,6 +226,7 @@ class Leader:
         self._peers.discard(link)
         if self.spec.apart and not self.nodes.settled and self.outcome is None:
             # Nothing of the user's has run: it may come back, or another pod in its place.
+            self.on_node_lost(index)
             self.steps.nodes.pop(index, None)
             return
         stopped = index in self.nodes.stopped
@@ -362,8 +361,3 @@ class Leader:
 
 def _nothing(*_event: object) -> None:
     """Nobody waits for it."""
-
-
-def _always() -> bool:
-    """Nobody else can have begun it: the journal would show it."""
-    return True

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         orders_done: set[int]
         over: bool
         on_done: Callable[[], None]
+        on_watched: Callable[[], None]
+        on_answer: Callable[[Message], None]
 
         def node_first(self, link: Link, message: Message) -> None: ...
 
@@ -144,6 +146,9 @@ class Peers:
                 leader.output.tell_files(link)
                 link.send({"do": "clock", "at": leader.journal.now()})
             leader.record.watch(link, int(message["after"]))
+            leader.on_watched()
+        elif do == "answer":
+            leader.on_answer(message)
         elif do == "order":
             number = int(message["order"]["number"])
             if number not in leader.orders_done:

@@ -63,6 +63,11 @@ class Record:
         if self._later is None:
             self._tell()
 
+    def tell(self, message: dict[str, Any]) -> None:
+        """Says something that is not of the journal to all controllers that are there."""
+        for link in self._watchers:
+            link.send(message)
+
     def unwatch(self, link: Link) -> None:
         """A controller is gone."""
         self._watchers.pop(link, None)

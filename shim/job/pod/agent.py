@@ -12,6 +12,7 @@ from shim.job.address import write_address
 from shim.job.agent.agent import TERMINATED, Agent, log
 from shim.job.agent.processes import environment
 from shim.job.pod import places as pod
+from shim.job.pod.asking import boot_id
 from shim.job.pod.environment import Adapter
 from shim.job.pod.folder import mark_started
 from shim.job.pod.oom import OomKills
@@ -59,6 +60,7 @@ class PodPart:
             ip=os.environ.get(pod.POD_IP, ""),
             node=os.environ.get(pod.NODE_NAME, ""),
             hosts=os.access(self._places.hosts, os.W_OK),
+            boot=boot_id(),
             staged=self.unstaged,
         )
 

@@ -67,19 +67,6 @@ def mark_started(run_dir: str) -> None:
     os.close(os.open(f"{run_dir}/{STARTED}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def first_start(places: tuple[str, ...]) -> bool:
-    """Whether no other pod has begun the run, as far as a file tells that all of them see (``RunSpec.once``): it is made here."""
-    for path in places:
-        try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            return True
-        except FileExistsError:
-            return False
-        except OSError:
-            continue  # not there, or not ours to write: not for any pod of the run
-    return True
-
-
 def _write_commands(places: Places, run_dir: str) -> None:
     os.makedirs(places.commands, 0o755, exist_ok=True)
     python = quoted(sys.executable)

@@ -12,8 +12,8 @@ from shim.job.agent.agent import TERMINATED, log
 from shim.job.agent.leader_outcome import Outcome, ended_by
 from shim.job.agent.leading import LeadingAgent
 from shim.job.pod.agent import PodPart
+from shim.job.pod.asking import Asking, Member
 from shim.job.pod.ending import Departure, tell_end, termination_record
-from shim.job.pod.folder import first_start
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
 from shim.job.pod.output import PodOutput
 from shim.job.pod.resolver import servers_of
@@ -45,14 +45,17 @@ class PodLeader(PodPart, LeadingAgent):
         super().__init__(spec, index, run_dir, key, subreaper, None, None)
         self._places = places
         self._meeting: Meeting | None = None
+        self._asking: Asking | None = None
+        self._nonces: list[str] = []  # of all gangs that this process has assembled
         self.why = ""
 
     def _begin(self) -> None:
         super()._begin()
         self._leader.before_start = self._before_start
-        self._leader.may_begin = self._may_begin
+        self._leader.on_watched = self._ask_again
+        self._leader.on_answer = self._answered
         # Nothing of the other nodes' is on this machine.
-        self._leader.on_node_lost = _leave
+        self._leader.on_node_lost = self._dissolve
         echo = 1 if self._spec.echo_output and self._spec.script else None
         self._leader.output = PodOutput(self._loop, self._spec, echo)
         if self._spec.staged:
@@ -74,7 +77,7 @@ class PodLeader(PodPart, LeadingAgent):
                 continue  # whoever opens the file there says so
 
     def _ended(self, departure: Departure) -> None:
-        tell_end(self._places, termination_record(self._leader.journal.lines, self.why))
+        tell_end(self._places, termination_record(self._leader.journal.lines, self.why, self._nonces))
         departure.ended()
 
     def _make_node(self, link: Link) -> Node:
@@ -85,16 +88,10 @@ class PodLeader(PodPart, LeadingAgent):
     def _clean_after_the_dead(self) -> None:
         """Other nodes are other machines."""
 
-    def _may_begin(self) -> bool:
-        first = first_start(self._spec.once)
-        if not first:
-            self.why = "the run has begun in another pod: it does not begin again"
-            self._say(self.why)
-        return first
-
     def _before_start(self, then: Callable[[], None]) -> None:
         if self._meeting is not None:
             self._meeting.close()
+        self._dissolve(0)
         known = self._leader.nodes.checked_in
         alone = len(self._spec.nodes) == 1
         # Not the leader's own: the others have found it by that name, and their early questions may still be answered "none".
@@ -104,7 +101,7 @@ class PodLeader(PodPart, LeadingAgent):
         def met(missing: list[str]) -> None:
             if missing:
                 self._say(f"these names do not resolve: {', '.join(missing)}")
-            self._bring_files(lambda: self._tell_peers(then))
+            self._bring_files(lambda: self._tell_peers(lambda: self._ask(then)))
 
         if names:
             self._meeting = Meeting(self._loop, servers_of(self._places.resolv_conf), names, met)
@@ -134,6 +131,47 @@ class PodLeader(PodPart, LeadingAgent):
             link.send({"do": "peers", "hosts": hosts})
         then()
 
+    # Whether the run may begin: the record in the cluster decides
+
+    def _ask(self, then: Callable[[], None]) -> None:
+        if not self._spec.record:
+            then()
+            return
+        known = self._leader.nodes.checked_in
+        members = tuple(
+            Member(
+                index=index,
+                pod=str(known[index].get("uid") or ""),
+                node=str(known[index].get("node") or ""),
+                boot=str(known[index].get("boot") or ""),
+            )
+            for index in range(len(self._spec.nodes))
+        )
+        self._asking = Asking(
+            self._loop, self._spec.record, self._spec.run, members, self._leader.record.tell, then, self._refused
+        )
+        self._nonces.append(self._asking.nonce)
+        self._asking.ask()
+
+    def _ask_again(self) -> None:
+        """A controller has come."""
+        if self._asking is not None:
+            self._asking.ask()
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        if self._asking is not None:
+            self._asking.answered(message)
+
+    def _dissolve(self, _index: int) -> None:
+        """A member is lost: whoever meets next is another gang. Nothing is to be done for its node from here."""
+        if self._asking is not None:
+            self._asking.close()
+
+    def _refused(self) -> None:
+        self.why = "this run is not to begin here: it has begun in another pod, or was taken back"
+        self._say(self.why)
+        self._leader.end(ended_by(NODE_FAIL))
+
     def _fail(self, why: str) -> None:
         """The run cannot be started here."""
         self.why = why
@@ -159,7 +197,3 @@ class PodLeader(PodPart, LeadingAgent):
 
 def _writes_hosts(checked_in: dict[int, dict[str, Any]]) -> bool:
     return all(one.get("hosts") for one in checked_in.values())
-
-
-def _leave(_index: int) -> None:
-    """Nothing to do for a lost node from here."""

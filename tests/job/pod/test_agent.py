@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.job.pod.pods import Pods
+from tests.job.pod.pods import Controller, Pods
 from tests.job.run_folder import KEY
 from tests.support import wait_until
 
@@ -102,22 +103,79 @@ def test_a_pod_made_after_the_start_gets_no_part(pods: Maker) -> None:
     assert [job.ended(0), job.ended(1)] == [0, 0]
 
 
-def test_pods_made_after_the_start_do_not_begin_where_a_file_shows_it(pods: Maker) -> None:
-    """All of them are new, as when a Job is suspended and resumed by hand: nobody is left who could refuse them."""
-    job = pods(nodes=2, script="#!/bin/sh\necho ran >> marks\nexec sleep 1000\n")
-    job.spec = job.spec.replace(once=("/nowhere/begun", str(job.work_dir / ".begun")))
+def asks(controller: Controller) -> list[dict[str, Any]]:
+    return [message["ask"] for message in controller.all("ask")]
+
+
+def answer(controller: Controller, ask: dict[str, Any], granted: bool, asked: float | None = None) -> None:
+    controller.send("answer", nonce=ask["nonce"], asked=ask["asked"] if asked is None else asked, granted=granted)
+
+
+def test_a_gang_that_has_met_begins_when_it_is_granted_the_run(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\ntrue\n", record="uid-of-record", run=3)
     job.start_all()
-    wait_until((job.work_dir / "marks").exists, "the script")
-    for index in (0, 1):
-        job.processes[index].kill()
-        job.processes[index].communicate()
-        job.root(index).rename(job.folder / f"first{index}")
+    controller = Controller(job)
+    try:
+        controller.send("watch", after=0)
+        controller.until(lambda: asks(controller), "it asks")
+        ask = asks(controller)[-1]
+        assert (ask["record"], ask["run"], len(ask["nonce"])) == ("uid-of-record", 3, 32)
+        assert [(one["index"], one["pod"], one["node"]) for one in ask["members"]] == [
+            (0, "uid-0", "node0"),
+            (1, "uid-1", "node1"),
+        ]
+        assert all(one["boot"] for one in ask["members"])
+        answer(controller, {**ask, "nonce": "another gang"}, True)
+        answer(controller, ask, True, ask["asked"] - 31)  # it stands for what was asked half a minute ago
+        controller.until(lambda: len(asks(controller)) > 2, "it asks again")
+        assert job.journal() == []
+        answer(controller, asks(controller)[-1], True)
+        controller.until(lambda: "ended" in controller.kinds(), "it runs")
+        assert job.line("ended")["state"] == "COMPLETED"
+    finally:
+        controller.close()
+
+
+def test_a_gang_that_is_refused_leaves_and_says_that_it_has_not_begun(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\necho ran >> marks\n", record="uid-of-record")
     job.start_all()
-    assert job.ended(0) == 1
+    controller = Controller(job)
+    try:
+        controller.send("watch", after=0)
+        controller.until(lambda: asks(controller), "it asks")
+        nonce = asks(controller)[-1]["nonce"]
+        answer(controller, asks(controller)[-1], False)
+        controller.until(lambda: job.processes[0].poll() is not None, "it has left")
+    finally:
+        controller.close()
     found = json.loads(job.termination())
-    assert (found["ended"]["state"], bool(found["started"])) == ("NODE_FAIL", True)  # not one that may be tried again
-    assert "has begun in another pod" in found["why"]
-    assert (job.work_dir / "marks").read_text() == "ran\n"
+    assert (found["started"], found["nonces"], found["ended"]["state"]) == (None, [nonce], "NODE_FAIL")
+    assert "not to begin here" in found["why"]
+    assert not (job.work_dir / "marks").exists()
+
+
+def test_another_gang_asks_with_another_nonce(pods: Maker) -> None:
+    job = pods(nodes=2, script="#!/bin/sh\ntrue\n", record="uid-of-record")
+    job.start_all()
+    controller = Controller(job)
+    try:
+        controller.send("watch", after=0)
+        controller.until(lambda: asks(controller), "it asks")
+        first = asks(controller)[-1]
+        job.processes[1].send_signal(signal.SIGTERM)
+        assert job.ended(1) == 143
+        job.said(1)
+        job.root(1).rename(job.folder / "gone")
+        job.start(1, SHIM_POD_UID="another")
+        controller.until(lambda: asks(controller)[-1]["nonce"] != first["nonce"], "the new gang asks")
+        assert asks(controller)[-1]["members"][1]["pod"] == "another"
+        answer(controller, first, True)  # for a gang that is no more
+        controller.until(lambda: asks(controller)[-1]["asked"] > first["asked"] + 2, "it asks on")
+        assert job.journal() == []
+        answer(controller, asks(controller)[-1], True)
+        controller.until(lambda: "ended" in controller.kinds(), "it runs")
+    finally:
+        controller.close()
 
 
 def test_a_worker_without_its_leader_ends(pods: Maker) -> None:

@@ -5,33 +5,32 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from shim.control.backends.base import BackendError, Observer, Order, Orphan, Run, Taking
-from shim.control.backends.kubernetes import grown, ids, names, place, tickets, trying, volumes
-from shim.control.backends.kubernetes.adopting import Adopting
+from shim.control.backends.base import BackendError, Kept, Observer, Order, Run
+from shim.control.backends.kubernetes import folders, grown, ids, names, place, trying, volumes
+from shim.control.backends.kubernetes.accepting import Accepting
 from shim.control.backends.kubernetes.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.errors import AccessError, ApiError
-from shim.control.backends.kubernetes.estates import Estates
 from shim.control.backends.kubernetes.gang import probe
 from shim.control.backends.kubernetes.hearing import Hearing
-from shim.control.backends.kubernetes.life import Life
-from shim.control.backends.kubernetes.making import Making
-from shim.control.backends.kubernetes.orphans import TOLD, Orphans
-from shim.control.backends.kubernetes.settings import settings_of
+from shim.control.backends.kubernetes.lease import Lease, identity
+from shim.control.backends.kubernetes.preparing import Preparing
+from shim.control.backends.kubernetes.run.driver import Driver, next_number
+from shim.control.backends.kubernetes.run.legacy import Legacy, is_legacy
+from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.control.backends.kubernetes.shape import FIRST_LOOK, Shape
 from shim.control.backends.kubernetes.site import Site
-from shim.control.backends.kubernetes.sweeping import Sweeping
 from shim.control.backends.kubernetes.threads import beside
-from shim.control.backends.kubernetes.tickets import TicketFolder
+from shim.control.backends.kubernetes.watching import Watching
 from shim.core.errors import ShimError
+from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
 
-PATIENCE = 5.0  # seconds for what is left of others to be cleared away
-SYNC_LIMIT = 30.0  # seconds in which the watches must have told what there is
-STARTS_END = 600.0  # seconds in which a start that was under way has ended, one way or another
+LEASE_PATIENCE = 3.0  # seconds until it is said that another machine orders the jobs
 
 
 class KubernetesBackend:
@@ -40,18 +39,19 @@ class KubernetesBackend:
     def __init__(self, cluster: Cluster) -> None:
         self._configured = cluster
         self._cluster = cluster
-        self._lives: dict[Run, Life] = {}
         self._chooses: Callable[[], bool] = lambda: False  # whether the cluster chooses the nodes and tells them
         self._observer: Observer
         self._site: Site
         self._shape: Shape
         self._bundle: Bundle
-        self._troubles: dict[str, str] = {}  # of the watches, by what they watch
-        self._estates: Estates
         self._hearing: Hearing
-        self._sweeping: Sweeping
-        self._forgetting: set[Run] = set()  # lives that come to their end
-        self._told_lost: set[Run] = set()  # another machine's: a start that is still under way must make nothing
+        self._lease: Lease
+        self._drivers: dict[int, Driver] = {}
+        self._legacy: dict[int, Legacy] = {}  # runs of the version before
+        self._index: dict[int, Job] = {}  # the index's jobs, as they were committed last
+        self._troubles: dict[str, str] = {}  # of the watches, by what they watch
+        self._recovered = False
+        self._untold = False  # jobs that the index does not know were told, and not asked for yet
 
     # Opening and closing
 
@@ -66,46 +66,45 @@ class KubernetesBackend:
             place.note(self._configured.name, found)
         except AccessError as error:
             raise ShimError(f"error: cluster {self._configured.name}: {error}") from error
-        namespace = found.namespace
+        namespace, cluster = found.namespace, self._configured.name
         # From here on every job's settings know the namespace, whoever said it.
         self._configured = self._configured.replace(
             settings={**self._configured.settings, "namespace": f'"{namespace}"'}
         )
-        self._site = Site(access, namespace, self._configured.name, names.owner(self._configured.name))
+        self._site = Site(access, namespace, cluster, names.owner(cluster))
         self._dry_runs = trying.DryRuns(self._site)
         self._bundle = await beside(bundle)
-        self._estates = Estates(self._site, settings.lease, self._changed, self._one_synced, self._trouble, self._lost)
-        self._sweeping = Sweeping(self._site, self._estates)
         limit = settings.timeout
         self._hearing = Hearing(
             lambda: access.greet(limit + 1), access.unheard, limit, lambda text: self._trouble("server", text)
         )
-        self._adopting = Adopting(self._site, self._estates)
-        self._orphans = Orphans(self._site, self._estates, self._configured)
-        self._estates.watch()
-        self._shape = Shape(self._site, self._configured, self._reshaped, self._lives.__contains__)
+        self._watching = Watching(self._site, self._changed, self._synced, self._trouble)
+        self._lease = Lease(access, namespace, self._site.user, identity(self._site.owner), settings.lease, self._lost)
+        self._shape = Shape(self._site, self._configured, self._reshaped, self._counts)
         self._chooses = lambda: self._shape.names_nodes
-        self._making = Making(
-            self._configured,
-            self._site,
-            self._estates,
-            self._bundle,
-            self._shape,
-            self._sweeping,
-            self._lives,
-            self._told_lost,
-        )
+        self._accepting = Accepting(self._site)
+        self._preparing = Preparing(self._configured, self._site, self._bundle, self._shape)
+        self._watching.start()
+        self._lease.start()
         patience = min(FIRST_LOOK, limit)
         self._cluster = await self._shape.open(patience)
         if access.unheard() == math.inf:
             self._hearing.miss(f"no answer from the API server within {patience:g} s")
         return self._cluster
 
-    def _one_synced(self) -> None:
-        if self._estates.all_synced:
-            self._site.synced = True
-            for life in self._lives.values():
-                life.poke()
+    @property
+    def _followed(self) -> list[Driver | Legacy]:
+        return [*self._drivers.values(), *self._legacy.values()]
+
+    def _counts(self, job_id: int) -> bool:
+        """Whether the index counts itself what a job's pods hold."""
+        job = self._index.get(job_id)
+        return job is not None and job.state in states.ALLOCATED
+
+    def _synced(self) -> None:
+        self._site.all_known.set()
+        for one in self._followed:
+            one.poke()
 
     def _trouble(self, path: str, text: str | None) -> None:
         if text is None:
@@ -115,143 +114,207 @@ class KubernetesBackend:
             self._site.log("cluster %s: %s", self._site.cluster, self._troubles[path])
         self._observer.trouble(self._site.cluster, next(iter(self._troubles.values()), ""))
 
-    def _changed(self, run: Run | None) -> None:
-        if run is not None and run in self._lives:
-            self._lives[run].poke()
-        elif run is not None and self._site.synced:
+    def _changed(self, job_id: int) -> None:
+        one = self._legacy.get(job_id) or self._drivers.get(job_id)
+        if one is not None:
+            one.poke()
+        elif job_id >= 0 and self._recovered:
             self._shape.look()
-            if self._estates.adopted and run not in self._site.seen.runs():
-                self._sweeping.look()
+            self._look_for(job_id)
+
+    def _look_for(self, job_id: int) -> None:
+        """A job that is followed by nobody here may be one that another machine has submitted."""
+        record = self._site.records.find(job_id)
+        if record is not None and job_id not in self._index and not self._untold:
+            self._untold = True
+            self._observer.unknown(self._site.cluster)
 
     def _reshaped(self, cluster: Cluster) -> None:
         if cluster != self._cluster:
             self._cluster = cluster
             self._observer.cluster_changed(cluster)
 
+    def _lost(self) -> None:
+        """Another machine orders the jobs: this one looks on, from the beginning."""
+        self._site.log("cluster %s: another machine orders its jobs", self._site.cluster)
+        self._observer.outdated(self._site.cluster)
+
     async def close(self) -> None:
-        for life in list(self._lives.values()):
-            await life.close()
+        for one in self._followed:
+            await one.close()
         await self._shape.close()
         await self._hearing.close()
-        await self._estates.close()
+        await self._watching.close()
+        await self._accepting.close()
+        try:
+            await self._lease.close()
+        except ApiError as error:
+            self._site.log("cluster %s: %s", self._site.cluster, error.message)
         await self._site.close()
         await self._site.access.close()
 
     # Runs
 
     async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
-        await self._wait_known()
-        wanted = dict(runs)
-        for run in {*self._site.seen.runs(), *tickets.known(self._site.cluster)} - set(wanted):
-            estate = self._estates.of(run)
-            gone = estate is not None and estate.synced.is_set() and run not in self._site.seen.runs()
-            if gone or estate in (self._estates.home, None):
-                self._sweeping.sweep(run)  # of another machine's runs the index may yet have to be told: see orphans
-        for run, seen in wanted.items():
-            # One of whose journal nothing is known is started again, which completes what was begun.
-            folder = TicketFolder(run)
-            known = folder.load() is not None
-            if known and self._estates.is_lost(run):
-                self._tell_lost(run)
-            elif known and seen:
-                await self._live(run, folder, seen)
+        await self._held()
+        await self._watching.synced.wait()
+        await self._shape.settled()
+        wanted = {run.job_id: (run, seen) for run, seen in runs}
+        for job_id, (run, seen) in wanted.items():
+            if is_legacy(run):
+                self._follow_legacy(run, seen)
+                continue
+            record = self._site.records.find(job_id)
+            register = record.register if record is not None else None
+            if register is not None and register.restart == run.restart:
+                driver = self._driver(job_id)
+                # One of whose journal nothing is known is started again, which completes what was begun.
+                if seen:
+                    await driver.follow(run, seen)
             elif seen:
-                self._observer.lost(run, "this host has no key of it any more")
-        await asyncio.wait([self._sweeping.look()], timeout=PATIENCE)
+                self._observer.lost(run, "the cluster has no record of it")
+        for one in folders.known(self._site.cluster):
+            if one.job_id not in wanted and is_legacy(one):
+                self._follow_legacy(one, 1)
+                await self._legacy[one.job_id].forget()  # its end was committed
+            elif one.job_id not in wanted and self._site.records.find(one.job_id) is None:
+                folders.remove(self._site.cluster, one.job_id)
+        self._recovered = True
+        for job in list(self._index.values()):
+            self.keep(job)
 
-    async def _wait_known(self) -> None:
-        """Returns when it is known what there is, and whose it is; or when the cluster did not tell in time."""
+    async def _held(self) -> None:
+        """Returns when this machine orders the jobs; says why if that is not soon."""
         try:
-            async with asyncio.timeout(SYNC_LIMIT):
-                await self._estates.synced()
-                await self._estates.check()
-                await self._shape.settled()
-        except (TimeoutError, ApiError):
-            self._site.log("cluster %s does not answer; its jobs are looked at when it does", self._site.cluster)
+            async with asyncio.timeout(LEASE_PATIENCE):
+                await self._lease.held.wait()
+        except TimeoutError:
+            if self._lease.holder:
+                self._trouble("lease", "another machine of yours orders its jobs")
+            await self._lease.held.wait()
+            self._trouble("lease", None)
 
-    # Runs that another machine acts for
+    def _driver(self, job_id: int) -> Driver:
+        driver = self._drivers.get(job_id)
+        if driver is None or driver.done.is_set():
+            driver = self._drivers[job_id] = Driver(
+                self._site, job_id, self._settings, self._configured.kill_wait, self._observer, self._accepting.ways
+            )
+            driver.index = self._index.get(job_id)
+            self._site.soon(self._end(job_id, driver))
+        return driver
 
-    def _lost(self, owner: str) -> None:
-        """Somebody else holds an estate: its runs are let go as they are."""
-        for run in [run for run in self._lives if self._estates.is_lost(run)]:
-            self._site.soon(self._let_go(run))
+    async def _end(self, job_id: int, driver: Driver) -> None:
+        await driver.done.wait()
+        if self._drivers.get(job_id) is driver:
+            del self._drivers[job_id]
+            self._index.pop(job_id, None)
 
-    async def _let_go(self, run: Run) -> None:
-        life = self._lives.pop(run, None)
-        if life is not None:
-            try:
-                await life.close()
-            finally:
-                self._tell_lost(run)
+    def _settings(self, partition: str) -> Settings:
+        return settings_of(self._configured, partition)
 
-    def _tell_lost(self, run: Run) -> None:
-        if run not in self._told_lost:
-            self._told_lost.add(run)
-            for line in TOLD:
-                self._observer.happened(run, {"at": self._site.now(), **line})
+    def _follow_legacy(self, run: Run, seen: int) -> None:
+        if run.job_id not in self._legacy:
+            job = self._index.get(run.job_id)
+            nodes, settings = (job.nodes, self._settings(job.partition)) if job is not None else (1, self._settings(""))
+            one = self._legacy[run.job_id] = Legacy(self._site, run, nodes, settings, self._observer, seen)
+            self._site.soon(self._end_legacy(one))
+
+    async def _end_legacy(self, one: Legacy) -> None:
+        await one.done.wait()
+        del self._legacy[one.run.job_id]
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
-        run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
-        await self._sweeping.swept(run)
-        if run in self._forgetting:
-            raise BackendError("the try before is not over yet", transient=True)
-        if run in self._lives or run in self._told_lost:
-            return  # a start that was under way when the run was told to be another machine's: its ticket is gone by now
-        folder = TicketFolder(run)
-        found = folder.load()
-        if self._estates.is_lost(run):
-            if found is None:
-                raise BackendError("this home begins anew in the cluster", transient=True)
-            self._tell_lost(run)
+        job = spec.job
+        run = Run(cluster=spec.cluster.name, job_id=job.job_id, restart=job.restarts)
+        self.keep(job)
+        if is_legacy(run):
+            self._follow_legacy(run, 0)
             return
-        if found is not None and (found.verdict is not None or found.adopted):
-            await self._live(run, folder, 0)  # what was decided about it is carried out first
-            return
-        await self._making.make(spec, run, folder, environment, script, spool)
-        if self._estates.is_lost(run):
-            self._tell_lost(run)
-        else:
-            await self._live(run, folder, 0)
-
-    async def _live(self, run: Run, folder: TicketFolder, seen: int) -> None:
-        if run in self._lives:
-            return
-        partition = folder.ticket.partition if folder.ticket is not None else ""
-        life = Life(self._site, run, settings_of(self._configured, partition), folder, self._observer, seen)
-        self._lives[run] = life
-        await life.begin()
+        if run.job_id in self._legacy:
+            raise BackendError("the run before is not over yet", transient=True)
+        try:
+            await self._accepting.ensure(job, spool)
+            await self._preparing.common()
+        except ApiError as error:
+            raise BackendError(error.message, transient=True) from error
+        prepare = self._preparing.of(spec, environment, script, spool)
+        await self._driver(job.job_id).begin(run, spec.nodes[0].host, prepare)
 
     async def order(self, run: Run, order: Order) -> None:
-        life = self._lives.get(run)
-        if life is not None:
-            life.order(order)
+        one = self._legacy.get(run.job_id) or self._drivers.get(run.job_id)
+        if one is not None:
+            one.order(order)
 
     async def forget(self, run: Run) -> None:
-        life = self._lives.get(run)
-        if life is not None:
-            self._forgetting.add(run)
-            try:
-                await life.forget()
-            except Exception:
-                # An error of this program must not leave the run's objects in the cluster.
-                self._site.log("job %s: an internal error", run.job_id, exc_info=True)
-            finally:
-                self._forgetting.discard(run)
-            self._lives.pop(run, None)
-        self._sweeping.sweep(run)
-        if run in self._told_lost:
-            asyncio.get_running_loop().call_later(STARTS_END, self._told_lost.discard, run)
+        one = self._legacy.get(run.job_id) or self._drivers.get(run.job_id)
+        if one is not None:
+            await one.forget()
+        if run.job_id in self._legacy:
+            return  # it is still to be removed, and its folder says so
+        folders.remove(self._site.cluster, run.job_id, run.restart + 1)
 
     def reach(self, run: Run) -> str:
-        return TicketFolder(run).path
+        return folders.path_of(run)
 
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
-        run = Run(cluster=job.cluster, job_id=job.job_id, restart=job.restarts)
+        record = self._site.records.find(job.job_id) if hasattr(self, "_site") else None
+        number = next_number(record.register if record is not None else None, job.restarts)
         planned = self._chooses() and not job.request.node_list
-        return tuple(share.replace(host=names.host(run, index), planned=planned) for index, share in enumerate(shares))
+        return tuple(
+            share.replace(host=names.host(job.job_id, number, index), planned=planned)
+            for index, share in enumerate(shares)
+        )
 
     def commands(self) -> str:
         return Places(ROOT, "").commands
+
+    # Jobs
+
+    async def accept(self, job: Job, handed_in: Mapping[str, Any], script: bytes | None, spool: str) -> int:
+        """See ``KeepsJobs``."""
+        self._index[job.job_id] = job  # it is told to nobody as unknown
+        try:
+            # While there is a folder of it the cluster is where the job was accepted, whatever kubectl is switched to.
+            folders.ensure(Run(cluster=self._site.cluster, job_id=job.job_id))
+            return await self._accepting.accept(job, handed_in, script, spool)
+        except ApiError as error:
+            del self._index[job.job_id]
+            raise BackendError(error.message, transient=error.transient) from error
+        except BackendError:
+            del self._index[job.job_id]
+            raise
+
+    def keep(self, job: Job) -> None:
+        """See ``KeepsJobs``."""
+        self._index[job.job_id] = job
+        driver = self._drivers.get(job.job_id)
+        if driver is not None:
+            driver.index = job
+        record = self._site.records.find(job.job_id)
+        if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
+            self._driver(job.job_id).poke()
+        self._accepting.keep(job)
+
+    async def kept(self) -> list[Kept]:
+        """See ``KeepsJobs``."""
+        self._untold = False
+        found = []
+        for record in self._site.records.all():
+            if record.job_id in self._index:
+                continue
+            try:
+                if await self._accepting.is_ours(record):
+                    found.append(await self._accepting.kept(record))
+            except ApiError as error:
+                raise BackendError(error.message, transient=True) from error
+        return [one for one in found if one is not None]
+
+    async def take_up(self, run: Run) -> None:
+        """See ``KeepsJobs``."""
+        record = self._site.records.find(run.job_id)
+        if record is not None and record.register is not None and record.register.restart == run.restart:
+            await self._driver(run.job_id).follow(run, 0)
 
     # What only shared clusters need
 
@@ -259,47 +322,29 @@ class KubernetesBackend:
         """See ``Listens``."""
         await self._hearing.listen()
 
-    async def take_over(self) -> Taking:
-        """See ``Adopts``."""
-        return await self._adopting.take_over()
-
-    async def orphans(self) -> list[Orphan]:
-        """See ``Adopts``."""
-        return await self._orphans.found(lambda run: run in self._lives or self._sweeping.sees_to(run))
-
-    async def adopt(self, run: Run) -> None:
-        """See ``Adopts``."""
-        folder = TicketFolder(run)
-        ticket = folder.load()
-        if ticket is not None and run not in self._lives:
-            began = self._orphans.began_at(run)
-            if not folder.has_key and began:
-                self._observer.happened(run, {"kind": "started", "at": began})
-            await self._live(run, folder, 0)
-
     async def shaped(self) -> Cluster:
         """See ``ShapedLater``."""
         return await self._shape.known()
 
     async def reserve(self, first: int) -> range:
         """See ``NumbersJobs``."""
-        return await ids.reserve(self._site.access, self._site.namespace, first)
+        found, self._site.place = await ids.reserve(self._site.access, self._site.namespace, first)
+        return found
 
     async def try_out(self, job: Job, spool: str) -> list[str]:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
-        self._site.soon(self._estates.home.lease.hold())  # its start will ask for it
         if not self._shape.names_nodes:
             trying.check_described(job)
         notes = await trying.keep_files(job, spool, settings)
 
         async def ask() -> None:
-            await self._dry_runs.ask_reach(job, spool)
+            await self._dry_runs.ask_reach()
             # It asks for the user's groups and folder: either may be on a server that does not answer.
-            gang = await beside(lambda: probe(job, settings, self._site.owner, self._bundle))
+            gang = await beside(lambda: probe(job, settings, self._bundle))
             await self._dry_runs.ask(gang, settings)
 
         problem = await self._hearing.unless_silent(ask)
         if problem:
-            notes.append(f"warning: {self._site.cluster}: {problem}; the job waits until it can be asked again")
+            raise BackendError(f"{self._site.cluster}: {problem}", transient=True)
         return notes

@@ -46,11 +46,12 @@ class Follower:
         stage: str = "",
         trouble: Callable[[str], None] = lambda text: None,
         step_file: Callable[[dict[str, Any]], StepFile | None] = lambda told: None,
+        asked: Callable[[dict[str, Any]], None] = lambda message: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """``stage``: the archive of a working directory that the leader must be given before the start. ``trouble(text)``: output
         cannot be written here, and is asked for again; "" when it can. ``step_file(told)``: where a file goes that an srun in the pods has
-        opened.
+        opened. ``asked(message)``: the leader asks whether it may begin.
         """
         self.seen = seen
         self.over = False
@@ -68,6 +69,7 @@ class Follower:
         self._archive = -1
         self._trouble = trouble
         self._step_file = step_file
+        self._asked = asked
         self._wall = wall
         self._ahead = 0.0  # seconds by which the leader's clock is ahead of ours
         self._problems: dict[str, str] = {}  # by output
@@ -112,6 +114,11 @@ class Follower:
         else:
             self._ordered.set()
             self._turns.look()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Says something to the leader if it is reached now: it asks again if it is not."""
+        if self._link is not None:
+            self._link.send(message)
 
     async def forget(self) -> None:
         """The end is committed."""
@@ -207,6 +214,8 @@ class Follower:
         if do == "journal":
             self._heard = True
             self._line(message["line"])
+        elif do == "ask":
+            self._asked(message)
         elif do == "done":
             self._orders.pop(message["number"], None)
         elif do == "credit" and self._push is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from shim.control.backends.base import BackendError, Run
+from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import volumes
 from shim.control.backends.kubernetes.affinity import placement
 from shim.control.backends.kubernetes.bundle import Bundle, container_command
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from shim.control.backends.kubernetes.shape import Shape
 
 
-def gang_of(
-    spec: RunSpec, run: Run, settings: Settings, submission: str, owner: str, bundle: Bundle, shape: Shape
-) -> Gang:
+def gang_of(spec: RunSpec, settings: Settings, bundle: Bundle, shape: Shape) -> Gang:
     """The gang of a job that the scheduler has placed. Raises BackendError for one without an image."""
     job = spec.job
     image = image_of(job, settings)
@@ -28,9 +26,10 @@ def gang_of(
         raise BackendError('no image: the configuration\'s "image", or --container-image, must name one')
     user = _user(job, settings)
     return Gang(
-        run=run,
-        owner=owner,
-        submission=submission,
+        job_id=job.job_id,
+        restart=job.restarts,
+        record=spec.record,
+        number=spec.run,
         nodes=len(spec.nodes),
         cpus=max(share.cpus for share in job.shares),
         memory=max(share.memory for share in job.shares),
@@ -85,13 +84,12 @@ def _groups(job: Job) -> tuple[int, ...]:
         return ()
 
 
-def probe(job: Job, settings: Settings, owner: str, bundle: Bundle) -> Gang:
+def probe(job: Job, settings: Settings, bundle: Bundle) -> Gang:
     """A gang like that of a job which is not placed yet: what admission looks at."""
     user = _user(job, settings)
     return Gang(
-        run=Run(cluster=job.cluster, job_id=0),
-        owner=owner,
-        submission="probe",
+        job_id=0,
+        record="probe",
         nodes=job.nodes,
         cpus=max(1, job.cpus // max(1, job.nodes)),
         memory=job.request.mem_per_node or 0,

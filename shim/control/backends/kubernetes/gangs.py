@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.control.backends.base import Run
+from shim.control.backends.kubernetes import names
 from shim.core.value import Value
 
 Choices = tuple[tuple[str, ...], ...]
@@ -25,9 +25,10 @@ class Placement(Value):
 class Gang(Value):
     """What the pods of one run have in common. ``cpus``, ``memory`` (MiB) and ``gpus`` are those of its largest share."""
 
-    run: Run
-    owner: str
-    submission: str
+    job_id: int
+    restart: int = 0
+    record: str = ""  # uid of the job's record
+    number: int = 0  # the run's in it
     nodes: int
     cpus: int
     memory: int = 0
@@ -45,7 +46,21 @@ class Gang(Value):
     digest: str = ""
     pod_group: bool = False
     passwd: bool = False  # the Secret has passwd and group
-    _nested = {"run": Run, "place": Placement}
+    _nested = {"place": Placement}
+
+    @property
+    def stem(self) -> str:
+        """The name of its Job."""
+        return names.stem(self.job_id, self.number)
+
+    @property
+    def ticket(self) -> str:
+        """The name of the Secret that its pods mount, and of its PodGroup."""
+        return names.ticket(self.job_id, self.number)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return names.labels(self.job_id, self.restart, self.record, self.number)
 
 
 def code_name(digest: str) -> str:

@@ -12,8 +12,8 @@ _NEXT = "next"
 _TRIES = 20
 
 
-async def reserve(access: Access, namespace: str, first: int, count: int = BLOCK) -> range:
-    """``count`` ids, at least ``first``, that nobody else was or will be given. Raises BackendError."""
+async def reserve(access: Access, namespace: str, first: int, count: int = BLOCK) -> tuple[range, str]:
+    """``count`` ids, at least ``first``, that nobody else was or will be given; and the ``place``. Raises BackendError."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     try:
         for _ in range(_TRIES):
@@ -26,11 +26,11 @@ async def reserve(access: Access, namespace: str, first: int, count: int = BLOCK
             begin = max(first, _next(found))
             try:
                 if found is None:
-                    await access.post(path, _counter(begin + count))
+                    made = await access.post(path, _counter(begin + count))
                 else:
                     # With the resourceVersion that was read: whoever was quicker makes this a conflict.
-                    await access.put(f"{path}/{names.IDS}", {**found, "data": {_NEXT: str(begin + count)}})
-                return range(begin, begin + count)
+                    made = await access.put(f"{path}/{names.IDS}", {**found, "data": {_NEXT: str(begin + count)}})
+                return range(begin, begin + count), str(made["metadata"]["uid"])
             except ApiError as error:
                 if not error.conflict:
                     raise
@@ -38,6 +38,17 @@ async def reserve(access: Access, namespace: str, first: int, count: int = BLOCK
         text = f"no job id could be had from configmap {names.IDS} of namespace {namespace}: {error.message}"
         raise BackendError(text, transient=error.transient) from error
     raise BackendError(f"no job id could be had from configmap {names.IDS}: too many others ask", transient=True)
+
+
+async def place(access: Access, namespace: str) -> str:
+    """What tells this namespace, with its numbers, from any other, and from one that was restored. ApiError, BackendError."""
+    try:
+        found = await access.get(f"/api/v1/namespaces/{namespace}/configmaps/{names.IDS}")
+    except ApiError as error:
+        if not error.missing:
+            raise
+        return (await reserve(access, namespace, 1, 0))[1]
+    return str(found["metadata"]["uid"])
 
 
 def _counter(following: int) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from shim.control.backends.base import BackendError, Run
+from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.environ.job import gpu_variables
@@ -18,10 +18,15 @@ COMPLAIN = 15  # seconds that a pod looks for the first one before it says why i
 PROFILE = "profile.sh"  # mounted into /etc/profile.d
 # A login shell begins its PATH anew; our commands stay first all the same.
 _PROFILE = f"PATH={Places(ROOT, '').commands}${{PATH:+:$PATH}}\nexport PATH\n"
-_BARRIER = 24 * 3600  # seconds: who gives up a gang that cannot be complete is the controller
+AUTOSCALE_WAIT = 1200  # seconds for a node to be added
 
 
-def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: bool) -> RunSpec:
+def barrier(settings: Settings) -> int:
+    """Seconds after which agents that have not begun leave by themselves: no controller is there, or they cannot meet."""
+    return max(settings.boot_limit, settings.bind_wait, AUTOSCALE_WAIT if settings.autoscale else 0)
+
+
+def inside(spec: RunSpec, settings: Settings, *, staged: bool, named: bool) -> RunSpec:
     """The spec for the pods: every node goes by the name that resolves there, and GPUs are counted from 0 in each.
 
     ``named``: the cluster chooses the nodes, and the agents know what they are called outside.
@@ -43,8 +48,8 @@ def inside(spec: RunSpec, run: Run, settings: Settings, *, staged: bool, named: 
         commands=Places(ROOT, "").commands,
         news=(),
         listen=f"tcp:{PORT}",
-        barrier=_BARRIER,
-        leader=f"{names.host(run, 0)}.{domain}",
+        barrier=barrier(settings),
+        leader=f"{names.host(spec.job.job_id, spec.run, 0)}.{domain}",
         heartbeat=HEARTBEAT,
         encrypted=settings.encrypt,
         grace=settings.node_wait,

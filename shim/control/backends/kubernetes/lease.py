@@ -1,193 +1,188 @@
-"""One owner's Lease: who holds it acts for the owner's jobs, and nobody else does.
+"""Which of a user's machines orders the user's jobs in a namespace: the holder of one Lease. No safety rule rests on it: two holders do the same, and one of them each thing.
 
-A home holds its own from its first job on, and renews it while it has jobs in the cluster. Every write about a job asks it first
-whether it is still held; time counts while the machine sleeps. Another machine that carries on with the jobs takes the Lease,
-by a write that only one can win; it is never given back.
+It is taken when it is free, when its holder was a process of this machine that is no more, or when it has stood unchanged for its whole
+duration by this machine's own clock, which counts while the machine sleeps; renewed while there are jobs; given back by a holder that leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import ApiError
+from shim.job.pod.asking import boot_id, boot_time
 
 Object = dict[str, Any]
-_FRESH = 0.6  # of the duration: so long a renewal is relied upon, what is under way then ends in time
+SCHEMA = "slurm-shim.io/schema"
+_VERSION = 1
+_SIGNS = 5  # signs of life in the duration
+_LOOK = 2.0  # seconds between looks at a Lease that another holds
 _TRIES = 5
-_ASK_AGAIN = 60.0  # seconds for which a refusal counts: a server that begins, a quota, a webhook refuse for a while
 
 
-def now() -> float:
-    """Seconds that have passed, also while the machine slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+def identity(owner: str) -> str:
+    """This process, as a holder: the index, the machine since its boot with its process ids, the process."""
+    return f"{owner[:12]}.{_here()}.{os.getpid()}.{_began(os.getpid())}"
 
 
-class TakenOver(ApiError):
-    """Another machine acts for this owner's jobs."""
+def is_dead(holder: str) -> bool:
+    """Whether a holder was a process of this machine that has ended."""
+    _owner, here, pid, began = (holder.split(".") + ["", "", ""])[:4]
+    return bool(here) and here == _here() and pid.isdecimal() and _began(int(pid)) != began
 
-    def __init__(self, owner: str) -> None:
-        super().__init__(409, "TakenOver", f"another machine carries on with the jobs of {owner}")
+
+def _here() -> str:
+    """Tells processes whose ids mean something here: of this machine, since its boot, in the same namespace of process ids."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return hashlib.sha256(f"{boot_id()} {space}".encode()).hexdigest()[:12] if space and boot_id() else ""
+
+
+def _began(pid: int) -> str:
+    """When a process began, as the kernel counts; "" for none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
 
 
 class Lease:
-    """``holder``: this home; ``lost()`` is called once, when somebody else has it."""
+    """``holder``: this process. ``lost()`` is called when another has it."""
 
     def __init__(
         self,
         access: Access,
         namespace: str,
-        owner: str,
+        user: Callable[[], Awaitable[str]],
         holder: str,
         duration: int,
         lost: Callable[[], None],
+        clock: Callable[[], float] = boot_time,
     ) -> None:
-        self.owner = owner
-        self.holder = holder
-        self.lost = False
-        self._refused = (
-            0.0  # this user may have no Leases, as far as is known until then: everything goes on as without
-        )
-        self._had = False  # it was held once
+        self.held = asyncio.Event()
+        self.holder = ""  # who has it, as far as is known
         self._access = access
-        self._leases = leases(namespace)
-        self.path = f"{self._leases}/{names.lease(owner)}"
+        self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._user = user
+        self._name = ""
+        self._own = holder
         self._duration = duration
-        self._tell_lost = lost
-        self._until = 0.0  # it is held until then, for sure
-        self._found: Object | None = None  # as it was written last
-        self._given_up = False
-        self._turn = asyncio.Lock()  # one write at a time: none comes after the Lease was removed
+        self._lost = lost
+        self._clock = clock
+        self._stood: tuple[str, float] = ("", 0.0)  # another's Lease: as it was read last, and since when
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._trouble = ""
+
+    def start(self) -> None:
+        """Begins to try for the Lease, and to renew it."""
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        while not self._closing.is_set():
+            pause = _LOOK
+            try:
+                if await self.take():
+                    pause = self._duration / _SIGNS
+            except ApiError as error:
+                pause = self._failed(error)
+            await self._wait(pause)
+
+    def _failed(self, error: ApiError) -> float:
+        """Where Leases are refused every machine is the holder: safe, and each orders the jobs as if it were alone."""
+        self._trouble = error.message
+        if error.not_permitted and not self.held.is_set():
+            self.held.set()
+        return self._duration / _SIGNS if self.held.is_set() else _LOOK
+
+    async def take(self) -> bool:
+        """Whether it is this holder's, taken or renewed by this. ApiError."""
+        for _ in range(_TRIES):
+            try:
+                return await self._try()
+            except ApiError as error:
+                if not error.conflict:
+                    raise
+        return False
 
     @property
-    def unused(self) -> bool:
-        """Whether this user may have no Leases: nobody can take over. It is asked again from time to time."""
-        return now() < self._refused
+    def _path(self) -> str:
+        return f"{self._leases}/{self._name}"
 
-    async def hold(self) -> None:
-        """Returns when it is held. Raises TakenOver; another ApiError when that cannot be known now."""
-        if not self.unused and (self.lost or now() >= self._until):
-            async with self._turn:
-                if self.lost or now() >= self._until:
-                    await self._renew()
-
-    async def renew(self) -> None:
-        """Says that its holder is there, whether that is needed yet or not. Raises as ``hold``."""
-        async with self._turn:
-            await self._renew()
-
-    async def _renew(self) -> None:
-        for _ in range(_TRIES):
-            if self.lost or self._given_up:
-                raise TakenOver(self.owner)
-            asked = now()
-            try:
-                self._found = await self._written(self._found)
-            except ApiError as error:
-                remembered, self._found = self._found, None
-                if error.forbidden and not self._had:
-                    self._refused = now() + _ASK_AGAIN
-                    return
-                if error.conflict or (error.missing and remembered is not None):
-                    continue  # it is another one by now: looked at
+    async def _try(self) -> bool:
+        if not self._name:
+            self._name = names.lease(await self._user())
+        try:
+            found = await self._access.get(self._path)
+        except ApiError as error:
+            if not error.missing:
                 raise
-            if self.lost:
-                raise TakenOver(self.owner)
-            self._until = asked + _FRESH * self._duration
-            self._had, self._refused = True, 0.0
-            return
-        raise ApiError(409, "Conflict", f"lease {names.lease(self.owner)} is changed all the time")
+            await self._access.post(self._leases, self._signed({"metadata": self._metadata()}))
+            return self._have()
+        spec = found.get("spec") or {}
+        self.holder = str(spec.get("holderIdentity") or "")
+        if self.holder not in ("", self._own):
+            if self.held.is_set():
+                self.held.clear()
+                self._lost()
+            if not is_dead(self.holder) and not self._is_over(found):
+                return False
+        schema = (found["metadata"].get("annotations") or {}).get(SCHEMA, "1")
+        if not schema.isdigit() or int(schema) > _VERSION:
+            return False  # a later version's controllers hold it: this one may submit and read
+        await self._access.put(self._path, self._signed(found))
+        return self._have()
 
-    async def _written(self, found: Object | None) -> Object:
-        if found is None:
-            try:
-                found = await self._access.get(self.path)
-            except ApiError as error:
-                if not error.missing:
-                    raise
-                return await self._access.post(self._leases, await self._new())
-        if holder_of(found) != self.holder:
-            self._lose()
-            return found
-        return await self._access.put(self.path, signed(found, self.holder, self._duration))
+    def _have(self) -> bool:
+        self.holder = self._own
+        self.held.set()
+        return True
 
-    def _lose(self) -> None:
-        if not self.lost:
-            self.lost = True
-            self._tell_lost()
+    def _is_over(self, found: Object) -> bool:
+        now, version = self._clock(), str(found["metadata"]["resourceVersion"])
+        if self._stood[0] != version:
+            self._stood = (version, now)
+        duration = int((found.get("spec") or {}).get("leaseDurationSeconds") or 0)
+        return now - self._stood[1] >= max(duration, 1)
 
-    async def _new(self) -> Object:
-        metadata: Object = {
-            "name": names.lease(self.owner),
-            "labels": {names.MANAGED: names.MANAGER, names.OWNER: self.owner},
-        }
-        user = await whoami(self._access)
-        if user:
-            metadata["labels"][names.USER] = user
-        if self.holder != self.owner:
-            metadata["annotations"] = {names.RETURNED: "true"}  # only the owner itself, come back, removes it
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        return signed(lease, self.holder, self._duration)
+    def _metadata(self) -> Object:
+        return {"name": self._name, "labels": {names.MANAGED: names.MANAGER}}
 
-    async def give_up(self, *, wanted: Callable[[Object], bool] = lambda found: True) -> None:
-        """Never writes it again, and removes it if this holder has it and it is ``wanted``: nobody else would. May be repeated."""
-        async with self._turn:
-            self._given_up, self._until = True, 0.0
-            if self.unused or self.lost:
-                return
-            for _ in range(_TRIES):
-                try:
-                    found = await self._access.get(self.path)
-                    if holder_of(found) == self.holder and wanted(found):
-                        await self._access.delete(self.path, version=found["metadata"].get("resourceVersion"))
-                    return
-                except ApiError as error:
-                    if error.missing or error.forbidden:
-                        return
-                    if not error.conflict:
-                        raise
-            raise ApiError(409, "Conflict", f"lease {names.lease(self.owner)} is changed all the time")
+    def _signed(self, found: Object, holder: str | None = None) -> Object:
+        """The Lease with a sign of life, as it was read but for that: another's write in between makes this one a conflict."""
+        spec = dict(found.get("spec") or {})
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+        own = self._own if holder is None else holder
+        if spec.get("holderIdentity") != own:
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+            spec["acquireTime"] = stamp
+        spec.update(holderIdentity=own, leaseDurationSeconds=self._duration, renewTime=stamp)
+        metadata = dict(found["metadata"])
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), SCHEMA: str(_VERSION)}
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **found, "metadata": metadata, "spec": spec}
 
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            pass
 
-def returned(lease: Object) -> bool:
-    """Whether the owner has come back and knows that it has lost its jobs: the Lease need not tell it."""
-    return names.RETURNED in (lease["metadata"].get("annotations") or {})
-
-
-def leases(namespace: str) -> str:
-    """Where the Leases of a namespace are."""
-    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-
-
-def holder_of(lease: Object) -> str:
-    """Who holds it."""
-    return str((lease.get("spec") or {}).get("holderIdentity") or "")
-
-
-def signed(lease: Object, holder: str, duration: int) -> Object:
-    """The Lease with a sign of life of ``holder``, which has it from now on. Only what was read is replaced by it."""
-    spec = dict(lease.get("spec") or {})
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
-    if spec.get("holderIdentity") not in (None, holder):
-        spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
-    if spec.get("holderIdentity") != holder:
-        spec["acquireTime"] = stamp
-    return {**lease, "spec": {**spec, "holderIdentity": holder, "leaseDurationSeconds": duration, "renewTime": stamp}}
-
-
-async def whoami(access: Access) -> str:
-    """Who this user is for the API server, as a label may say it: a hash. "" where that cannot be asked (before Kubernetes 1.28)."""
-    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    try:
-        answer = await access.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", dict(kind))
-    except ApiError as error:
-        if error.missing or error.forbidden:
-            return ""
-        raise
-    name = str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
-    return hashlib.sha256(f"slurm-shim {name}".encode()).hexdigest()[:40] if name else ""
+    async def close(self) -> None:
+        """Tries no more; a Lease that is held is given back: whoever comes next need not wait for it. ApiError."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        if self.held.is_set() and self.holder == self._own:
+            found = await self._access.get(self._path)
+            if (found.get("spec") or {}).get("holderIdentity") == self._own:
+                await self._access.put(self._path, self._signed(found, ""))

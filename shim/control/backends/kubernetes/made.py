@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shim.control import site
-from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import names, staging, trying, volumes
+from shim.control.backends.kubernetes import staging, trying
 from shim.control.backends.kubernetes.bundle import Bundle
 from shim.control.backends.kubernetes.gang import gang_of
 from shim.control.backends.kubernetes.gangs import Gang
 from shim.control.backends.kubernetes.inside import files, gpu_environment, inside, passwd
 from shim.control.backends.kubernetes.settings import Settings
-from shim.control.backends.kubernetes.tickets import TicketFolder
 from shim.core import jsonlite
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
@@ -26,21 +24,17 @@ _GRAMMAR = "SHIM_GRAMMAR"  # where commands in pods look for it
 
 
 class Made:
-    """``stage``: the archive that the leader must be given because the Secret has no room for it; "" for none. ``once``: see RunSpec."""
+    """``stage``: the archive that the leader must be given because the Secret has no room for it; "" for none."""
 
-    def __init__(self, gang: Gang, contents: dict[str, bytes], stage: str, once: tuple[str, ...]) -> None:
+    def __init__(self, gang: Gang, contents: dict[str, bytes], stage: str) -> None:
         self.gang = gang
         self.contents = contents
         self.stage = stage
-        self.once = once
 
 
 def made(
     spec: RunSpec,
-    run: Run,
     settings: Settings,
-    submission: str,
-    owner: str,
     bundle: Bundle,
     shape: Shape,
     environment: Mapping[str, str],
@@ -48,16 +42,15 @@ def made(
     key: bytes,
     spool: str,
 ) -> Made:
-    """What the cluster is given. Reads the copy of the working directory in ``spool``. Raises BackendError, OSError."""
-    gang = gang_of(spec, run, settings, submission, owner, bundle, shape)
+    """What the cluster is given for the run that ``spec`` names. Reads the copy of the working directory in ``spool``. BackendError, OSError."""
+    gang = gang_of(spec, settings, bundle, shape)
     # A copy that was made at submission counts, whatever has become of the folder since.
     copied = os.path.exists(os.path.join(spool, staging.NAME))
     gang = gang.replace(pod_group=shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
     # What the pods' image is, so that a step that asks for another one is told so.
     spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(container_image=gang.image)))
-    given = inside(spec, run, settings, staged=gang.staged, named=shape.names_nodes)
-    given = given.replace(once=_marks(run, owner, spec.job.request.work_dir, settings))
-    own = {**gpu_environment(given), "SHIM_RUN_DIR": run_dir(run), **_grammar()}
+    given = inside(spec, settings, staged=gang.staged, named=shape.names_nodes)
+    own = {**gpu_environment(given), "SHIM_RUN_DIR": run_dir(spec), **_grammar()}
     contents = files(given, {**environment, **own}, script, key)
     if gang.user is not None and gang.passwd:
         contents.update(passwd(spec, gang.user))
@@ -65,13 +58,7 @@ def made(
     if gang.staged:
         archive, stage = trying.kept_files(spool)
         contents.update(archive)
-    return Made(gang, contents, stage, given.once)
-
-
-def _marks(run: Run, owner: str, work_dir: str, settings: Settings) -> tuple[str, ...]:
-    """Where the run's first leader can leave a mark that every other one would find: out of sight if that is mounted."""
-    found = (os.path.join(TicketFolder(run).path, "begun"), names.mark(run, owner, work_dir))
-    return tuple(path for path in found if volumes.mounted(path, settings))
+    return Made(gang, contents, stage)
 
 
 def _grammar() -> dict[str, str]:
@@ -80,6 +67,6 @@ def _grammar() -> dict[str, str]:
     return {} if found is None else {_GRAMMAR: jsonlite.dumps(found.to_dict())}
 
 
-def run_dir(run: Run) -> str:
+def run_dir(spec: RunSpec) -> str:
     """The run's folder in its pods."""
-    return Places(ROOT, "").run_dir(f"{run.job_id}.{run.restart}")
+    return Places(ROOT, "").run_dir(spec.name)

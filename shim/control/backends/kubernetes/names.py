@@ -1,27 +1,22 @@
-"""What the objects of a run are called, and the labels they carry. All are functions of the run, so repeating is harmless."""
+"""What objects are called, and the labels they carry. All are functions of job and run, so repeating is harmless."""
 
 from __future__ import annotations
 
 import os
-import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import Run
 
 DOMAIN = "slurm-shim.io"
 MANAGER = "slurm-shim"
 JOB_ID = f"{DOMAIN}/job-id"
-RESTART = f"{DOMAIN}/restart"
-OWNER = f"{DOMAIN}/owner"  # the index whose job it is
-SUBMISSION = (
-    f"{DOMAIN}/submission"  # one attempt to create the run's objects: tells ours from others' after a lost answer
-)
-CLUSTER = f"{DOMAIN}/cluster"
-USER = f"{DOMAIN}/user"  # on Leases: a hash of the API server's name for the user
-RETURNED = f"{DOMAIN}/returned"  # on Leases: their owner has come back and knows that others carry on with its jobs
+RESTART = f"{DOMAIN}/restart"  # SLURM_RESTART_COUNT
+RECORD = f"{DOMAIN}/record"  # uid of the record whose run it is of
+RUN = f"{DOMAIN}/run"  # the run's number in that record
+KIND = f"{DOMAIN}/kind"  # of ConfigMaps and Secrets
+RECORD_KIND, PAYLOAD_KIND, RUN_KIND = "record", "payload", "run"
 MANAGED = "app.kubernetes.io/managed-by"
 JOB_NAME = "batch.kubernetes.io/job-name"  # set on pods by the Job controller
 LIMIT = f"{DOMAIN}/limit"  # on pods: seconds for which their job may run, and end
@@ -34,85 +29,66 @@ IDS = "slurm-job-ids"  # the ConfigMap that numbers the jobs of the namespace
 CONTAINER = "agent"
 
 
-def stem(run: Run) -> str:
-    """``slurm-7``, after a requeue ``slurm-7-r1``: the name of the Job."""
-    return f"slurm-{run.job_id}-r{run.restart}" if run.restart else f"slurm-{run.job_id}"
+def record(job_id: int) -> str:
+    """``slurm-7``: the ConfigMap that is the job's record."""
+    return f"slurm-{job_id}"
 
 
-def kept(run: Run) -> str:
-    """The Secret with what another machine needs to carry on with the run."""
-    return f"{stem(run)}-kept"
+def payload(job_id: int) -> str:
+    """The Secret with what the job's runs need."""
+    return f"slurm-{job_id}-payload"
 
 
-def attempt(run: Run, submission: str) -> str:
-    """``slurm-7-1f3a09bc``: the Secret and the PodGroup of one attempt to start the run.
-
-    Those of the attempt before may be there for minutes after its Job is gone, and so may its pods: none must find a Secret of this one.
-    """
-    return f"{stem(run)}-{submission[:8]}"
+def stem(job_id: int, number: int) -> str:
+    """``slurm-7``, of a later run ``slurm-7-r1``: the name of the run's Job. ``number``: the run's in the job's record."""
+    return f"slurm-{job_id}-r{number}" if number else f"slurm-{job_id}"
 
 
-def mark(run: Run, owner: str, work_dir: str) -> str:
-    """The file in the working directory that says that the run has begun, where it is mounted and the state folder is not."""
-    return os.path.join(work_dir, f".slurm-{run.job_id}.{run.restart}-{owner[:8]}")
+def ticket(job_id: int, number: int) -> str:
+    """The Secret that a run's pods mount, and the run's PodGroup."""
+    return f"{stem(job_id, number)}-run"
 
 
-def lease(owner: str) -> str:
-    """The Lease of an owner: who holds it acts for the owner's jobs."""
-    return f"slurm-owner-{owner}"
+def lease(user: str) -> str:
+    """The Lease of a user, by the user's hash: which of the user's machines holds it orders the user's jobs in the namespace."""
+    return f"slurm-controller-{user[:16]}"
 
 
-def host(run: Run, index: int) -> str:
+def host(job_id: int, number: int, index: int) -> str:
     """The host name of the pod with this index: it resolves inside the job."""
-    return f"{stem(run)}-{index}"
+    return f"{stem(job_id, number)}-{index}"
 
 
-def labels(run: Run, owner: str, submission: str) -> dict[str, str]:
+def labels(job_id: int, restart: int, record_uid: str, number: int) -> dict[str, str]:
     """The labels of a run's objects. Ids only: nothing a user typed is in them."""
     return {
         MANAGED: MANAGER,
-        OWNER: owner,
-        CLUSTER: label_value(run.cluster),
-        JOB_ID: str(run.job_id),
-        RESTART: str(run.restart),
-        SUBMISSION: submission,
+        JOB_ID: str(job_id),
+        RESTART: str(restart),
+        RECORD: record_uid,
+        RUN: str(number),
     }
 
 
-def selector(owner: str, cluster: str | None) -> str:
-    """Selects every object of an owner's jobs: of one cluster as its configuration calls it, or (None) of all of them."""
-    every = f"{MANAGED}={MANAGER},{OWNER}={owner}"
-    return every if cluster is None else f"{every},{CLUSTER}={label_value(cluster)}"
+def selector() -> str:
+    """Selects every object of the namespace's jobs."""
+    return f"{MANAGED}={MANAGER}"
 
 
-def owner_of(found: Mapping[str, Any]) -> str:
-    """The owner that an object names."""
-    return str((found["metadata"].get("labels") or {}).get(OWNER) or "")
+def label(found: Mapping[str, Any], name: str) -> str:
+    """What a label of an object says; "" for none."""
+    return str((found["metadata"].get("labels") or {}).get(name) or "")
 
 
-def submission_of(found: Mapping[str, Any]) -> str:
-    """The attempt to start a run that an object is of."""
-    return str((found["metadata"].get("labels") or {}).get(SUBMISSION) or "")
+def number_of(found: Mapping[str, Any], name: str, default: int = -1) -> int:
+    """What a label of an object says in digits."""
+    text = label(found, name)
+    return int(text) if text.isdecimal() else default
 
 
-def restart_of(found: Mapping[str, Any]) -> int:
-    """The restart of its job that an object is of; 0 if it does not say."""
-    text = (found["metadata"].get("labels") or {}).get(RESTART, "")
-    return int(text) if text.isdecimal() else 0
-
-
-def run_of(metadata: Mapping[str, Any], cluster: str) -> Run | None:
-    """The run whose object this is; None for an object without our labels."""
-    found = metadata.get("labels") or {}
-    try:
-        return Run(cluster=cluster, job_id=int(found[JOB_ID]), restart=int(found.get(RESTART, 0)))
-    except (KeyError, ValueError):
-        return None
-
-
-def label_value(text: str) -> str:
-    """``text`` as far as a label's value may hold it."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
+def job_of(found: Mapping[str, Any]) -> int:
+    """The job whose object this is; -1 for an object without our labels."""
+    return number_of(found, JOB_ID)
 
 
 def owner(cluster: str) -> str:
@@ -132,13 +108,6 @@ def owner(cluster: str) -> str:
     os.unlink(draft)
     with open(path) as file:
         return file.read().strip()
-
-
-def begin_anew(cluster: str) -> str:
-    """Another owner for the jobs of this cluster from now on: those of before are somebody else's. OSError."""
-    path = f"{paths.ensure(paths.state_dir())}/owner.{cluster}"
-    os.replace(_new_owner(path), path)
-    return owner(cluster)
 
 
 def _new_owner(path: str) -> str:

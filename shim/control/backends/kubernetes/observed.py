@@ -13,11 +13,12 @@ from shim.core.value import Value
 
 
 class Ended(Value):
-    """How a pod's agent ended. ``message``: what it wrote to /dev/termination-log."""
+    """How a pod's agent ended. ``message``: what it wrote to /dev/termination-log. ``known``: a kubelet has seen it end."""
 
     code: int
     reason: str = ""
     message: str = ""
+    known: bool = False
 
 
 class PodView(Value):
@@ -106,6 +107,7 @@ def _ended(state: Mapping[str, Any]) -> Ended:
         code=int(state.get("exitCode") or 0),
         reason=str(state.get("reason") or ""),
         message=str(state.get("message") or ""),
+        known=state.get("reason") != "ContainerStatusUnknown",
     )
 
 
@@ -133,6 +135,7 @@ def suspended(job: Mapping[str, Any]) -> bool:
     return bool(job.get("spec", {}).get("suspend"))
 
 
-def changes(job: Mapping[str, Any]) -> int:
-    """How often what is wanted of a Job has changed since it was made."""
-    return max(0, int(job["metadata"].get("generation") or 0) - 1)
+def finished(job: Mapping[str, Any]) -> bool:
+    """Whether the Job makes no pods any more."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") in ("Complete", "Failed") and one.get("status") == "True" for one in conditions)

@@ -10,7 +10,7 @@ import json
 import os
 
 from shim.control import paths
-from shim.control.backends.kubernetes import login, tickets
+from shim.control.backends.kubernetes import folders, login
 from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.errors import AccessError, NoContext
 from shim.control.backends.kubernetes.settings import Settings, settings_of
@@ -38,7 +38,7 @@ async def find(cluster: Cluster) -> tuple[Access, Place]:
     Raises AccessError, also where the configuration says another place than its jobs', or where that is not found any more.
     """
     settings = settings_of(cluster)
-    held = _noted(cluster.name) if tickets.known(cluster.name) else None
+    held = _noted(cluster.name) if folders.known(cluster.name) else None
     if held is None:
         access = await Access.load(settings.kubeconfig or None, settings.context or None)
         namespace = settings.namespace or access.namespace
@@ -75,8 +75,8 @@ def note(cluster: str, place: Place) -> None:
     if _noted(cluster) == place:
         return
     try:
-        paths.ensure(tickets.folder_of(cluster))
-        tickets.write(_path(cluster), json.dumps(place.to_dict()))
+        paths.ensure(folders.folder_of(cluster))
+        folders.write(_path(cluster), json.dumps(place.to_dict()))
     except OSError as problem:
         raise AccessError(f"{_path(cluster)}: {problem.strerror}") from problem
 
@@ -102,4 +102,4 @@ def _others(settings: Settings, held: Place) -> list[str]:
 
 
 def _path(cluster: str) -> str:
-    return os.path.join(tickets.folder_of(cluster), _FILE)
+    return os.path.join(folders.folder_of(cluster), _FILE)

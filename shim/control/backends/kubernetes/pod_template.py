@@ -33,7 +33,7 @@ def template(gang: Gang, settings: Settings, labels: Mapping[str, str]) -> dict[
 
 
 def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
-    volumes = Volumes(names.attempt(gang.run, gang.submission), code_name(gang.digest), settings, gang.memory)
+    volumes = Volumes(gang.ticket, code_name(gang.digest), settings, gang.memory)
     volumes.add_work(gang.work_dir if gang.staged else "")
     volumes.add_folders(gang.folders)
     if gang.passwd:
@@ -64,7 +64,7 @@ def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
     if settings.runtime_class:
         spec["runtimeClassName"] = settings.runtime_class
     if gang.pod_group:
-        spec["schedulingGroup"] = {"podGroupName": names.attempt(gang.run, gang.submission)}
+        spec["schedulingGroup"] = {"podGroupName": gang.ticket}
     return spec
 
 
@@ -126,7 +126,7 @@ def _affinity(gang: Gang, settings: Settings) -> dict[str, Any]:
         # Of whatever namespace. The others stay away, too: the scheduler asks for it both ways.
         apart.append(_no_pods({names.MANAGED: names.MANAGER}, namespaceSelector={}))
     elif gang.nodes > 1 and settings.spread:
-        apart.append(_no_pods({names.JOB_NAME: names.stem(gang.run)}))
+        apart.append(_no_pods({names.JOB_NAME: gang.stem}))
     if apart:
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": apart}
     return affinity

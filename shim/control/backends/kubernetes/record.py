@@ -37,12 +37,6 @@ def lines(leader: PodView, now: float) -> list[dict[str, Any]]:
     return []
 
 
-def began(leader: PodView) -> bool:
-    """Whether the record that a leader has left says that user code has run."""
-    found = _record(leader.ended.message) if leader.ended is not None else None
-    return found is not None and bool(found.get("started"))
-
-
 def not_startable(pod: PodView) -> bool:
     """Whether the pod's container could not be started. One whose pod is deleted while it is being made ends like this, too."""
     return pod.ended is not None and pod.ended.reason in ("StartError", "ContainerCannotRun")
@@ -56,10 +50,22 @@ def never_began(pod: PodView) -> bool:
     return unmade or pod.ended.message.strip() == UNBEGUN
 
 
-def ended_unbegun(leader: PodView) -> bool:
-    """Whether the record that a leader has left says that nothing has run."""
+def is_told(leader: PodView) -> bool:
+    """Whether the leader has left a record of its own."""
+    return leader.ended is not None and _record(leader.ended.message) is not None
+
+
+def nonces(leader: PodView) -> tuple[str, ...]:
+    """Those with which the leader's process has asked whether it may begin."""
     found = _record(leader.ended.message) if leader.ended is not None else None
-    return found is not None and not found.get("started")
+    told = found.get("nonces") if found is not None else None
+    return tuple(str(one) for one in told) if isinstance(told, list) else ()
+
+
+def why(leader: PodView) -> str:
+    """Why the leader ended, in its own words; "" where it has not said."""
+    found = _record(leader.ended.message) if leader.ended is not None else None
+    return str(found.get("why") or "") if found is not None else ""
 
 
 def _record(message: str) -> Mapping[str, Any] | None:

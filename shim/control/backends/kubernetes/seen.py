@@ -1,14 +1,11 @@
-"""The Jobs and pods of all runs, as the watches tell of them and as the API server has answered."""
+"""The Jobs and pods of the namespace's jobs, as the watches tell of them. A cache: what is decided by it may wait, or be repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.leaders import Leaders
-from shim.control.backends.kubernetes.observed import changes, look, queued, suspended
+from shim.control.backends.kubernetes.observed import PodView, look
 
 Object = dict[str, Any]
 _METADATA = (
@@ -16,7 +13,6 @@ _METADATA = (
     "namespace",
     "uid",
     "resourceVersion",
-    "generation",
     "labels",
     "annotations",
     "creationTimestamp",
@@ -26,80 +22,41 @@ _METADATA = (
 
 
 class Seen:
-    """Of one cluster of the configuration, whoever's runs they are."""
+    """Of all jobs of the namespace, whoever's they are."""
 
-    def __init__(self, cluster: str) -> None:
-        self.leaders = Leaders()
-        self._cluster = cluster
-        self._pods: dict[Run, dict[str, Object]] = {}
-        self._jobs: dict[Run, Object] = {}
-        self._replaced: set[str] = set()  # uids of Jobs that are gone, which the watch has not told yet
+    def __init__(self) -> None:
+        self._pods: dict[int, dict[str, Object]] = {}
+        self._jobs: dict[int, dict[str, Object]] = {}
+        self._over: dict[int, set[str]] = {}
 
     # What is told
 
-    def pod_event(self, kind: str, pod: Object) -> Run | None:
-        """Takes a change of a pod in; the run that it is of."""
-        run = names.run_of(pod["metadata"], self._cluster)
-        if run is None:
-            return None
-        pods = self._pods.setdefault(run, {})
-        name = pod["metadata"]["name"]
-        if kind == "DELETED":
-            view, job = look(pod), self._jobs.get(run)
-            if job is not None and view.index == 0 and names.submission_of(pod) == names.submission_of(job):
-                self.leaders.left(run, view, job)
-            pods.pop(name, None)
-            if not pods:
-                del self._pods[run]
-        else:
-            if name not in pods and look(pod).index == 0:
-                self.leaders.came(run)
-            pods[name] = pod
-        return run
+    def pod_event(self, kind: str, pod: Object) -> int:
+        """Takes a change of a pod in; the id of the job that it is of, -1 for none."""
+        job_id = names.job_of(pod)
+        if job_id >= 0:
+            view = look(pod)
+            if view.ended is not None and view.ended.known:
+                self._over.setdefault(job_id, set()).add(view.uid)
+            _put(self._pods.setdefault(job_id, {}), kind, pod)
+        return job_id
 
-    def job_event(self, kind: str, job: Object) -> Run | None:
-        """Takes a change of a Job in; the run that it is of."""
-        run = names.run_of(job["metadata"], self._cluster)
-        if run is not None:
-            uid, before = _uid(job), self._jobs.get(run)
-            if uid in self._replaced:
-                if kind == "DELETED":
-                    self._replaced.discard(uid)
-            elif before is not None and _uid(before) != uid:
-                pass  # of an earlier one, which was not known here: the watch lags
-            elif kind == "DELETED":
-                self._jobs.pop(run, None)
-                self.leaders.forget(run)
-            elif before is None or changes(job) >= changes(before):  # a watch that lags tells what was
-                self._put(run, before, job)
-        return run
+    def job_event(self, kind: str, job: Object) -> int:
+        """Takes a change of a Job in; the id of the job that it is of, -1 for none."""
+        job_id = names.job_of(job)
+        if job_id >= 0:
+            _put(self._jobs.setdefault(job_id, {}), kind, job)
+        return job_id
 
-    def note_job(self, run: Run, job: Object) -> None:
-        """A Job as it is now: the watch will tell of it, and may still have to tell of one of its name before."""
-        before = self._jobs.get(run)
-        if before is not None and _uid(before) != _uid(job):
-            self._replaced.add(_uid(before))
-            self.leaders.forget(run)
-            before = None
-        if before is None or changes(job) > changes(before):
-            self._put(run, before, self.trim(job))
+    def note_job(self, job: Object) -> None:
+        """A Job as the API server has answered it: the watch will tell of it."""
+        jobs = self._jobs.setdefault(names.job_of(job), {})
+        if job["metadata"]["name"] not in jobs:
+            jobs[job["metadata"]["name"]] = self.trim(job)
 
-    def job_is_gone(self, run: Run) -> None:
-        """The API server has no Job of the run: a watch that has never told of it will not tell that it is gone."""
-        job = self._jobs.pop(run, None)
-        if job is not None:
-            self._replaced.add(_uid(job))
-            self.leaders.forget(run)
-
-    def _put(self, run: Run, before: Object | None, job: Object) -> None:
-        self.leaders.changed(run, before, job, self.pods_of(run))
-        self._jobs[run] = job
-
-    def drop(self, owner: str) -> None:
-        """The owner's objects are watched no more."""
-        for run in self.runs_of(owner):
-            self._jobs.pop(run, None)
-            self._pods.pop(run, None)
+    def forget(self, job_id: int) -> None:
+        """The job's record is gone, and all evidence with it."""
+        self._over.pop(job_id, None)
 
     @staticmethod
     def trim(found: Object) -> Object:
@@ -114,47 +71,33 @@ class Seen:
 
     # What is known
 
-    def runs(self) -> set[Run]:
-        """The runs of which there is a Job or a pod."""
-        return {*self._jobs, *self._pods}
+    def over(self, job_id: int) -> frozenset[str]:
+        """The uids of pods that were ever shown as ended, by a kubelet that knew."""
+        return frozenset(self._over.get(job_id, ()))
 
-    def runs_of(self, owner: str) -> list[Run]:
-        """The owner's runs of which there is a Job or a pod."""
-        return [run for run in self.runs() if self.owner_of(run) == owner]
+    def jobs_of(self, job_id: int, record: str) -> list[Object]:
+        """The Jobs of all runs of the record."""
+        return [job for job in self._jobs.get(job_id, {}).values() if names.label(job, names.RECORD) == record]
 
-    def owner_of(self, run: Run) -> str | None:
-        """Whose run it is, as its objects say; None for one of which nothing is seen."""
-        for found in (*filter(None, (self._jobs.get(run),)), *self._pods.get(run, {}).values()):
-            return names.owner_of(found)
-        return None
+    def pods_of(self, job_id: int, record: str) -> list[Object]:
+        """The pods of all runs of the record."""
+        return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) == record]
 
-    def has_job(self, run: Run) -> bool:
-        """Whether the run's Job is there."""
-        return run in self._jobs
+    def views(self, job_id: int, record: str, number: int) -> list[PodView]:
+        """The pods of one run; of several with one index those that are not going."""
+        found = [look(pod) for pod in self.pods_of(job_id, record) if names.number_of(pod, names.RUN) == number]
+        newest: dict[int, PodView] = {}
+        for view in sorted(found, key=lambda one: (not one.leaving, one.ended is None)):
+            newest[view.index] = view
+        return list(newest.values())
 
-    def job(self, run: Run) -> Object | None:
-        """The run's Job."""
-        return self._jobs.get(run)
-
-    def suspended(self, run: Run) -> bool:
-        """Whether the run's Job is suspended."""
-        return suspended(self._jobs.get(run) or {})
-
-    def never_let_go(self, run: Run) -> bool:
-        """Whether the run's Job is as it was made: an answer was lost, and with it what was asked."""
-        job = self._jobs.get(run)
-        return job is not None and not queued(job) and suspended(job) and changes(job) == 0
-
-    def pods_of(self, run: Run) -> Iterable[Object]:
-        """The pods of a run."""
-        return list(self._pods.get(run, {}).values())
-
-    def strays(self, run: Run) -> list[Object]:
-        """Pods that a Job has left which is there no more."""
-        job = self._jobs.get(run)
-        attempt = names.submission_of(job) if job is not None else None
-        return [pod for pod in self.pods_of(run) if names.submission_of(pod) != attempt]
+    def strangers(self, job_id: int, record: str) -> list[Object]:
+        """Pods with the job's id that are of no run of this record: of a version before, or of a record that somebody deleted."""
+        return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) != record]
 
 
-def _uid(found: Object) -> str:
-    return str(found["metadata"].get("uid", ""))
+def _put(found: dict[str, Object], kind: str, one: Object) -> None:
+    if kind == "DELETED":
+        found.pop(one["metadata"]["name"], None)
+    else:
+        found[one["metadata"]["name"]] = one

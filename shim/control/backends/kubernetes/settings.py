@@ -44,7 +44,7 @@ class Settings(Value):
     encrypt: bool = True  # what pods of a job say to each other
     timeout: int = 10  # seconds that the API server has to answer while somebody looks at the cluster
     node_wait: int = 300  # SlurmdTimeout: seconds a silent node is waited for
-    lease: int = 300  # seconds of silence after which another machine may carry on with the jobs
+    lease: int = 60  # seconds of silence after which another machine may carry on with the jobs
     autoscale: bool = False
     autoscale_nodes: int = 16  # how many nodes of each kind jobs may wait for at a time
     autoscale_node: Any = ()  # what such a node has: {cpus, memory, gpus, features}, or several; (): as those that are there

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from shim.control.backends.base import BackendError, Run
+from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import names, nodes, priorities, sums
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.reflector import DELETED, Reflector
@@ -24,10 +24,10 @@ Object = dict[str, Any]
 
 
 class Shape:
-    """``changed(cluster)`` is called when the shape may be another; ``active(run)``: the index counts what the run holds."""
+    """``changed(cluster)`` is called when the shape may be another; ``active(job_id)``: the index counts what the job's run holds."""
 
     def __init__(
-        self, site: Site, configured: Cluster, changed: Callable[[Cluster], None], active: Callable[[Run], bool]
+        self, site: Site, configured: Cluster, changed: Callable[[Cluster], None], active: Callable[[int], bool]
     ) -> None:
         self.names_nodes = False  # the nodes are those of the cluster, not described ones
         self.pod_groups = False
@@ -143,11 +143,12 @@ class Shape:
             return self._configured
         return nodes.shaped(self._ranked, self._nodes.objects.values(), self._sums, self._active)
 
-    def _ours(self, metadata: Mapping[str, Any]) -> Run | None:
-        """The run of this index that a pod is of."""
-        if (metadata.get("labels") or {}).get(names.OWNER) != self._site.owner:
-            return None
-        return names.run_of(metadata, self._site.cluster)
+    def _ours(self, metadata: Mapping[str, Any]) -> int | None:
+        """The job of this namespace that a pod is of."""
+        found = {"metadata": metadata}
+        own = metadata.get("namespace") == self._site.namespace and names.label(found, names.MANAGED) == names.MANAGER
+        job_id = names.job_of(found)
+        return job_id if own and job_id >= 0 else None
 
     def _pod(self, kind: str, found: Object) -> None:
         (self._sums.drop if kind == DELETED else self._sums.put)(found)

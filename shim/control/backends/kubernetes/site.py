@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import os
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from shim.control.backends.kubernetes import names
@@ -13,16 +15,18 @@ from shim.control.backends.kubernetes.access import Access
 from shim.control.backends.kubernetes.bundle import relay_command
 from shim.control.backends.kubernetes.errors import ApiError
 from shim.control.backends.kubernetes.objects import Objects
-from shim.control.backends.kubernetes.observed import look
+from shim.control.backends.kubernetes.records.store import Records
+from shim.control.backends.kubernetes.run.looking import Evidence
 from shim.control.backends.kubernetes.seen import Seen
 from shim.control.backends.kubernetes.turns import Turns
+from shim.job.pod.asking import boot_time
 
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]
 
 
 class Site:
-    """One namespace of one cluster, as one owner."""
+    """One namespace of one cluster. ``owner`` names this host's index among all that use it."""
 
     def __init__(self, access: Access, namespace: str, cluster: str, owner: str) -> None:
         self.access = access
@@ -30,25 +34,26 @@ class Site:
         self.cluster = cluster
         self.owner = owner
         self.objects = Objects(access, namespace)
-        self.seen = Seen(cluster)
-        self.objects.noted = self.seen.note_job
+        self.records = Records(access, namespace)
+        self.seen = Seen()
+        self.evidence = Evidence(access, namespace, lambda: self.clock())
         self.turns = Turns()
-        self.synced = False  # both watches have told everything there is
+        self.place = ""  # uid of the ConfigMap that numbers the jobs of the namespace; "": not known yet
+        self.all_known = asyncio.Event()  # the watches have told everything there is
+        self._user = ""
         self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
         self.nodes: Mapping[str, Object] | None = None  # None: not known yet
         self._tasks: set[asyncio.Task[None]] = set()
 
-    now = staticmethod(time.time)
-    log = staticmethod(_log.warning)
+    async def user(self) -> str:
+        """Who this user is for the API server, as a label may say it. ApiError."""
+        if not self._user:
+            self._user = await whoami(self.access)
+        return self._user
 
-    def still_there(self, pods: Iterable[Object]) -> str:
-        """Why a job cannot run again yet: which of the pods may still write its files; "" if none may."""
-        left = [view for view in map(look, pods) if not view.over and not self.node_is_gone(view.node)]
-        text = "pods of the run before are still there" if left else ""
-        silent = sorted({view.node for view in left if view.silent or self.node_is_silent(view.node)})
-        if silent:
-            text += f", on {', '.join(silent)}: until it answers, is removed or tainted out-of-service"
-        return text
+    now = staticmethod(time.time)
+    clock = staticmethod(boot_time)
+    log = staticmethod(_log.warning)
 
     def node_is_gone(self, node: str) -> bool:
         """Whether nothing can run on the node any more: it was removed, or an administrator says that it is out of service."""
@@ -66,6 +71,11 @@ class Site:
         """Whether the node's kubelet is known to have stopped reporting. What runs there may go on."""
         conditions = ((self.nodes or {}).get(node, {}).get("status") or {}).get("conditions") or ()
         return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the watches have told everything there is."""
+        return self.all_known.is_set()
 
     async def connect(self, pod: str) -> Any:
         """A socket to the agent in the pod. Raises ApiError."""
@@ -91,3 +101,16 @@ class Site:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def whoami(access: Access) -> str:
+    """Who this user is for the API server, as a hash; the uid here where that cannot be asked (before Kubernetes 1.28). ApiError."""
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await access.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", dict(kind))
+    except ApiError as error:
+        if not error.missing and not error.forbidden:
+            raise
+        return f"uid-{os.getuid()}"
+    name = str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
+    return hashlib.sha256(f"slurm-shim {name}".encode()).hexdigest()[:40]

@@ -65,19 +65,16 @@ class DryRuns:
         self._site = site
         self._passed: dict[str, float] = {}
 
-    async def ask_reach(self, job: Job, spool: str) -> None:
-        """Raises BackendError for a job that cannot do without pods/exec, if that is not allowed.
-
-        That is how srun and salloc reach it, and a copy of its directory that the Secret has no room for.
-        """
-        if self._reached or (job.request.kind == "batch" and not _is_large(os.path.join(spool, staging.NAME))):
+    async def ask_reach(self) -> None:
+        """Raises BackendError if pods/exec is not allowed: by it a job's first pod asks for leave to begin."""
+        if self._reached:
             return
         for verb in ("create", "get"):  # "get" is what API servers before 1.35 ask for
             if await self._site.access.can(verb, "pods", namespace=self._site.namespace, subresource="exec"):
                 self._reached = True
                 return
         raise BackendError(
-            f"srun, salloc and large working directories need pods/exec, which namespace {self._site.namespace} does not allow you"
+            f"no job could start: that needs pods/exec, which namespace {self._site.namespace} does not allow you"
         )
 
     async def ask(self, gang: Gang, settings: Settings) -> None:
@@ -117,13 +114,6 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
         return []
     names = ", ".join(abroad[:_NAMED]) + (", ..." if len(abroad) > _NAMED else "")
     return [f"links that lead out of {folder} are not copied into the pods: {names}"]
-
-
-def _is_large(archive: str) -> bool:
-    try:
-        return os.path.getsize(archive) > MOST_STAGED
-    except FileNotFoundError:
-        return False
 
 
 def kept_files(spool: str) -> tuple[dict[str, bytes], str]:

@@ -249,5 +249,11 @@ class _Nobody:
     def trouble(self, cluster: str, text: str) -> None:
         """Nothing to do."""
 
+    def unknown(self, cluster: str) -> None:
+        """Nothing to do."""
+
+    def outdated(self, cluster: str) -> None:
+        """Nothing to do."""
+
     def cluster_changed(self, cluster: Cluster) -> None:
         """Nothing to do: an orphan has no cluster."""

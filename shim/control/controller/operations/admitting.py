@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, ShapedLater, TriesOut
+from shim.control.backends.base import BackendError, KeepsJobs, ShapedLater, TriesOut
+from shim.control.controller import crash
 from shim.control.controller.connection import Connection
 from shim.control.controller.operations.choosing import (
     accepted,
@@ -18,11 +19,13 @@ from shim.control.controller.operations.choosing import (
     pending_jobs,
     requests_of,
 )
-from shim.control.controller.operations.submitting import submitted, submitter, test_only
+from shim.control.controller.operations.submitting import submission_of, submitted, submitter, test_only
 from shim.control.controller.world import World
-from shim.core.errors import ACCESS_DENIED, submission_failed
+from shim.core.errors import ACCESS_DENIED, PATHNAME_TOO_LONG, submission_failed
+from shim.core.limits import LONGEST_FILE
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
+from shim.core.script import bytes_of
 
 
 async def submit(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
@@ -62,11 +65,34 @@ async def admitted(
     os.mkdir(folder, 0o700)
     try:
         notes = await backend.try_out(job, folder)
-        return submitted(world, connection, message, cluster, partial(_take_over, folder)), [*notes, *world.told()]
+        first = 0
+        if isinstance(backend, KeepsJobs):
+            first = _next_id(world, cluster)
+            job = pending_jobs(world, requests, cluster, submitter(connection, message), first, world.clock())[0]
+            first = await _accepted(backend, job, message, folder)
+        made = submitted(world, connection, message, cluster, partial(_take_over, folder), first)
+        return made, [*notes, *world.told()]
     except BackendError as error:
         raise submission_failed(request.kind, str(error)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _next_id(world: World, cluster: Cluster) -> int:
+    with world.book.change() as change:
+        return change.next_id(cluster)
+
+
+async def _accepted(backend: KeepsJobs, job: Job, message: dict[str, Any], folder: str) -> int:
+    """The id under which the cluster holds the job by now. If this dies from here on, the cluster's jobs are taken in again."""
+    script = message.get("script")
+    if script is not None and len(script) > LONGEST_FILE:
+        raise submission_failed(job.request.kind, PATHNAME_TOO_LONG)
+    crash.point("numbered")
+    text = bytes_of(script) if script is not None else None
+    accepted_as = await backend.accept(job, submission_of(message).to_dict(), text, folder)
+    crash.point("accepted")
+    return accepted_as
 
 
 async def _shaped(world: World, message: dict[str, Any], cluster: Cluster) -> Cluster:

@@ -33,10 +33,11 @@ def submitted(
     message: dict[str, Any],
     cluster: Cluster,
     more: Callable[[str], None] | None = None,
+    first: int = 0,
 ) -> Job:
     """The committed job; the one of before if this token was seen already. Raises ShimError for what is refused.
 
-    ``more(folder)`` puts further files into the job's spool folder.
+    ``more(folder)`` puts further files into the job's spool folder. ``first``: the id that was taken for it before.
     """
     token = str(message.get("token") or "")
     before = world.book.store.submitted(token) if token else None
@@ -52,18 +53,11 @@ def submitted(
     script = message.get("script")
     if script is not None and len(script) > LONGEST_FILE:
         raise submission_failed(request.kind, PATHNAME_TOO_LONG)
-    handed_in = spool.Submission(
-        environment={str(name): str(value) for name, value in (message.get("environment") or {}).items()},
-        rlimits={name: (int(soft), int(hard)) for name, (soft, hard) in (message.get("rlimits") or {}).items()},
-        keep=bool(message.get("keep")),
-        token=token,
-        has_script=script is not None,
-    )
+    handed_in = submission_of(message)
     with world.book.change() as change:
-        first, *others = pending_jobs(
-            world, requests, cluster, submitter(connection, message), change.next_id(cluster, len(requests)), now
-        )
-        job = change.add(first, now, token)
+        first = first or change.next_id(cluster, len(requests))
+        one, *others = pending_jobs(world, requests, cluster, submitter(connection, message), first, now)
+        job = change.add(one, now, token)
         for other in others:
             change.add(other, now)
         crash.point("submit")
@@ -75,6 +69,17 @@ def submitted(
             raise IndexUnavailable(paths.job_spool(job.key), str(error.strerror)) from error
         crash.point("submit-written")
     return job
+
+
+def submission_of(message: dict[str, Any]) -> spool.Submission:
+    """What is handed in with a request, but for the script."""
+    return spool.Submission(
+        environment={str(name): str(value) for name, value in (message.get("environment") or {}).items()},
+        rlimits={name: (int(soft), int(hard)) for name, (soft, hard) in (message.get("rlimits") or {}).items()},
+        keep=bool(message.get("keep")),
+        token=str(message.get("token") or ""),
+        has_script=message.get("script") is not None,
+    )
 
 
 def submitter(connection: Connection, message: dict[str, Any]) -> Submitter:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shim.control.backends.kubernetes import estate
+from shim.control.backends.kubernetes import watching
 from shim.control.backends.kubernetes.access import Access
 from tests.control.backends.kubernetes.fakeapi import FakeServer
 from tests.control.backends.kubernetes.fakecluster import FakeCluster
@@ -33,6 +33,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     async def load(*_where: str | None) -> Access:
         return found.access
 
-    monkeypatch.setattr(estate, "Reflector", FakeReflector)
+    monkeypatch.setattr(watching, "Reflector", FakeReflector)
     monkeypatch.setattr(Access, "load", load)
     return found

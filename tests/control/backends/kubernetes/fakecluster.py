@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import re
 import socket
 from collections.abc import Callable
 from typing import Any, cast
@@ -22,7 +21,7 @@ Watcher = Callable[[str, Object], None]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
 SECRETS = "/api/v1/namespaces/default/secrets"
-_ATTEMPT = re.compile("-[0-9a-f]{8}$")
+MAPS = "/api/v1/namespaces/default/configmaps"
 TERM = 1.0  # seconds in which pods end that are deleted
 GRACE = 40  # seconds that they may take for it
 
@@ -52,6 +51,8 @@ class FakeCluster:
         self.dark = False  # no kubelet hears anything
         self.last: Object = {}  # the status of the container of a pod that is deleted, once it has ended
         self.watchers: list[tuple[str, Watcher]] = []
+        self.nodes: dict[str, Object] = {name: node(name) for name in ("n1", "n2", "n3")}
+        self.before: dict[str, Callable[[], None]] = {}  # what happens just before a write
         self._version = 0
 
     @property
@@ -63,6 +64,9 @@ class FakeCluster:
     async def get(self, path: str, query: Any = None) -> Object:
         if path.endswith("/events"):
             return {"items": self.events}
+        if path == "/api/v1/nodes":
+            name = (query or {}).get("fieldSelector", "").removeprefix("metadata.name=")
+            return {"items": [copy.deepcopy(self.nodes[name])] if name in self.nodes else []}
         if path in (JOBS, PODS):
             wanted = (query or {}).get("labelSelector", "")
             found = [one for key, one in self.objects.items() if key.startswith(f"{path}/") and selected(one, wanted)]
@@ -79,6 +83,7 @@ class FakeCluster:
         if key in self.objects:
             raise ApiError(409, "AlreadyExists", f"{key} already exists")
         made = copy.deepcopy(body)
+        self._version += 1
         made["metadata"].update(uid=f"uid-{self._version}", generation=1)
         self._put("ADDED", key, made)
         self._begin(key)
@@ -89,21 +94,15 @@ class FakeCluster:
         self._refuse("PUT", path)
         if path not in self.objects:
             raise ApiError(404, "NotFound", f"{path} not found")
-        if body["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
+        before = self.objects[path]["metadata"]
+        if body["metadata"]["resourceVersion"] != before["resourceVersion"]:
             raise ApiError(409, "Conflict", "the object has been modified")
+        if body["metadata"].get("uid", before["uid"]) != before["uid"]:
+            raise ApiError(409, "Conflict", "the object is another one")
+        body = {**body, "metadata": {**body["metadata"], "uid": before["uid"]}}
         self._put("MODIFIED", path, copy.deepcopy(body))
         self._written("PUT", path)
         return copy.deepcopy(self.objects[path])
-
-    async def patch(self, path: str, body: Object) -> Object:
-        self._refuse("PATCH", path)
-        found = self.objects[path]
-        found["spec"].update(body["spec"])
-        found["metadata"]["generation"] += 1
-        self._put("MODIFIED", path, found)
-        self._begin(path)
-        self._written("PATCH", path)
-        return copy.deepcopy(found)
 
     async def delete(
         self, path: str, *, grace: int | None = None, uid: str | None = None, version: str | None = None
@@ -216,12 +215,6 @@ class FakeCluster:
     def changed(self, found: Object, path: str = PODS) -> None:
         self._put("MODIFIED", f"{path}/{found['metadata']['name']}", found)
 
-    def ticket(self) -> Object | None:
-        """The Secret that the pods of a run begin with; of one run only."""
-        found = [one for path, one in self.objects.items() if path.startswith(SECRETS) and _ATTEMPT.search(path)]
-        assert len(found) <= 1
-        return found[0] if found else None
-
     def pods(self) -> list[str]:
         """The pods that are there."""
         return [path for path in self.objects if path.startswith(PODS)]
@@ -250,6 +243,7 @@ class FakeCluster:
                 watcher("ADDED", copy.deepcopy(found))
 
     def _refuse(self, verb: str, path: str) -> None:
+        self.before.pop(f"{verb} {_short(path)}", lambda: None)()
         refusal = self.refusals.get(f"{verb} {_short(path)}")
         if refusal is not None:
             raise refusal
@@ -288,6 +282,7 @@ class FakeCluster:
                 "labels": dict(template["metadata"]["labels"]),
                 "annotations": {names.INDEX: str(index)},
                 "ownerReferences": [{"uid": job["metadata"]["uid"]}],
+                "namespace": "default",
             }
             self._put("ADDED", f"{PODS}/{name}", {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}})
 
@@ -341,6 +336,11 @@ def selected(found: Object, selector: str) -> bool:
 
 
 def _short(path: str) -> str:
-    """``secrets/slurm-7``: which attempt it is of changes with every test."""
+    """``secrets/slurm-7-run``."""
     kind, name = path.split("/")[-2:]
-    return f"{kind}/{_ATTEMPT.sub('', name)}"
+    return f"{kind}/{name}"
+
+
+def node(name: str, boot: str = "") -> Object:
+    """A Node object."""
+    return {"metadata": {"name": name}, "spec": {}, "status": {"nodeInfo": {"bootID": boot or f"boot-{name}"}}}

@@ -16,6 +16,7 @@ class FakeLeader:
         self.heard: list[dict[str, Any]] = []
         self.staged = b""
         self.lines: list[dict[str, Any]] = []
+        self.asking: dict[str, Any] = {}
         self._key = key
         self._serving: set[asyncio.Task[None]] = set()
         self._peers: list[tuple[wire.Sealer, asyncio.StreamWriter]] = []
@@ -36,6 +37,25 @@ class FakeLeader:
         line = {"n": len(self.lines) + 1, "at": 1.0, "kind": kind, **fields}
         self.lines.append(line)
         self.say({"do": "journal", "line": line})
+
+    def ask(self, nonce: str, record: str, pods: list[dict[str, Any]], run: int = 0, asked: float = 5.0) -> None:
+        """Its gang, of these pods, has met: it asks now, and every controller that comes."""
+        members = [
+            {
+                "index": index,
+                "pod": pod["metadata"]["uid"],
+                "node": pod["spec"]["nodeName"],
+                "boot": f"boot-{pod['spec']['nodeName']}",
+            }
+            for index, pod in enumerate(pods)
+        ]
+        ask = {"record": record, "run": run, "nonce": nonce, "members": members, "asked": asked}
+        self.asking = {"do": "ask", "ask": ask}
+        self.say(self.asking)
+
+    @property
+    def answers(self) -> list[tuple[str, bool]]:
+        return [(message["nonce"], message["granted"]) for message in self.asked("answer")]
 
     def say(self, message: dict[str, Any]) -> None:
         for sealer, writer in self._peers:
@@ -84,6 +104,8 @@ class FakeLeader:
                 self.heard.append(message)
                 if message["do"] == "watch":
                     self._peers.append(peer)
+                    if self.asking:
+                        writer.write(sealer.message(self.asking))
                     for told in self.lines[message["after"] :]:
                         writer.write(sealer.message({"do": "journal", "line": told}))
         except (EOFError, OSError):

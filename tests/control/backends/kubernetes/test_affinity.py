@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import names
 from shim.control.backends.kubernetes.affinity import placement
 from shim.control.backends.kubernetes.gangs import Gang
@@ -55,8 +54,7 @@ def affinity(cluster: Cluster = CLUSTER, described: bool = False, barred: tuple[
     )  # fmt: skip
     spec = RunSpec(job=job, cluster=cluster, barred=barred)
     found = placement(spec, SETTINGS, cast(Shape, Named(not described)))
-    run = Run(cluster="k8s", job_id=7)
-    gang = Gang(run=run, owner="o", submission="s", nodes=len(shares), cpus=1, place=found)
+    gang = Gang(job_id=7, record="r", nodes=len(shares), cpus=1, place=found)
     return template(gang, SETTINGS, {})["spec"]["affinity"]
 
 
@@ -139,7 +137,7 @@ def test_whole_nodes_of_different_sizes_are_had_by_their_hosts() -> None:
 
 
 def test_the_disk_that_a_node_must_have() -> None:
-    gang = Gang(run=Run(cluster="k8s", job_id=7), owner="o", submission="s", nodes=1, cpus=1)
+    gang = Gang(job_id=7, record="r", nodes=1, cpus=1)
     gang = gang.replace(place=gang.place.replace(tmp_disk=500))
     resources = template(gang, SETTINGS, {})["spec"]["containers"][0]["resources"]
     assert resources["requests"]["ephemeral-storage"] == "500Mi"

@@ -1,27 +1,28 @@
-"""The backend as controllers use it that follow each other: starting, finding again, requeueing, forgetting."""
+"""The backend as controllers use it that follow each other: jobs accepted, started, found again, forgotten."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import copy
 import json
 from typing import Any
 
 import pytest
 
-from shim.control.backends.base import BackendError, Order, Run
-from shim.control.backends.kubernetes import names, shape, tickets
+from shim.control.backends.base import BackendError, Kept, Order, Run
+from shim.control.backends.kubernetes import folders, shape
 from shim.control.backends.kubernetes.backend import KubernetesBackend
 from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.records.payload import parse
 from shim.control.backends.kubernetes.settings import texts
+from shim.core.model import states
 from shim.core.model.cluster import Cluster, Node, Partition
+from shim.core.model.job import Job
+from shim.core.model.request import JobRequest
 from tests.contract.support import spec_of
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster, Killed
-from tests.control.backends.kubernetes.fakeleader import FakeLeader
+from tests.control.backends.kubernetes.fakecluster import JOBS, MAPS, SECRETS, FakeCluster, Killed
 from tests.control.backends.kubernetes.fakewatch import FakeReflector
-from tests.control.backends.kubernetes.stage import RUN, Told
+from tests.control.backends.kubernetes.stage import RECORD, RUN, Told
 
 SHAPE = Cluster(
     name="k8s",
@@ -30,331 +31,288 @@ SHAPE = Cluster(
     partitions=(Partition(name="all", nodes=("n1", "n2"), default=True),),
     settings=texts({"image": "python", "mounts": [{"path": "/", "host_path": "/"}]}),
 )
-WRITES = [
-    "POST configmaps/slurm-agent",
-    "POST services/slurm-nodes",
-    "POST jobs/slurm-7",
-    "POST secrets/slurm-7",
-    "PATCH jobs/slurm-7",
-]
+SCRIPT = b"#!/bin/sh\n"
+HANDED_IN = {"environment": {"A": "1"}, "token": "t1", "has_script": True}
 
 
-async def opened(runs: Any = ()) -> tuple[KubernetesBackend, Told, Cluster]:
-    """A backend as a controller has it that was just started."""
-    backend, told = KubernetesBackend(SHAPE), Told()
-    shape = await backend.open(told)
+async def opened(runs: Any = (), told: Told | None = None) -> KubernetesBackend:
+    """A backend as a controller has it that was just started, in a namespace whose jobs are numbered."""
+    backend = KubernetesBackend(SHAPE)
+    await backend.open(told or Told())
+    await backend.reserve(1)
     await backend.recover(runs)
-    return backend, told, shape
+    return backend
 
 
-async def start(backend: KubernetesBackend, shape: Cluster, restart: int = 0) -> None:
-    spec, environment = spec_of(backend, shape, "", job_id=7, nodes=2)
-    job = spec.job.replace(restarts=restart)
-    await backend.start(spec.replace(job=job), environment, b"#!/bin/sh\n")
+def job(**fields: Any) -> Job:
+    return Job(
+        job_id=7, cluster="k8s", request=JobRequest(name="j", export="ALL,KEY=secret", **fields), submit_line="x"
+    )
 
 
-def said(cluster: FakeCluster) -> list[str]:
-    """The writes, without what changes with the agent's code; signs of life are not counted."""
-    runs = [one for one in cluster.said if " leases/" not in one]
-    return ["POST configmaps/slurm-agent" if "slurm-agent" in one else one for one in runs]
+async def accept(backend: KubernetesBackend, one: Job | None = None, **handed_in: Any) -> int:
+    return await backend.accept(one or job(), {**HANDED_IN, **handed_in}, SCRIPT, "/nowhere")
 
 
-def test_starting_twice_is_starting_once(cluster: FakeCluster) -> None:
+async def start(backend: KubernetesBackend, restart: int = 0) -> None:
+    spec, environment = spec_of(backend, SHAPE, "", job_id=7, nodes=2)
+    hosts = backend.hosts(spec.job.shares, spec.job.replace(restarts=restart))
+    nodes = tuple(node.replace(host=share.host) for node, share in zip(spec.nodes, hosts))
+    one = spec.job.replace(restarts=restart, state=states.CONFIGURING, shares=hosts)
+    await backend.start(spec.replace(job=one, nodes=nodes), environment, SCRIPT)
+
+
+def test_an_accepted_job_is_a_record_and_a_payload(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, _told, shape = await opened()
-        await start(backend, shape)
-        await start(backend, shape)
-        await backend.close()
-        backend, _told, shape = await opened([(RUN, 0)])
-        await start(backend, shape)
-        assert said(cluster) == WRITES
-        assert len(cluster.pods()) == 2
+        backend = await opened()
+        cluster.said.clear()
+        assert await accept(backend) == 7
+        assert cluster.said == ["POST configmaps/slurm-7", "POST secrets/slurm-7-payload"]
+        record, secret = cluster.objects[RECORD], cluster.objects[f"{SECRETS}/slurm-7-payload"]
+        assert "secret" not in json.dumps(record)
+        assert json.loads(record["data"]["job"])["job_id"] == 7
+        payload = parse(secret)
+        assert (payload.script, payload.handed_in["environment"], payload.job.request.export) == (
+            SCRIPT,
+            {"A": "1"},
+            "ALL,KEY=secret",
+        )
+        assert secret["immutable"] is True
+        assert secret["metadata"]["ownerReferences"][0]["uid"] == record["metadata"]["uid"]
         await backend.close()
 
     clock.run(inside())
 
 
-@pytest.mark.parametrize("write", range(1, len(WRITES) + 2))  # the Lease is one more
-def test_a_controller_that_is_killed_while_it_starts_a_run_is_followed_by_one_that_goes_on(
-    cluster: FakeCluster, write: int
-) -> None:
+@pytest.mark.parametrize("write", [1, 2])
+def test_an_answer_that_is_lost_is_asked_for_again(cluster: FakeCluster, write: int) -> None:
     async def inside() -> None:
-        backend, _told, shape = await opened()
-        cluster.kill_after = write
+        backend = await opened()
+        cluster.silent_after = len(cluster.said) + write
+        assert await accept(backend) == 7
+        assert f"{SECRETS}/slurm-7-payload" in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_submission_that_is_repeated_is_the_job_of_before(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        assert await accept(backend) == 7
+        assert await accept(backend, job().replace(job_id=8)) == 7
+        assert f"{MAPS}/slurm-8" not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_what_is_told_as_not_accepted_is_not_in_the_cluster(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        cluster.refusals["POST secrets/slurm-7-payload"] = ApiError(403, "Forbidden", "exceeded quota: secrets")
+        with pytest.raises(BackendError, match="exceeded quota"):
+            await accept(backend)
+        assert RECORD not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
+async def kept(backend: KubernetesBackend) -> Kept:
+    (found,) = await backend.kept()
+    return found
+
+
+def test_a_controller_that_knows_nothing_finds_the_jobs(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        await accept(backend)
+        assert await backend.kept() == []  # the index knows it
+        await backend.close()
+        told = Told()
+        backend = await opened(told=told)
+        found = await kept(backend)
+        assert (found.job.state, found.script, found.token) == (states.PENDING, SCRIPT, "t1")
+        assert found.job.request.export == "ALL,KEY=secret"
+        assert found.handed_in["environment"] == {"A": "1"}
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_job_that_has_ended_is_history_for_an_index_that_has_lost_it(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        await accept(backend)
+        await backend.close()
+        cluster.objects[RECORD]["data"]["ended"] = "TIMEOUT"
+        backend = await opened()
+        found = await kept(backend)
+        assert found.job.state == "TIMEOUT"
+        backend.keep(found.job)
+        await asyncio.sleep(5)
+        assert RECORD not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_job_of_another_machine_is_told_as_unknown_once(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        told = Told()
+        backend, other = await opened(told=told), await opened()
+        await accept(other)
+        await asyncio.sleep(1)
+        assert told.unknowns == 1
+        assert (await kept(backend)).run == RUN
+        await backend.close()
+        await other.close()
+
+    clock.run(inside())
+
+
+def test_records_that_were_copied_from_elsewhere_are_left_alone(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        await accept(backend)
+        await backend.close()
+        cluster.objects[f"{MAPS}/slurm-job-ids"]["metadata"]["uid"] = "restored"
+        backend = await opened()
+        assert await backend.kept() == []
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_record_without_a_payload_was_never_accepted_and_goes(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        cluster.kill_after = len(cluster.said) + 1
         with pytest.raises(Killed):
-            await start(backend, shape)
+            await accept(backend)
+        cluster.kill_after = 0
         await backend.close()
-        backend, told, shape = await opened([(RUN, 0)])
-        await start(backend, shape)
-        assert said(cluster) == WRITES
-        assert len(cluster.pods()) == 2
-        cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
-        cluster.leader.line("started")
-        cluster.run("n1", "n2")
-        await asyncio.sleep(1)
-        assert told.kinds == ["started"]
-        assert cluster.ticket() is None
+        backend = await opened()
+        backend._site.clock = asyncio.get_running_loop().time  # type: ignore[method-assign]
+        assert await backend.kept() == []
+        assert RECORD in cluster.objects
+        await asyncio.sleep(700)
+        assert await backend.kept() == []
+        assert RECORD not in cluster.objects
         await backend.close()
 
     clock.run(inside())
 
 
-def test_where_a_mount_shows_it_a_mark_says_that_the_run_has_begun(cluster: FakeCluster) -> None:
+def test_a_run_is_made_and_started_twice_is_started_once(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, _told, shape = await opened()
-        await start(backend, shape)
-        ticket = cluster.ticket()
-        assert ticket is not None
-        spec = json.loads(base64.b64decode(ticket["data"]["spec.json"]))
-        owner = cluster.objects[f"{JOBS}/slurm-7"]["metadata"]["labels"][names.OWNER]
-        work_dir = spec["job"]["request"]["work_dir"]
-        assert spec["once"] == [f"{tickets.TicketFolder(RUN).path}/begun", f"{work_dir}/.slurm-7.0-{owner[:8]}"]
+        backend = await opened()
+        await accept(backend)
+        cluster.said.clear()
+        await start(backend)
+        await start(backend)
+        made = [one for one in cluster.said if "slurm-agent" not in one and "leases" not in one]
+        assert made == [
+            "POST services/slurm-nodes",
+            "PUT configmaps/slurm-7",
+            "POST jobs/slurm-7",
+            "POST secrets/slurm-7-run",
+        ]
+        spec = json.loads(files(cluster)["spec.json"])
+        assert (spec["record"], spec.get("run", 0)) == (cluster.objects[RECORD]["metadata"]["uid"], 0)
+        await backend.close()
+        assert folders.known("k8s") == [RUN]
+
+    clock.run(inside())
+
+
+def files(cluster: FakeCluster) -> dict[str, bytes]:
+    import base64
+
+    data = cluster.objects[f"{SECRETS}/slurm-7-run"]["data"]
+    return {name: base64.b64decode(text) for name, text in data.items()}
+
+
+def test_a_job_that_waited_in_a_version_before_gets_its_record_when_it_starts(
+    cluster: FakeCluster, tmp_path: Any
+) -> None:
+    (tmp_path / "submission.json").write_text(json.dumps({"environment": {"B": "2"}, "has_script": True}))
+    (tmp_path / "script").write_bytes(SCRIPT)
+
+    async def inside() -> None:
+        backend = await opened()
+        spec, environment = spec_of(backend, SHAPE, "", job_id=7, nodes=2)
+        hosts = backend.hosts(spec.job.shares, spec.job)
+        nodes = tuple(node.replace(host=share.host) for node, share in zip(spec.nodes, hosts))
+        one = spec.job.replace(state=states.CONFIGURING)
+        await backend.start(spec.replace(job=one, nodes=nodes), environment, SCRIPT, str(tmp_path))
+        assert f"{JOBS}/slurm-7" in cluster.objects
+        assert parse(cluster.objects[f"{SECRETS}/slurm-7-payload"]).handed_in["environment"] == {"B": "2"}
         await backend.close()
 
     clock.run(inside())
 
 
-def test_a_run_that_began_is_never_given_its_ticket_again(cluster: FakeCluster) -> None:
+def test_a_task_of_an_array_has_a_record_of_its_own_and_the_arrays_payload(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, told, shape = await opened()
-        await start(backend, shape)
-        cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
-        cluster.leader.line("started")
-        cluster.run("n1", "n2")
-        await asyncio.sleep(1)
+        backend = await opened()
+        array = job().replace(array_job_id=5, array_tasks="0-3", job_id=5)
+        await accept(backend, array)
+        spec, environment = spec_of(backend, SHAPE, "", job_id=7, nodes=2)
+        one = spec.job.replace(state=states.CONFIGURING, array_job_id=5, array_task_id=2)
+        hosts = backend.hosts(spec.job.shares, one)
+        nodes = tuple(node.replace(host=share.host) for node, share in zip(spec.nodes, hosts))
+        await backend.start(spec.replace(job=one, nodes=nodes), environment, SCRIPT)
+        data = cluster.objects[RECORD]["data"]
+        assert (data["payload"], data["submission"]) == ("slurm-5-payload", "t1.2")
         await backend.close()
-        # The controller was killed before the index had the line: it starts the run once more.
-        backend, told, shape = await opened([(RUN, 0)])
-        await start(backend, shape)
-        await asyncio.sleep(1)
-        assert said(cluster) == [*WRITES, "POST secrets/slurm-7-kept", "DELETE secrets/slurm-7"]
-        assert told.kinds == ["started"]
+        backend = await opened()
+        found = {one.job.job_id: one for one in await backend.kept()}
+        assert found[5].job.array_tasks == "0-1,3"  # though nobody has written so
+        assert sorted(found) == [5, 7]
         await backend.close()
 
     clock.run(inside())
 
 
-def test_a_run_without_a_key_here_is_lost_and_one_that_nobody_knows_is_removed(cluster: FakeCluster) -> None:
+def test_a_change_of_a_waiting_job_reaches_its_record(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, _told, shape = await opened()
-        await start(backend, shape)
-        await backend.close()
-        other = Run(cluster="k8s", job_id=8)
-        backend, told, shape = await opened([(other, 3)])
+        backend = await opened()
+        await accept(backend)
+        backend.keep(job().replace(held="user"))
+        backend.keep(job().replace(held="user", comment="new"))
+        backend.keep(job().replace(held="user", comment="new", reason="Priority"))
+        cluster.said.clear()
         await asyncio.sleep(5)
-        assert told.lines == [{"kind": "lost", "reason": "this host has no key of it any more"}]
-        assert cluster.pods() == []
-        assert tickets.known("k8s") == []
+        assert [one for one in cluster.said if "leases" not in one] == ["PUT configmaps/slurm-7"]
+        told = json.loads(cluster.objects[RECORD]["data"]["job"])
+        assert (told["held"], told["comment"]) == ("user", "new")
         await backend.close()
 
     clock.run(inside())
 
 
-def test_a_requeued_job_waits_for_the_pods_of_the_run_before(cluster: FakeCluster) -> None:
+def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, told, shape = await opened()
-        await start(backend, shape)
-        cluster.run("n1", "n2")
-        cluster.deaf = True
-        forgetting = asyncio.ensure_future(backend.forget(RUN))
-        await asyncio.sleep(10)
-        with pytest.raises(BackendError, match=r"run before are still there$") as caught:
-            await start(backend, shape, restart=1)
-        assert caught.value.transient
-        cluster.blackout()
-        with pytest.raises(BackendError, match="on n1, n2: until it answers"):
-            await start(backend, shape, restart=1)
-        for path in cluster.pods():
-            cluster.vanish(path)
-        await forgetting
-        await start(backend, shape, restart=1)
-        assert cluster.said[-3:] == ["POST jobs/slurm-7-r1", "POST secrets/slurm-7-r1", "PATCH jobs/slurm-7-r1"]
-        await backend.close()
-
-    clock.run(inside())
-
-
-async def lost(backend: KubernetesBackend, told: Told, cluster: FakeCluster, shape: Cluster) -> None:
-    """A run whose nodes went dark under it: it is lost, and was forgotten."""
-    await start(backend, shape)
-    leader = cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
-    leader.line("started")
-    cluster.run("n1", "n2")
-    await asyncio.sleep(1)
-    cluster.blackout()
-    await leader.close()
-    await asyncio.sleep(500)
-    assert [line["kind"] for line in told.ends] == ["lost"]
-    await backend.forget(RUN)
-    await asyncio.sleep(5)
-    assert len(cluster.pods()) == 2
-
-
-def test_a_home_that_was_another_owner_waits_for_its_pods_as_well(cluster: FakeCluster) -> None:
-    async def inside() -> None:
-        backend, told, shape = await opened()
-        await lost(backend, told, cluster, shape)
-        owner = backend._site.owner
-        backend._estates.home.lease.lost = True  # another machine holds the estate
-        backend._sweeping.look()
-        await asyncio.sleep(10)
-        assert backend._site.owner != owner
-        with pytest.raises(BackendError, match="run before"):
-            await start(backend, shape, restart=1)
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_pods_that_are_not_watched_yet_are_asked_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def inside() -> None:
-        backend, told, shape = await opened()
-        await lost(backend, told, cluster, shape)
-        await backend.close()
-        monkeypatch.setattr(FakeReflector, "start", lambda self: None)
-        backend, told, shape = await opened()
-        with pytest.raises(BackendError, match="run before"):
-            await start(backend, shape, restart=1)
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_a_run_that_was_made_does_not_wait_for_its_own_pods(cluster: FakeCluster) -> None:
-    async def inside() -> None:
-        backend, _told, shape = await opened()
-        await start(backend, shape, restart=1)
-        cluster.run("n1", "n2", stem="slurm-7-r1")
-        await backend.close()
-        backend, _told, shape = await opened([(RUN.replace(restart=1), 0)])
-        backend._site.seen.job_event(
-            "DELETED", cluster.objects[f"{JOBS}/slurm-7-r1"]
-        )  # its watch has not told of it yet
-        await start(backend, shape, restart=1)
-        assert [run.restart for run in backend._lives] == [1]
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_a_run_that_is_let_go_is_not_taken_for_the_next_try(cluster: FakeCluster) -> None:
-    async def inside() -> None:
-        backend, _told, shape = await opened()
-        await start(backend, shape)
-        cluster.run("n1", "n2")
-        cluster.dark = True
-        forgetting = asyncio.ensure_future(backend.forget(RUN))
-        await asyncio.sleep(1)
-        with pytest.raises(BackendError, match="try before") as caught:
-            await start(backend, shape)
-        assert caught.value.transient
-        await forgetting
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_a_pod_that_an_attempt_before_has_left_counts_for_nothing_and_goes(cluster: FakeCluster) -> None:
-    """After an API server was killed the garbage collector lags, and the Job controller makes pods of Jobs that are gone."""
-
-    async def inside() -> None:
-        backend, told, shape = await opened()
-        await start(backend, shape)
-        stray = copy.deepcopy(cluster.pod(0))
-        stray["metadata"] |= {"name": "slurm-7-0-stray", "uid": "stray"}
-        stray["metadata"]["labels"][names.SUBMISSION] = "before"
-        stray["status"]["phase"] = "Failed"
-        cluster.changed(stray)
-        cluster.leader = FakeLeader(tickets.TicketFolder(RUN).key())
-        cluster.leader.line("started")
-        cluster.bind(1, "n2")
-        cluster.state(1, "running")
-        (own,) = (cluster.objects[path] for path in cluster.pods() if "-0-" in path and "stray" not in path)
-        own["spec"]["nodeName"] = "n1"
-        own["status"]["containerStatuses"] = [{"name": names.CONTAINER, "ready": True, "state": {"running": {}}}]
-        cluster.changed(own)
+        backend = await opened()
+        await accept(backend)
+        backend.keep(job().replace(state=states.CANCELLED))
         await asyncio.sleep(5)
-        assert told.kinds == ["started"]
-        cluster.leader.line("ended", state="COMPLETED", status=0)
-        await asyncio.sleep(1)
-        assert [one["state"] for one in told.ends] == ["COMPLETED"]
-        owners = stray["metadata"].pop("ownerReferences")
-        assert owners
-        await backend.forget(RUN)
-        await asyncio.sleep(5)
-        assert [path.rpartition("/")[2] for path in cluster.pods()] == ["slurm-7-0-stray"]
-        await asyncio.sleep(30)
-        assert cluster.pods() == []
+        assert RECORD not in cluster.objects
+        assert f"{SECRETS}/slurm-7-payload" not in cluster.objects
+        assert folders.known("k8s") == []
         await backend.close()
 
     clock.run(inside())
 
 
-def test_the_secret_of_a_run_that_never_began_is_not_left_to_the_garbage_collector(cluster: FakeCluster) -> None:
+def test_a_run_of_which_the_cluster_has_no_record_is_lost(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, told, shape = await opened()
-        await start(backend, shape)
-        secret = cluster.ticket()
-        assert secret is not None
-        secret["metadata"]["ownerReferences"] = []  # it does not come
-        await backend.order(RUN, Order(number=1, kind="end", state="CANCELLED"))
-        await asyncio.sleep(5)
-        await backend.forget(RUN)
-        await asyncio.sleep(5)
-        assert [one["state"] for one in told.ends] == ["CANCELLED"]
-        assert cluster.ticket() is None
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_nothing_is_left_of_a_run_that_is_forgotten(cluster: FakeCluster) -> None:
-    async def inside() -> None:
-        backend, told, shape = await opened()
-        await start(backend, shape)
-        await backend.order(RUN, Order(number=1, kind="end", state="CANCELLED"))
-        await asyncio.sleep(5)
-        assert [one["state"] for one in told.ends] == ["CANCELLED"]
-        await backend.forget(RUN)
-        await asyncio.sleep(5)
-        assert all("slurm-7" not in path for path in cluster.objects)
-        assert tickets.known("k8s") == []
-        await backend.order(RUN, Order(number=2, kind="end"))  # of a run that is gone: dropped
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_a_start_that_is_refused_for_good_leaves_nothing(cluster: FakeCluster) -> None:
-    async def inside() -> None:
-        backend, _told, shape = await opened()
-        cluster.refusals = {"POST secrets/slurm-7": ApiError(403, "Forbidden", "violates a policy")}
-        with pytest.raises(BackendError, match="violates a policy") as caught:
-            await start(backend, shape)
-        assert not caught.value.transient
-        await asyncio.sleep(1)
-        assert all("slurm-7" not in path for path in cluster.objects)
-        assert tickets.known("k8s") == []
-        await backend.close()
-
-    clock.run(inside())
-
-
-def test_what_was_decided_is_carried_out_before_the_run_is_started_again(cluster: FakeCluster) -> None:
-    async def inside() -> None:
-        backend, told, shape = await opened()
-        await start(backend, shape)
-        cluster.refusals = {"DELETE jobs/slurm-7": ApiError(503, "ServiceUnavailable", "later")}
-        await backend.order(RUN, Order(number=1, kind="end", state="CANCELLED"))
-        await asyncio.sleep(5)
-        assert told.ends == []
-        await backend.close()
-        cluster.refusals = {}
-        backend, told, shape = await opened([(RUN, 0)])
-        await start(backend, shape)
-        await asyncio.sleep(5)
-        assert [one["state"] for one in told.ends] == ["CANCELLED"]
-        assert said(cluster) == [*WRITES, "DELETE jobs/slurm-7"]
+        told = Told()
+        backend = await opened([(Run(cluster="k8s", job_id=9), 4)], told)
+        assert told.last == {"kind": "lost", "reason": "the cluster has no record of it"}
+        await backend.order(RUN, Order(number=1, kind="end"))
         await backend.close()
 
     clock.run(inside())
@@ -362,9 +320,9 @@ def test_what_was_decided_is_carried_out_before_the_run_is_started_again(cluster
 
 def test_blocks_of_ids_follow_each_other(cluster: FakeCluster) -> None:
     async def inside() -> None:
-        backend, _told, _shape = await opened()
-        first, second = await backend.reserve(5), await backend.reserve(5)
-        assert (first.start, second.start) == (5, first.stop)
+        backend = await opened()
+        first, second = await backend.reserve(50), await backend.reserve(50)
+        assert (first.start, second.start) == (50, first.stop)
         await backend.close()
 
     clock.run(inside())

@@ -24,7 +24,7 @@ class Namespace:
 
     def store(self, found: dict[str, Any]) -> None:
         self.version += 1
-        self.map = {**found, "metadata": {**found["metadata"], "resourceVersion": str(self.version)}}
+        self.map = {**found, "metadata": {**found["metadata"], "resourceVersion": str(self.version), "uid": "place"}}
 
     async def get(self, path: str) -> dict[str, Any]:
         if self.refuse is not None:
@@ -38,7 +38,8 @@ class Namespace:
         if self.map is not None:
             raise ApiError(409, "AlreadyExists", "there is one")
         self.store(body)
-        return body
+        assert self.map is not None
+        return self.map
 
     async def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.before()
@@ -46,11 +47,12 @@ class Namespace:
         if body["metadata"]["resourceVersion"] != self.map["metadata"]["resourceVersion"]:
             raise ApiError(409, "Conflict", "it has changed")
         self.store(body)
-        return body
+        assert self.map is not None
+        return self.map
 
 
 def reserve(namespace: Namespace, first: int, count: int = 5) -> range:
-    return asyncio.run(ids.reserve(cast(Access, namespace), "team", first, count))
+    return asyncio.run(ids.reserve(cast(Access, namespace), "team", first, count))[0]
 
 
 def test_blocks_follow_each_other() -> None:

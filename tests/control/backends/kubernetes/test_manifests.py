@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.base import Run
 from shim.control.backends.kubernetes import manifests, names
 from shim.control.backends.kubernetes.gangs import Gang, Placement
 from shim.control.backends.kubernetes.pod_template import merged
@@ -16,11 +15,11 @@ from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.volumes import check, mounted
 from shim.core.errors import ShimError
 
-RUN = Run(cluster="k8s", job_id=7)
 GANG = Gang(
-    run=RUN,
-    owner="o" * 32,
-    submission="s" * 32,
+    job_id=7,
+    restart=2,
+    record="uid-1",
+    number=3,
     nodes=2,
     cpus=4,
     memory=2048,
@@ -57,17 +56,20 @@ def test_the_job_controller_never_makes_a_pod_twice() -> None:
     assert job["completionMode"] == "Indexed"
     assert (job["completions"], job["parallelism"]) == (2, 2)
     assert job["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
-    assert job["suspend"] is True
+    assert "suspend" not in job  # its pods begin when the record says so
+    owner = manifests.job(GANG, SETTINGS)["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("ConfigMap", "slurm-7", "uid-1")
     assert job["template"]["spec"]["restartPolicy"] == "Never"
 
 
 def test_names_are_functions_of_the_run() -> None:
-    assert names.stem(RUN) == "slurm-7"
-    assert names.stem(RUN.replace(restart=2)) == "slurm-7-r2"
-    assert names.host(RUN.replace(restart=2), 1) == "slurm-7-r2-1"
-    labels = manifests.job(GANG, SETTINGS)["metadata"]["labels"]
-    assert names.run_of({"labels": labels}, "k8s") == RUN
-    assert names.run_of({"labels": {}}, "k8s") is None
+    assert names.stem(7, 0) == "slurm-7"
+    assert names.stem(7, 2) == "slurm-7-r2"
+    assert names.host(7, 2, 1) == "slurm-7-r2-1"
+    found = {"metadata": {"labels": GANG.labels}}
+    assert (names.job_of(found), names.label(found, names.RECORD)) == (7, "uid-1")
+    assert (names.number_of(found, names.RUN), names.number_of(found, names.RESTART)) == (3, 2)
+    assert names.job_of({"metadata": {"labels": {}}}) == -1
 
 
 def test_pods_are_as_a_restricted_namespace_wants_them() -> None:
@@ -84,10 +86,10 @@ def test_pods_are_as_a_restricted_namespace_wants_them() -> None:
 
 def test_everything_that_is_secret_is_in_the_secret_alone() -> None:
     files = {"key": b"0123", "environment.json": b'{"TOKEN": "hidden"}'}
-    secret = manifests.secret(GANG, "uid-1", files)
+    secret = manifests.secret(GANG, files)
     assert {name: base64.b64decode(text) for name, text in secret["data"].items()} == files
     owner = secret["metadata"]["ownerReferences"][0]
-    assert (owner["kind"], owner["uid"], "blockOwnerDeletion" in owner) == ("Job", "uid-1", False)
+    assert (owner["kind"], owner["uid"], "blockOwnerDeletion" in owner) == ("ConfigMap", "uid-1", False)
     assert "hidden" not in json.dumps(manifests.job(GANG, SETTINGS))
     assert json.dumps(secret["metadata"]).count("hidden") == 0
 
@@ -109,7 +111,7 @@ def test_a_gang_is_spread_over_the_nodes_that_were_chosen() -> None:
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node1", "node2"]}]}
     ]
     apart = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
-    assert apart["labelSelector"] == {"matchLabels": {"batch.kubernetes.io/job-name": "slurm-7"}}
+    assert apart["labelSelector"] == {"matchLabels": {"batch.kubernetes.io/job-name": "slurm-7-r3"}}
     assert "podAntiAffinity" not in pod_spec(GANG.replace(nodes=1))["affinity"]
     assert "podAntiAffinity" not in pod_spec(settings=SETTINGS.replace(spread=False))["affinity"]
 

@@ -1,4 +1,4 @@
-"""The life of a run whose start is decided by one write. Pure: nothing here reads, writes or waits.
+"""The life of a run, whose start is decided by one write.
 
 A job's record (a ConfigMap) carries a register for its run number n:
 
@@ -9,9 +9,8 @@ A job's record (a ConfigMap) carries a register for its run number n:
 repeated. Only the process that made the granted nonce launches run n, and once. Run n+1 is made only behind the fence: when run n
 was withdrawn, or when it is over and there is evidence that no process of it lives.
 
-``register.py``: the register, the leader's ask, what is answered, when a leader may launch. ``evidence.py``: what is seen, and what it proves.
-``decide.py``: what is done next. docs/internals/kubernetes-start.md has the proof; tests/control/backends/kubernetes/run/ looks for a schedule
+Pure: ``register.py`` (the register, what is answered), ``evidence.py`` (what is seen, and what it proves), ``decide.py`` (what is done next).
+``driver.py`` carries that out for one job: ``course.py`` follows a leader, ``starting.py`` watches a start, ``looking.py`` reads evidence live.
+The leader's half is ``shim.job.pod.asking``. docs/internals/kubernetes-start.md has the proof; tests/control/backends/kubernetes/run/ looks for a schedule
 of faults that breaks it.
-
-The present backend does not use it yet: its start is still as docs/kubernetes.md says.
 """

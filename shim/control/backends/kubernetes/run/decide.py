@@ -13,7 +13,6 @@ from shim.control.backends.kubernetes.run.register import (
     NOT_BEGUN,
     OVER,
     WITHDRAWN,
-    Ask,
     Record,
     Register,
     made,
@@ -21,6 +20,7 @@ from shim.control.backends.kubernetes.run.register import (
     withdrawn,
 )
 from shim.core.value import Value
+from shim.job.pod.asking import Ask
 
 WAITS = "waits"  # no run: for its turn, for its user, or for the fence
 ENDED = "ended"
@@ -34,7 +34,7 @@ class Write(Value):
 
     name: str
     uid: str
-    version: int
+    version: str
     register: Register | None
     ended: str = ""  # how the job has ended with this
 
@@ -53,6 +53,7 @@ class Delete(Value):
     kind: str  # "record", "job", "pod"
     name: str
     uid: str
+    run: int = -1  # that it is of
 
 
 class Answer(Value):
@@ -94,38 +95,44 @@ def decide(record: Record, seen: Seen, now: float) -> Decision:
     if register is None or register.closed:
         if record.ended:
             return then(FORGOTTEN, _forget(record)) if seen.archived and not doubts else then(ENDED, wait=LOOK)
-        if verdict(record, register):
-            return then(ENDED, _write(record, register))
+        if verdict(record, register, seen):
+            return then(ENDED, _write(record, register, seen))
         if doubts:
             return then(WAITS, wait=LOOK)
-        return then(WAITS) if wanted.hold or not seen.turn else then(MADE, _write(record, made(register)))
+        return (
+            then(WAITS)
+            if wanted.hold or not seen.turn
+            else then(MADE, _write(record, made(register, seen.restart), seen))
+        )
 
     # Its Job is there or comes, its agents meet. Nothing has begun: one write grants it, or takes it back.
     if register.state == MADE:
         patience = seen.since + limits.boot - now
-        if wanted.cancel or wanted.hold or patience <= 0 or _broken(register, seen):
-            return then(WITHDRAWN, _write(record, withdrawn(register)))
+        if wanted.cancel or wanted.hold or patience <= 0 or seen.given_up or _broken(register, seen):
+            return then(WITHDRAWN, _write(record, withdrawn(register, seen.given_up), seen))
         for ask in seen.asks:
             if (agreed := grant(record, ask, seen)) is not None:
-                return then(GRANTED, _write(record, agreed))
+                return then(GRANTED, _write(record, agreed, seen))
         if not any(job.run == register.run for job in seen.jobs):
             return then(MADE, CreateJob(name=job_name(record, register), record=record.uid, run=register.run))
         return then(MADE, wait=patience)
 
     # Granted: it runs, or is about to. A Job that is missing or suspended means nothing: only its leader counts.
     if outcome := _outcome(record, seen, now):
-        return then(OVER, _write(record, over(register, outcome)))
+        return then(OVER, _write(record, over(register, outcome), seen))
     return then(GRANTED, TellEnd(run=register.run)) if wanted.cancel else then(GRANTED, wait=LOOK)
 
 
 def job_name(record: Record, register: Register) -> str:
-    return f"{record.name}-r{register.run}"
+    return f"{record.name}-r{register.run}" if register.run else record.name
 
 
-def verdict(record: Record, register: Register | None) -> str:
+def verdict(record: Record, register: Register | None, seen: Seen) -> str:
     """How the job has ended if it stands like this; empty: it goes on, or runs again."""
     if register is not None and not register.closed:
         return ""
+    if seen.ended is not None:
+        return seen.ended
     outcome = register.outcome if register is not None and register.state == OVER else NOT_BEGUN
     if outcome == NOT_BEGUN or (outcome == NODE_FAIL and record.wanted.requeue):
         return CANCELLED if record.wanted.cancel else ""
@@ -165,13 +172,21 @@ def _sweep(record: Record, seen: Seen, now: float, doubts: bool) -> tuple[Delete
         return ()
     lingers = register.state == OVER and doubts and now - seen.since >= record.limits.cancel
     last = register.run if lingers or register.state == WITHDRAWN else register.run - 1
-    jobs = [Delete(kind="job", name=job.name, uid=job.uid) for job in seen.jobs if job.run <= last and not job.deleting]
-    pods = [Delete(kind="pod", name=pod.name, uid=pod.uid) for pod in seen.pods if pod.run <= last and not pod.deleting]
+    jobs = [
+        Delete(kind="job", name=job.name, uid=job.uid, run=job.run)
+        for job in seen.jobs
+        if job.run <= last and not job.deleting
+    ]
+    pods = [
+        Delete(kind="pod", name=pod.name, uid=pod.uid, run=pod.run)
+        for pod in seen.pods
+        if pod.run <= last and not pod.deleting
+    ]
     return (*jobs, *pods)
 
 
-def _write(record: Record, register: Register | None) -> Write:
-    ended = verdict(record, register)
+def _write(record: Record, register: Register | None, seen: Seen) -> Write:
+    ended = verdict(record, register, seen)
     return Write(name=record.name, uid=record.uid, version=record.version, register=register, ended=ended)
 
 

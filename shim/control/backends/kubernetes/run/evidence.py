@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shim.control.backends.kubernetes.run.register import GRANTED, MADE, OVER, Ask, Member, Record, Register, granted
+from shim.control.backends.kubernetes.run.register import GRANTED, MADE, OVER, Record, Register, granted
 from shim.core.value import Value
+from shim.job.pod.asking import Ask, Member
 
 HEARD = 60.0  # seconds after which a kubelet that renews its Lease has heard of what was deleted
 RENEWAL_GAP = (
@@ -81,6 +82,11 @@ class Seen(Value):
     leases: Mapping[str, Renewals] = {}  # live, by node
     absent: Mapping[str, float] = {}  # uids of members' pods that live reads do not show, and since when
     turn: bool = False  # the scheduler lets the job begin
+    restart: int = 0  # … for this restart
+    given_up: str = ""  # whoever watches the pods of a run that was made has given its start up: as what
+    ended: str | None = (
+        None  # how the job has ended by what an index has committed; "": not yet. None: no index is asked
+    )
     archived: bool = False  # its end is kept elsewhere: the record may go
 
     def pod(self, uid: str) -> Pod | None:

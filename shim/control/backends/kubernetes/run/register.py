@@ -1,8 +1,12 @@
-"""The register of a run, the leader's ask, and the answer: who may launch, decided by one write. Pure."""
+"""The register of a run, and the answer to a leader's ask: who may launch, decided by one write. Pure.
+
+The leader's half, the ask and what it makes of the answer, is ``shim.job.pod.asking``.
+"""
 
 from __future__ import annotations
 
 from shim.core.value import Value
+from shim.job.pod.asking import Ask, Member
 
 MADE = "made"  # its Job may be there, its agents may meet; nothing has begun
 GRANTED = "granted"  # the process that holds the nonce may launch, or has
@@ -14,32 +18,6 @@ NOT_BEGUN = "NOT_BEGUN"  # the leader was granted, did not launch, and never wil
 NODE_FAIL = "NODE_FAIL"  # nobody knows how it ended
 CANCELLED = "CANCELLED"
 
-ANSWER_HOLDS = 30.0  # seconds for which a yes may be acted on, from the ask on
-
-
-class Member(Value):
-    """An agent of the gang that asks. ``checked`` and ``boot`` say what its Node object, read live, confirmed at the grant."""
-
-    index: int
-    pod: str  # uid
-    node: str
-    boot: str = ""  # the machine's boot id; once granted: only if the Node object said the same
-    checked: bool = False  # the Node object was there, and not marked as out of service
-
-
-class Ask(Value):
-    """A leader whose gang has met wants to launch.
-
-    ``nonce``: 16 random bytes in the memory of the leader's process, made anew for every gang that it assembles. So whoever
-    presents it is that process, and is asking for these members: not the same pod's next container, not another gang.
-    """
-
-    record: str  # uid of the record whose key the gang holds
-    run: int
-    nonce: str
-    members: tuple[Member, ...]  # the leader is the one with index 0
-    asked: float  # on the leader's clock, which goes on while a machine sleeps; comes back with the answer
-
 
 class Register(Value):
     """What the record says of the job's last run."""
@@ -47,6 +25,9 @@ class Register(Value):
     _nested = {"members": Member}
 
     run: int
+    restart: int = (
+        0  # the restart of its job that the run is for: what was withdrawn is another run of the same restart
+    )
     state: str = MADE
     nonce: str = ""
     members: tuple[Member, ...] = ()
@@ -85,7 +66,7 @@ class Record(Value):
 
     name: str
     uid: str
-    version: int  # metadata.resourceVersion
+    version: str  # metadata.resourceVersion
     nodes: int
     wanted: Wanted = Wanted()
     limits: Limits = Limits()
@@ -96,11 +77,11 @@ class Record(Value):
 # The arrows. Each is written with the record's uid and resourceVersion, so it leaves from what was read, or not at all.
 
 
-def made(before: Register | None) -> Register:
-    """The next run. The caller has looked at the fence."""
+def made(before: Register | None, restart: int = 0) -> Register:
+    """The next run, for this restart of the job. The caller has looked at the fence."""
     if before is not None and not before.closed:
         raise ValueError(f"run {before.run} is {before.state}")
-    return Register(run=0 if before is None else before.run + 1)
+    return Register(run=restart if before is None else before.run + 1, restart=restart)
 
 
 def granted(register: Register, nonce: str, members: tuple[Member, ...]) -> Register:
@@ -109,10 +90,11 @@ def granted(register: Register, nonce: str, members: tuple[Member, ...]) -> Regi
     return register.replace(state=GRANTED, nonce=nonce, members=members)
 
 
-def withdrawn(register: Register) -> Register:
+def withdrawn(register: Register, outcome: str = "") -> Register:
+    """``outcome``: what becomes of the job by it, for who has to tell; the promise rests on the state alone."""
     if register.state != MADE:
         raise ValueError(f"run {register.run} is {register.state}")
-    return register.replace(state=WITHDRAWN)
+    return register.replace(state=WITHDRAWN, outcome=outcome)
 
 
 def over(register: Register, outcome: str) -> Register:
@@ -121,7 +103,7 @@ def over(register: Register, outcome: str) -> Register:
     return register.replace(state=OVER, outcome=outcome)
 
 
-# The answer, and what the leader makes of it.
+# The answer.
 
 
 def answer(record: Record | None, ask: Ask) -> bool | None:
@@ -134,12 +116,3 @@ def answer(record: Record | None, ask: Ask) -> bool | None:
     if record.register.state == MADE:
         return None
     return record.register.state == GRANTED and record.register.nonce == ask.nonce
-
-
-def may_launch(answered: bool | None, ask: Ask, now: float, linked: bool) -> bool:
-    """Whether a leader that has not launched yet does so now.
-
-    ``ask``: the very one that was answered, not the last one made. ``now``: on the leader's clock. ``linked``: its links to all
-    members have held since they met. (The agent's half of the protocol: it moves to where agents can import it.)
-    """
-    return answered is True and linked and 0 <= now - ask.asked <= ANSWER_HOLDS

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 
 from shim.control.backends.kubernetes.run.evidence import Report
-from shim.control.backends.kubernetes.run.register import ANSWER_HOLDS, Ask, Member, Record, may_launch
+from shim.control.backends.kubernetes.run.register import Record
+from shim.job.pod.asking import ANSWER_HOLDS, Ask, Member, may_launch
 from tests.control.backends.kubernetes.run.things import ORPHAN, Api, Process, Violation
 
 

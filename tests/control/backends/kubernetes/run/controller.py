@@ -10,7 +10,8 @@ from shim.control.backends.kubernetes.run import decide as deciding
 from shim.control.backends.kubernetes.run import evidence, register
 from shim.control.backends.kubernetes.run.decide import Answer, CreateJob, Decision, Delete, TellEnd, Write
 from shim.control.backends.kubernetes.run.evidence import Node, Renewals, Report, Seen
-from shim.control.backends.kubernetes.run.register import Ask, Record
+from shim.control.backends.kubernetes.run.register import Record
+from shim.job.pod.asking import Ask
 from tests.control.backends.kubernetes.run.simulated import Cluster
 
 ALL = 10**6

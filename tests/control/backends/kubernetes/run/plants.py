@@ -9,7 +9,8 @@ from unittest import mock
 
 from shim.control.backends.kubernetes.run import decide, evidence, register
 from shim.control.backends.kubernetes.run.evidence import Node, Seen
-from shim.control.backends.kubernetes.run.register import GRANTED, Ask, Member, Record
+from shim.control.backends.kubernetes.run.register import GRANTED, Record
+from shim.job.pod.asking import Ask, Member
 from tests.control.backends.kubernetes.run.controller import Controller
 from tests.control.backends.kubernetes.run.schedule import Schedule
 

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 
 from shim.control.backends.kubernetes.run.decide import ENDED, WAITS, Decision
-from shim.control.backends.kubernetes.run.register import Ask, Wanted
+from shim.control.backends.kubernetes.run.register import Wanted
+from shim.job.pod.asking import Ask
 from tests.control.backends.kubernetes.run.controller import Controller
 from tests.control.backends.kubernetes.run.faults import Faults
 from tests.control.backends.kubernetes.run.simulated import Cluster

@@ -55,7 +55,7 @@ class Cluster(Agents):
     def submit(self, name: str, nodes: int, wanted: Wanted) -> None:
         self.versions += 1
         record = Record(
-            name=name, uid=self.uid("record"), version=self.versions, nodes=nodes, wanted=wanted, limits=LIMITS
+            name=name, uid=self.uid("record"), version=str(self.versions), nodes=nodes, wanted=wanted, limits=LIMITS
         )
         self.say("submit", name, record.uid, nodes, wanted)
         self.api.put("record", record)
@@ -65,7 +65,7 @@ class Cluster(Agents):
         record = self.api.records[name]
         self.versions += 1
         self.say("want", name, changes)
-        self.api.put("record", record.replace(wanted=record.wanted.replace(**changes), version=self.versions))
+        self.api.put("record", record.replace(wanted=record.wanted.replace(**changes), version=str(self.versions)))
 
     def write(self, name: str, uid: str, version: int, register: Register | None, ended: str) -> None:
         record = self.api.records.get(name)
@@ -82,7 +82,7 @@ class Cluster(Agents):
             self.closed_at.setdefault((uid, register.run), self.now)
         self.versions += 1
         self.say("write", name, register, ended)
-        self.api.put("record", record.replace(register=register, ended=ended, version=self.versions))
+        self.api.put("record", record.replace(register=register, ended=ended, version=str(self.versions)))
 
     def _check_arrow(self, record: Record, register: Register | None, ended: str) -> None:
         before = record.register
@@ -144,7 +144,7 @@ class Cluster(Agents):
                 and register.state == GRANTED
             ):
                 self.versions += 1
-                self.api.put("record", record.replace(register=Register(run=job.run), version=self.versions))
+                self.api.put("record", record.replace(register=Register(run=job.run), version=str(self.versions)))
 
     # What Kubernetes does
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from shim.control.backends.kubernetes.run.register import Ask, Wanted
+from shim.control.backends.kubernetes.run.register import Wanted
+from shim.job.pod.asking import Ask
 from tests.control.backends.kubernetes.run.plants import PLANTS
 from tests.control.backends.kubernetes.run.schedule import Schedule
 from tests.control.backends.kubernetes.run.things import Process, Violation

@@ -19,16 +19,8 @@ from shim.control.backends.kubernetes.run.evidence import (
     grant,
     renewals,
 )
-from shim.control.backends.kubernetes.run.register import (
-    Ask,
-    Limits,
-    Member,
-    Record,
-    Register,
-    Wanted,
-    answer,
-    may_launch,
-)
+from shim.control.backends.kubernetes.run.register import Limits, Record, Register, Wanted, answer
+from shim.job.pod.asking import Ask, Member, may_launch
 
 BOOT = "boot-1"
 MEMBER = Member(index=0, pod="pod-a", node="n1", boot=BOOT, checked=True)
@@ -40,7 +32,7 @@ NOW = 1000.0
 
 
 def record(run: Register | None = RUN, **fields: Any) -> Record:
-    return Record(name="slurm-7", uid="uid", version=3, nodes=1, limits=Limits(grace=40.0), register=run, **fields)
+    return Record(name="slurm-7", uid="uid", version="3", nodes=1, limits=Limits(grace=40.0), register=run, **fields)
 
 
 def touch(since: float, until: float) -> dict[str, Renewals]:
@@ -97,7 +89,7 @@ def test_every_other_pod_of_the_run_keeps_the_fence_closed_too_and_is_taken_away
     seen = Seen(pods=(other,), over=frozenset(["pod-a"]), turn=True)
     decision = decide(record(), seen.replace(since=NOW - 10.0), NOW)
     assert (decision.next, decision.free) == (WAITS, False)
-    assert decision.effects == (Delete(kind="pod", name="b", uid="pod-b"),)
+    assert decision.effects == (Delete(kind="pod", name="b", uid="pod-b", run=0),)
     assert decide(record(), seen.replace(pods=(other.replace(ended=True),)), NOW).free
 
 
@@ -123,8 +115,8 @@ def test_the_lease_counts_only_without_a_gap() -> None:
 def test_a_run_that_was_not_granted_leaves_nothing_to_wait_for() -> None:
     withdrawn = record(register.withdrawn(Register(run=4)))
     decision = decide(withdrawn, Seen(pods=(POD.replace(run=4),), turn=True), NOW)
-    assert decision.effects[0] == Write(name="slurm-7", uid="uid", version=3, register=Register(run=5))
-    assert decision.effects[1:] == (Delete(kind="pod", name="a", uid="pod-a"),)
+    assert decision.effects[0] == Write(name="slurm-7", uid="uid", version="3", register=Register(run=5))
+    assert decision.effects[1:] == (Delete(kind="pod", name="a", uid="pod-a", run=4),)
 
 
 VETO = {
@@ -194,11 +186,11 @@ def test_a_life_without_faults() -> None:
     def written(seen: Seen) -> Record:
         effect = decide(current, seen, NOW).effects[0]
         assert isinstance(effect, Write) and (effect.uid, effect.version) == (current.uid, current.version)
-        return current.replace(version=current.version + 1, register=effect.register, ended=effect.ended)
+        return current.replace(version=current.version + "1", register=effect.register, ended=effect.ended)
 
     assert decide(current, Seen(), NOW).next == WAITS
     current = written(Seen(turn=True))
-    assert decide(current, Seen(since=NOW), NOW).effects == (CreateJob(name="slurm-7-r0", record="uid", run=0),)
+    assert decide(current, Seen(since=NOW), NOW).effects == (CreateJob(name="slurm-7", record="uid", run=0),)
     assert decide(current, Seen(jobs=(job,), since=NOW), NOW).effects == ()
     current = written(Seen(jobs=(job,), pods=(POD,), nodes=HERE, asks=(ASK,), since=NOW))
     assert current.register is not None and current.register.state == register.GRANTED

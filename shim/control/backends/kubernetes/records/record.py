@@ -1,0 +1,130 @@
+"""A job's record: what everybody may know of a job, what is wanted of it, and the register of its last run. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.run.register import Limits, Record, Register, Wanted
+from shim.core.model.job import Job
+from shim.core.value import Value
+
+Object = dict[str, Any]
+SCHEMA = 1  # of records and payloads; who knows only older ones leaves the record alone
+
+# What a user may have typed a secret into, and nobody needs to list the job: in the payload alone.
+_HIDDEN = {"submit_line": ""}
+_HIDDEN_OF_REQUEST = {"export": None}
+# What only this index, or only the present run, makes of a job.
+_OWN = {"key": 0, "journal": 0}
+
+
+class Way(Value):
+    """A file of output that the submitting machine fetches. ``base``: bytes that were there before the run."""
+
+    stream: str
+    path: str
+    base: int = 0
+
+
+class JobRecord(Value):
+    """A record as it was read or will be written. ``found``: the object that it was read from.
+
+    ``submission`` tells this submission from any other; ``place`` is the uid of the ConfigMap that numbers the jobs of the namespace;
+    ``user`` a hash of the API server's name for who submitted it; ``home`` the index that it was submitted to, ``host`` its machine; ``files``
+    the machine that has the copy of the working directory, where the payload has no room for that.
+    """
+
+    name: str
+    uid: str = ""
+    version: str = ""
+    schema: int = SCHEMA
+    submission: str = ""
+    place: str = ""
+    user: str = ""
+    home: str = ""
+    host: str = ""
+    files: str = ""
+    payload: str = ""  # name of the Secret; of an array's tasks that of the array
+    job: Job
+    wanted: Wanted = Wanted()
+    register: Register | None = None
+    ended: str = ""
+    copied: str = ""  # the working directory that the pods have a copy of: files of steps come back to it
+    outputs: tuple[Way, ...] = ()
+    _nested = {"job": Job, "wanted": Wanted, "register": Register, "outputs": Way}
+
+    @property
+    def job_id(self) -> int:
+        return self.job.job_id
+
+    def deciding(self, limits: Limits, **wanted: bool) -> Record:
+        """The record as ``run.decide`` looks at it. ``wanted``: what this machine's user wants beside it."""
+        return Record(
+            name=self.name,
+            uid=self.uid,
+            version=self.version,
+            nodes=self.job.nodes,
+            wanted=self.wanted.replace(**wanted),
+            limits=limits,
+            register=self.register,
+            ended=self.ended,
+        )
+
+
+def shown(job: Job) -> Job:
+    """The job as its record shows it."""
+    request = job.request.replace(**_HIDDEN_OF_REQUEST)
+    return job.replace(request=request, **_HIDDEN, **_OWN)
+
+
+def whole(shown_job: Job, handed_in: Job) -> Job:
+    """The job of a record with what only the payload's has."""
+    hidden = {name: getattr(handed_in.request, name) for name in _HIDDEN_OF_REQUEST}
+    own = {name: getattr(handed_in, name) for name in _HIDDEN}
+    return shown_job.replace(request=shown_job.request.replace(**hidden), **own)
+
+
+_PARTS = ("job", "wanted", "register", "outputs")
+_WORDS = ("submission", "place", "user", "home", "host", "files", "payload", "ended", "copied")
+
+
+def manifest(record: JobRecord, before: Object | None = None) -> Object:
+    """The record's ConfigMap, to be made, or (``before``: as it was read) to be written under its uid and resourceVersion."""
+    data = {"schema": str(record.schema)}
+    data.update({name: str(getattr(record, name)) for name in _WORDS if getattr(record, name)})
+    plain = record.to_dict()
+    data.update({name: json.dumps(plain[name], sort_keys=True) for name in _PARTS if plain.get(name)})
+    metadata = {
+        "name": record.name,
+        "labels": {names.MANAGED: names.MANAGER, names.KIND: names.RECORD_KIND, names.JOB_ID: str(record.job_id)},
+    }
+    if before is not None:
+        metadata = {
+            **{
+                key: before["metadata"][key]
+                for key in ("labels", "annotations", "ownerReferences", "finalizers")
+                if key in before["metadata"]
+            },
+            "name": record.name,
+            "uid": record.uid,
+            "resourceVersion": record.version,
+        }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def parse(found: Object) -> JobRecord | None:
+    """What a ConfigMap says; None for one that is no record, or one of a later version, or damaged: it is left alone."""
+    metadata, data = found["metadata"], found.get("data") or {}
+    try:
+        if int(data["schema"]) > SCHEMA:
+            return None
+        parts = {name: json.loads(data[name]) for name in _PARTS if name in data}
+        words = {name: data[name] for name in _WORDS if name in data}
+        record = JobRecord.from_dict({"name": metadata["name"], **words, **parts})
+        if record.name != names.record(record.job_id):
+            return None
+        return record.replace(uid=metadata["uid"], version=metadata["resourceVersion"], schema=int(data["schema"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,166 @@
+"""All records of a namespace: kept current by a watch, read live where a decision stands on it, written under uid and resourceVersion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shim.control.backends.base import BackendError
+from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.records import payload as payloads
+from shim.control.backends.kubernetes.records import record as records
+from shim.control.backends.kubernetes.records.payload import Payload
+from shim.control.backends.kubernetes.records.record import JobRecord
+
+Object = dict[str, Any]
+
+
+class Records:
+    """``changed(job_id)`` is called when a record is new, another, or gone."""
+
+    def __init__(self, access: Access, namespace: str) -> None:
+        self.changed: Callable[[int], None] = lambda job_id: None
+        self._access = access
+        self._maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._secrets = f"/api/v1/namespaces/{namespace}/secrets"
+        self._known: dict[int, JobRecord] = {}
+        self._objects: dict[int, Object] = {}
+        self._gone: set[str] = set()  # uids of records that this controller has seen deleted: a watch may lag
+        self._payloads: dict[str, Payload] = {}
+
+    @property
+    def path(self) -> str:
+        """Of the collection that is watched."""
+        return self._maps
+
+    selector = f"{names.MANAGED}={names.MANAGER},{names.KIND}={names.RECORD_KIND}"
+
+    # What is known
+
+    def event(self, kind: str, found: Object) -> None:
+        """Takes a change in that the watch has told of."""
+        if kind == "DELETED":
+            self._forget(found["metadata"]["uid"])
+            self._gone.discard(found["metadata"]["uid"])  # a watch tells nothing of it any more
+        else:
+            self._take(found)
+
+    def _take(self, found: Object) -> JobRecord | None:
+        record = records.parse(found)
+        if record is None or record.uid in self._gone:
+            return record
+        before = self._known.get(record.job_id)
+        if before is None or before.uid != record.uid or _later(record.version, before.version):
+            self._known[record.job_id] = record
+            self._objects[record.job_id] = found
+            self.changed(record.job_id)
+        return record
+
+    def _forget(self, uid: str) -> None:
+        self._gone.add(uid)
+        for job_id, record in list(self._known.items()):
+            if record.uid == uid:
+                del self._known[job_id], self._objects[job_id]
+                self._payloads.pop(record.payload, None)
+                self.changed(job_id)
+
+    def find(self, job_id: int) -> JobRecord | None:
+        """The record as it was heard of last."""
+        return self._known.get(job_id)
+
+    def all(self) -> list[JobRecord]:
+        """Those that are known, oldest first."""
+        return [record for _job_id, record in sorted(self._known.items())]
+
+    def tasks_of(self, array: int) -> list[JobRecord]:
+        """The records of an array's tasks that have ids of their own."""
+        return [one for one in self._known.values() if one.job.array_job_id == array and one.job_id != array]
+
+    # Requests. ApiError.
+
+    async def read(self, job_id: int) -> JobRecord | None:
+        """The record as it is now; None: there is none."""
+        try:
+            found = await self._access.get(f"{self._maps}/{names.record(job_id)}")
+        except ApiError as error:
+            if not error.missing:
+                raise
+            known = self._known.get(job_id)
+            if known is not None:
+                self._forget(known.uid)
+            return None
+        return self._take(found)
+
+    async def make(self, record: JobRecord, payload: Payload | None) -> JobRecord:
+        """Makes the record, and its payload if it is to have one of its own. May be repeated: what this submission made before is taken.
+
+        Raises BackendError where the name is another submission's.
+        """
+        try:
+            made = self._take(await self._access.post(self._maps, records.manifest(record)))
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            made = await self.read(record.job_id)
+        if made is None or made.submission != record.submission:
+            raise BackendError(f"there is another configmap {record.name} in the namespace", transient=True)
+        if payload is not None:
+            await self._make_payload(payload, made)
+        return made
+
+    async def _make_payload(self, payload: Payload, record: JobRecord) -> None:
+        wanted = payloads.manifest(payload, record)
+        if payloads.size(wanted) > payloads.MOST:
+            await self.delete(record)
+            raise BackendError(f"script and environment are larger than the {payloads.MOST} bytes that a Secret holds")
+        try:
+            await self._access.post(self._secrets, wanted)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            payload = await self.payload(record, anew=True)
+        self._payloads[record.payload] = payload
+
+    async def write(self, record: JobRecord, **changes: Any) -> JobRecord:
+        """Changes the record if it still is as it was read. ApiError: a conflict if it is not, or nobody knows; then ``read``."""
+        wanted = record.replace(**changes)
+        found = await self._access.put(
+            f"{self._maps}/{record.name}", records.manifest(wanted, self._objects.get(record.job_id, _bare(record)))
+        )
+        self._take(found)
+        return records.parse(found) or wanted
+
+    async def delete(self, record: JobRecord) -> None:
+        """Deletes the record, and with it all that it owns. Not one that was made anew."""
+        try:
+            await self._access.delete(f"{self._maps}/{record.name}", uid=record.uid)
+        except ApiError as error:
+            if not error.missing and not error.conflict:
+                raise
+        self._forget(record.uid)
+
+    async def payload(self, record: JobRecord, anew: bool = False) -> Payload:
+        """What the record's runs need. BackendError where it is gone."""
+        found = None if anew else self._payloads.get(record.payload)
+        if found is None:
+            try:
+                found = payloads.parse(await self._access.get(f"{self._secrets}/{record.payload}"))
+            except ApiError as error:
+                if error.missing:
+                    raise BackendError(f"secret {record.payload} is gone: the job cannot run") from error
+                raise
+            except ValueError as problem:
+                raise BackendError(str(problem)) from problem
+            self._payloads[record.payload] = found
+        return found
+
+
+def _later(one: str, other: str) -> bool:
+    """Whether a resourceVersion is later than another of the same object. They are numbers on every API server that there is."""
+    return one != other and (not one.isdigit() or not other.isdigit() or int(one) > int(other))
+
+
+def _bare(record: JobRecord) -> Object:
+    return {"metadata": records.manifest(record)["metadata"]}

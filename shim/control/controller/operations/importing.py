@@ -1,0 +1,66 @@
+"""Jobs that a cluster holds and the index does not know become records here, each once, whatever dies on the way.
+
+Submitted from another machine, or from this one with a state folder that was lost since (see ``base.KeepsJobs``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from shim.control import paths
+from shim.control.backends.base import BackendError, KeepsJobs, Kept
+from shim.control.controller import crash, spool
+from shim.control.controller.operations.submitting import names_of
+from shim.control.controller.world import World, log
+from shim.core.model import states
+from shim.core.model.job import Job
+
+AGAIN = 5.0  # seconds until a cluster that could not be asked is asked again
+
+
+class Importing:
+    """One look at a time: two must not make two records of a job."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._turn = asyncio.Lock()
+
+    async def take_in(self, name: str) -> list[Job]:
+        """Gives every job of the cluster that has none a record; the new ones."""
+        backend = self._world.backends[name]
+        assert isinstance(backend, KeepsJobs)
+        made = []
+        async with self._turn:
+            while True:
+                try:
+                    found = await backend.kept()
+                    break
+                except BackendError as error:
+                    log.warning("cluster %s: %s", name, error)
+                    await asyncio.sleep(AGAIN)
+            for kept in found:
+                known = self._world.book.find(kept.job.job_id, name)
+                if known is not None:
+                    backend.keep(known)  # its end was committed, and the cluster not told
+                    continue
+                job = self._record(kept)  # told by the book's followers
+                made.append(job)
+                crash.point("imported")
+                if job.state not in states.TERMINAL:
+                    await backend.take_up(kept.run)
+        self._world.seen()
+        return made
+
+    def _record(self, kept: Kept) -> Job:
+        user, gid, group = names_of(os.getuid(), os.getgid())
+        job = kept.job.replace(uid=os.getuid(), gid=gid, user=user, group=group)
+        with self._world.book.change() as change:
+            job = change.add(job, self._world.clock(), kept.token)
+            spool.write(job.key, spool.Submission.from_dict(kept.handed_in), kept.script)
+            for file, content in kept.files.items():
+                path = os.path.join(paths.job_spool(job.key), file)
+                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as target:
+                    target.write(content)
+        log.info("job %s of %s is known from the cluster alone", job.job_id, job.cluster)
+        return job
