@@ -213,10 +213,11 @@ def over_subscribe(job: Job) -> str:
 
 
 def command(job: Job) -> str:
-    """Path and arguments of the script; "" for one from stdin or --wrap."""
-    if not job.request.command:
+    """Path and arguments of the script, srun's program without its arguments; "" for a script from stdin or --wrap, and what salloc runs."""
+    request = job.request
+    if not request.command or request.kind == "alloc":
         return ""
-    return " ".join((job.request.command, *job.request.arguments))
+    return request.command if request.kind == "run" else " ".join((request.command, *request.arguments))
 
 
 def files(job: Job) -> tuple[str, str, str]:

@@ -124,6 +124,8 @@ def test_ends_and_durations() -> None:
         ({"mail_type": "ALL"}, "   MailUser=alice MailType=ALL\n"),
         ({"gpus": "2", "cpus_per_gpu": 2}, "   CpusPerTres=gres:gpu:2\n   TresPerJob=gres:gpu:2\n"),
         ({"command": "/w/job.sh", "arguments": ("a", "b c")}, "   Command=/w/job.sh a b c\n"),
+        ({"kind": "run", "command": "./app", "arguments": ("a",)}, "   Command=./app\n"),
+        ({"kind": "alloc", "command": "./app", "arguments": ("a",)}, "   Command=(null)\n"),
         ({"min_nodes": 2, "max_nodes": 3}, "   NumNodes=1-3 "),
     ],
 )
