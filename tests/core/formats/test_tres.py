@@ -96,3 +96,46 @@ def test_licenses() -> None:
     for text in ("a::", "a:b", ":1", "a:-1", "a=2"):
         with pytest.raises(ValueError, match=r"^Invalid license specification$"):
             tres.parse_licenses(text)
+
+
+def test_units_of_a_count() -> None:
+    for place, unit in enumerate("KMGTP", 1):
+        assert tres.parse_gres(f"shard:3{unit}") == (("shard", "", 3 << 10 * place),)
+        assert tres.parse_gres(f"shard:3{unit.lower()}") == (("shard", "", 3 << 10 * place),)
+
+
+def test_a_count_that_cannot_be_read_is_kept_for_the_controller() -> None:
+    assert tres.kept_gres("gres:gpu:1,none") == "gpu:1,none"
+    assert tres.kept_gres("gpu:2x") == "gpu:2x"
+    with pytest.raises(ValueError, match="Invalid generic resource"):
+        tres.kept_gres("gpu=2")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", ""),
+        ("gpu:1,shard", ""),
+        ("tape", "Invalid generic resource (gres) specification"),
+        ("tape:1", "Invalid generic resource (gres) specification"),
+        ("gpu:1,tape:2x", "Invalid generic resource (gres) specification"),
+        ("tape:0", ""),
+        ("tape:0K", ""),
+        ("tape:+0", "Invalid Trackable RESource (TRES) specification"),
+        ("tape:+0,drum:1", "Invalid generic resource (gres) specification"),
+    ],
+)
+def test_names_that_the_cluster_does_not_have(text: str, wrong: str) -> None:
+    assert tres.unknown_gres(text, {"gpu", "shard"}) == wrong
+
+
+def test_what_is_zero_is_left_out() -> None:
+    assert tres.tres_text(0, 0, 0) == ""
+    assert tres.tres_text(0, 0, 2) == "node=2"
+    assert tres.tres_text(2, 1500, 0, {"gpu": 0, "shard": 3}, billing=7) == "cpu=2,mem=1500M,billing=7,gres/shard=3"
+
+
+def test_no_licence_may_be_asked_for() -> None:
+    assert tres.parse_licenses("matlab:0,ansys:2;matlab") == (("matlab", 1), ("ansys", 2))
+    with pytest.raises(ValueError, match="Invalid license"):
+        tres.parse_licenses("matlab:-1")
