@@ -8,11 +8,11 @@ from shim.control.scheduler.capped import Caps
 from shim.control.scheduler.others import OVERDUE, YEAR
 from shim.control.scheduler.profile import Profile
 from shim.control.scheduler.queue import Want, seconds, shape_key
-from shim.core.admission.feasibility import select_within_limits
 from shim.core.formats import tres
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job, NodeShare
+from shim.core.placement.select_nodes import select_nodes
 
 RESERVATIONS = 16  # jobs that get a time: each costs a pass a fraction of a millisecond
 _ANY_SIZE = 1 << 30  # of arrays: checked at submission
@@ -195,7 +195,7 @@ class Pass:
         if len(free) < want.min_nodes or sum(free) < want.cpus:
             return None  # cheaper than placing, and the usual case on a busy cluster
         nodes = self.caps.trimmed(partition, [room.node(index) for index in indexes], start, start + run)
-        shares = select_within_limits(want.request, self.cluster, nodes, partition)
+        shares = select_nodes(want.request, self.cluster, nodes, partition)
         return shares if shares is not None and room.holds(shares) else None
 
     def start(self, job: Job, task: int | None, partition: Partition, shares: Shares) -> None:

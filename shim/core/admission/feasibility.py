@@ -17,10 +17,9 @@ from shim.core.placement.select_nodes import select_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from shim.core.model.cluster import Cluster, Node, Partition
-    from shim.core.model.job import NodeShare
     from shim.core.model.request import JobRequest
 
 NODES_NOT_AVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
@@ -45,10 +44,10 @@ def reason_in_partition(request: JobRequest, cluster: Cluster, partition: Partit
     if limited is not None:
         return limited
     nodes = idle_nodes(usable_nodes(request, cluster, partition))
-    if select_within_limits(request, cluster, nodes, partition) is not None:
+    if select_nodes(request, cluster, nodes, partition) is not None:
         return None
     anywhere = request.replace(constraint=None, node_list=None, exclude=None, contiguous=False, distribution=None)
-    too_large = select_within_limits(anywhere, cluster, nodes, partition) is None
+    too_large = select_nodes(anywhere, cluster, nodes, partition) is None
     return "PartitionConfig" if too_large else "BadConstraints"
 
 
@@ -155,7 +154,7 @@ def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) ->
 def fits_when_idle(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
     """Whether the job could start if the partition were idle and all of its nodes in service. Else Slurm refuses it."""
     nodes = idle_nodes(_sample(request, cluster, partition))
-    return select_within_limits(request, cluster, nodes, partition) is not None
+    return select_nodes(request, cluster, nodes, partition) is not None
 
 
 def _sample(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:
@@ -174,16 +173,6 @@ def _sample(request: JobRequest, cluster: Cluster, partition: Partition) -> list
     return [nodes[name] for name in found]
 
 
-def select_within_limits(
-    request: JobRequest, cluster: Cluster, free: Sequence[NodeFree], partition: Partition
-) -> tuple[NodeShare, ...] | None:
-    """``select_nodes`` within the partition's limit of nodes."""
-    shares = select_nodes(request, cluster, free, partition)
-    if shares is not None and partition.max_nodes is not None and len(shares) > partition.max_nodes:
-        return None
-    return shares
-
-
 def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
     """The reason if nodes that are down or drained keep ``request`` from ever starting; None if the others suffice.
 
@@ -197,7 +186,7 @@ def unavailable_nodes(request: JobRequest, cluster: Cluster, partition: Partitio
     if missing:
         return f"ReqNodeNotAvail, UnavailableNodes:{hostlist.fold_sorted(missing)}"
     up = idle_nodes(node for node in nodes if is_up(node))
-    return NODES_NOT_AVAILABLE if select_within_limits(request, cluster, up, partition) is None else None
+    return NODES_NOT_AVAILABLE if select_nodes(request, cluster, up, partition) is None else None
 
 
 def is_up(node: Node) -> bool:

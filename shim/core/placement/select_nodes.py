@@ -65,11 +65,9 @@ class _Selection:
     def __init__(self, request: JobRequest, cluster: Cluster, partition: Partition | None) -> None:
         self.request = request
         self.resolved = resolve(request)
-        largest = partition.max_nodes if partition is not None else None
-        if largest is not None and self.resolved.min_nodes <= largest < (self.resolved.max_nodes or 0):
-            self.resolved = self.resolved.replace(
-                max_nodes=largest
-            )  # -N1-8 takes as many as the partition gives to one job
+        self.most_nodes = partition.max_nodes if partition is not None else None  # that the partition gives to one job
+        if self.most_nodes is not None and self.resolved.min_nodes <= self.most_nodes < (self.resolved.max_nodes or 0):
+            self.resolved = self.resolved.replace(max_nodes=self.most_nodes)
         self.rule = memory_rule(request, cluster, partition)
         self.one_set_of_gpus = cluster.one_set_of_gpus
         self.least_loaded = partition is not None and partition.lln
@@ -151,6 +149,8 @@ class _Selection:
         most = len(pool) if resolved.max_nodes is None else min(resolved.max_nodes, len(pool))
         if resolved.ntasks is not None:
             most = min(most, max(resolved.ntasks, least))
+        if self.most_nodes is not None:
+            most = min(most, self.most_nodes)
         numbers = range(least, most + 1)
         # GPUs that are not counted by nodes come from as few nodes as have them.
         many_first = not (resolved.job_gpus or resolved.task_gpus) and (

@@ -12,7 +12,6 @@ from shim.core.admission.feasibility import (
     fits_when_idle,
     idle_nodes,
     pending_reason,
-    select_within_limits,
     unavailable_nodes,
     usable_nodes,
 )
@@ -20,6 +19,7 @@ from shim.core.admission.refusals import check_request
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.request import INFINITE, JobRequest
+from shim.core.placement.select_nodes import select_nodes
 
 NOW = 1_800_000_000
 USER = 1001
@@ -419,5 +419,5 @@ MANY = CLUSTER.replace(
 def test_a_few_nodes_of_each_kind_tell_whether_there_is_a_place(fields: dict[str, Any]) -> None:
     request = JobRequest(**fields)
     partition = MANY.partitions[0]
-    everywhere = select_within_limits(request, MANY, idle_nodes(usable_nodes(request, MANY, partition)), partition)
+    everywhere = select_nodes(request, MANY, idle_nodes(usable_nodes(request, MANY, partition)), partition)
     assert fits_when_idle(request, MANY, partition) == (everywhere is not None)

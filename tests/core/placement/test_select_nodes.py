@@ -205,10 +205,17 @@ def test_a_range_of_nodes_ends_at_what_the_partition_gives_to_one_job(most: int,
     shape = cluster()
     limited = shape.partitions[0].replace(max_nodes=most)
     found = select_nodes(JobRequest(min_nodes=2, max_nodes=4), shape, idle(), limited)
-    if names is None:  # admission refuses it, or lets it wait
-        assert found is not None and len(found) > most
-    else:
-        assert [share.name for share in found] == names
+    assert (found and [share.name for share in found]) == names
+
+
+def test_within_the_limit_of_nodes_the_largest_nodes_are_taken():
+    """The first two nodes have too few CPUs free, others enough: the limit is no reason to wait."""
+    shape = cluster()
+    limited = shape.partitions[0].replace(max_nodes=2)
+    found = select_nodes(JobRequest(ntasks=14), shape, idle(n1=4), limited)
+    assert found is not None
+    assert [share.name for share in found] == ["n2", "n3"]
+    assert select_nodes(JobRequest(ntasks=17), shape, idle(), limited) is None
 
 
 def test_the_largest_set_is_filled_first():
