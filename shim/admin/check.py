@@ -24,7 +24,7 @@ FAIL_ON = "refused,waiting,failing"  # what an exit code of 1 is for, unless the
 
 
 def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
-    """Writes the verdict on each script of ``words``, sbatch's options before them; False if one has a fault of ``fail_on``.
+    """Writes the verdict on each script of ``words``, sbatch's options before them; False if a script has a fault that ``fail_on`` names.
 
     The cluster is the one that ``-M`` names, or the default one. Raises ShimError for options that sbatch has not.
     """
@@ -55,7 +55,7 @@ def _grounds(fail_on: str) -> set[str]:
 
 
 def lines(name: str, verdict: Verdict) -> Iterator[str]:
-    """The verdict in a line, and what there is to say about it below."""
+    """The verdict in a line, followed by its reasons."""
     if verdict.refused:
         yield f"{name}: Slurm would refuse it (exit code {verdict.code})"
     elif verdict.unsupported:

@@ -49,7 +49,7 @@ def stop(
 
 
 def _end(found: Channel) -> None:
-    """Ends a controller that was stopped and obeys nobody: as asked, or by force."""
+    """Ends a stopped controller: with SIGTERM, then with SIGKILL."""
     for number, seconds in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.kill(found.pid, number)
@@ -78,7 +78,7 @@ def status() -> None:
 
 
 def _processes(pid: int) -> str:
-    """Since when it runs, and what it costs with all that is below it: its fork server, and agents that are not on their own yet."""
+    """The controller's start time, and the number and memory of its processes: the fork server, and agents that still are its children."""
     try:
         first = psutil.Process(pid)
         since = stamp(first.create_time())

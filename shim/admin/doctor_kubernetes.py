@@ -58,7 +58,7 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
 
 
 class Look:
-    """One look at one cluster; what it finds goes to ``found`` at once, so that it is told even if the rest takes too long."""
+    """The checks of one cluster. Each finding goes to ``found`` at once, and so is printed even if later checks take too long."""
 
     def __init__(self, cluster: Cluster, settings: Settings, access: Access, found: list[Finding]) -> None:
         self._cluster = cluster

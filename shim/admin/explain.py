@@ -76,7 +76,7 @@ def _sources(text: str, name: str, found: Found, grammar: Grammar | None) -> Ite
         try:
             options, _rest = read_line("sbatch", words, grammar)
         except ShimError:
-            options = []  # told at the end, in sbatch's words
+            options = []  # reported at the end, in sbatch's words
         yield f"line {number}", "#SBATCH " + ("hetjob" if words == [":"] else " ".join(words)), options
     for part in found:
         if part:

@@ -114,7 +114,7 @@ def _yaml(objects: Sequence[dict[str, Any]]) -> str:
 
 
 def _placed(request: JobRequest, cluster: Cluster) -> tuple[Job, bool]:
-    """The job on nodes; whether they are free at present. Raises ShimError for one that could not run on idle nodes either."""
+    """The job placed on nodes; whether these nodes are free at present. Raises ShimError if the job could not run on idle nodes either."""
     now = time.time()
     ready = request.replace(hold=False, begin=0, dependency=None, array=None)
     job = submitted(ready, cluster, _submitter(), 0, now)
@@ -147,7 +147,7 @@ def _made(job: Job, cluster: Cluster, settings: Settings, shape: Shape, script: 
 
 
 def _objects(result: Made, settings: Settings) -> list[dict[str, Any]]:
-    """The manifests, in the order in which they are made. Of the Secret's contents the sizes alone: the key is in it."""
+    """The manifests, in the order in which they are made. The Secret shows only the sizes of its contents, because they include the key."""
     gang = result.gang
     secret = manifests.secret(gang, {})
     del secret["data"]

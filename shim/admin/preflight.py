@@ -75,7 +75,7 @@ class Verdict:
 
 
 def require_nodes(cluster: Cluster) -> Cluster:
-    """The cluster, whose nodes must be known to judge anything. Raises ShimError for one that has not told them."""
+    """The cluster. Raises ShimError if its nodes are unknown: no job could be judged."""
     if cluster.backend == "kubernetes" and not cluster.nodes:
         raise ShimError(f"error: cluster {cluster.name} has not told its nodes; shim doctor says why")
     return cluster
@@ -146,7 +146,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
 
 
 def _adapted(requests: list[JobRequest], cluster: Cluster) -> tuple[list[JobRequest], list[str]]:
-    """As ``elastic.adapted``. Raises Unsupported: what it refuses no Slurm would."""
+    """As ``elastic.adapted``. Raises Unsupported: a real Slurm would not refuse these requests."""
     try:
         return elastic.adapted(requests, cluster)
     except ShimError as problem:
@@ -175,7 +175,7 @@ def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str 
 
 
 def _of_pods(request: JobRequest, cluster: Cluster) -> list[str]:
-    """What is said of a job whose pods this would be. Raises Unsupported for what they could not be made for."""
+    """The warnings for the pods of this job. Raises Unsupported if the pods could not be created."""
     from shim.control.backends.base import BackendError
     from shim.control.backends.kubernetes import trying
     from shim.control.backends.kubernetes.settings import settings_of

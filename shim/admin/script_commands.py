@@ -1,4 +1,4 @@
-"""The commands of Slurm in a script's body, as far as they can be seen without running it: what would become of each line."""
+"""The lines of a batch script that call Slurm's commands, found without running the script; and whether each would be refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Line:
 
 
 def verdicts(text: str, backend: str) -> tuple[list[str], list[str]]:
-    """Of each line that would be refused what is said, and of each that does less here; ``line 7: srun: …``."""
+    """The errors of lines that would be refused, and the notes on lines that do less here; each begins with ``line 7: srun: ``."""
     refused: list[str] = []
     less: list[str] = []
     for line in commands(text):
@@ -76,7 +76,7 @@ def verdicts(text: str, backend: str) -> tuple[list[str], list[str]]:
 
 
 def _srun(words: Sequence[str], backend: str) -> list[str]:
-    """What does less here. Raises ShimError for what is refused. Words that hold a variable are known only when it runs."""
+    """The options that do less here. Raises ShimError for a refused line. The values of words with a variable are not checked."""
     grammar = site.grammar()
     if not any("$" in word or "`" in word for word in words):
         context = values.Context(time.time(), os.getuid(), lambda _path: "", grammar)
@@ -108,7 +108,7 @@ def commands(text: str) -> Iterator[Line]:
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continued ones joined; what stands in here-documents is none."""
+    """Lines with their numbers: continued lines are joined, here-documents are left out."""
     until, begun, number = "", "", 0
     for at, line in enumerate(text.split("\n"), 1):
         if until:

@@ -27,7 +27,7 @@ _TAIL = 64 * 1024  # bytes of an output file that are looked at for its last lin
 
 
 def report(text: str, out: TextIO, lines: int = 10) -> None:
-    """Writes a few lines about each record that the id means. Raises ShimError for one that the index does not have."""
+    """Writes a few lines about each record that the id means. Raises ShimError if the index has no such job."""
     wanted = parse_job_id(text)
     if wanted is None:
         raise ShimError(f'error: "{text}" is no job id: 12, 12_3 or 12+1 is wanted')

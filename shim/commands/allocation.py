@@ -46,7 +46,7 @@ _INTERRUPTED = {
 
 
 def obtain(program: str, argv: Sequence[str], settings: Settings, requests: Sequence[JobRequest]) -> Optional[Held]:
-    """Asks for an allocation of these components, usually one, and waits for it; ``settings``: what is no component's.
+    """Requests an allocation of these components (usually one), and waits for the grant; ``settings``: options that belong to no component.
 
     None: a signal ended the wait, which was said. ShimError: refused, cancelled, or not within --immediate.
     """
@@ -65,7 +65,7 @@ def obtain(program: str, argv: Sequence[str], settings: Settings, requests: Sequ
 
 
 class Held:
-    """An allocation that was granted: the job lives while this is open. ``granted``: the event that says what it has."""
+    """A granted allocation: the job lives while this object is open. ``granted``: the event with the job's nodes and environment."""
 
     def __init__(self, program: str, settings: Settings, allocation: Allocation, granted: Event) -> None:
         self.granted = granted
@@ -75,16 +75,16 @@ class Held:
         self._allocation = allocation
 
     def say_layout(self, components: Sequence[Settings]) -> None:
-        """What salloc -vv says of it."""
+        """Prints the layout lines of salloc -vv."""
         if self._settings.get("verbose", 0) > 1:
             _debug(self._program, self._settings, *_laid_out(self.granted["environment"], components))
 
     def attend(self, revoked: Optional[Callable[[Event], None]] = None) -> Attending:
-        """Watches it while something runs in it; ``revoked(event)`` is called once, when the controller ends it."""
+        """Watches the allocation while a command runs in it; calls ``revoked(event)`` once, when the controller ends the allocation."""
         return Attending(self._allocation, revoked or (lambda _event: None))
 
     def release(self, status: int) -> None:
-        """Ends it; ``status``: the raw wait status of what it was for. Says on stderr where it could not be ended."""
+        """Releases the allocation; ``status``: the raw wait status of its command. Reports a failure on stderr."""
         from shim.control import client
 
         try:
@@ -96,12 +96,12 @@ class Held:
                 say(self._program, f"error: Unable to clean up job allocation {self.job_id}: {why}", *more)
 
     def leave(self) -> None:
-        """Closes it, and says so at -vv."""
+        """Closes the allocation, and says so at -vv."""
         self.close()
         _debug(self._program, self._settings, *_OVER)
 
     def close(self) -> None:
-        """The job ends, unless it was released or asked for with --no-shell."""
+        """Closes the connection: the controller ends the job, unless it was released or requested with --no-shell."""
         self._allocation.close()
 
 
@@ -140,12 +140,12 @@ def _distribution_number(text: str) -> int:
 
 
 def revoked(job_id: Optional[int]) -> str:
-    """What salloc says of an allocation that it has no more."""
+    """salloc's line for an allocation that has ended."""
     return f"Job allocation {job_id} has been revoked."
 
 
 class Interrupted(Exception):
-    """A signal ended the wait; the allocation is closed. ``job_id``: None before the controller has told it."""
+    """A signal ended the wait; the allocation is closed. ``job_id``: None if the controller had not yet given an id."""
 
     def __init__(self, job_id: Optional[int]) -> None:
         super().__init__(job_id)
@@ -153,7 +153,7 @@ class Interrupted(Exception):
 
 
 def fields_of(program: str, argv: Sequence[str], settings: Settings, requests: Sequence[JobRequest]) -> Dict[str, Any]:
-    """What the controller is asked for: a job with these components, usually one; ``settings`` are the first one's."""
+    """The fields of the request to the controller: a job with these components (usually one); ``settings``: those of the first component."""
     return {
         "request": requests[0].to_dict(),
         "components": [request.to_dict() for request in requests[1:]],
@@ -290,7 +290,7 @@ class Waiter:
 
 
 class Attending:
-    """Watches an allocation while something runs in it. ``revoked(event)`` is called once, when the controller ends it."""
+    """Watches an allocation while a command runs in it. Calls ``revoked(event)`` once, when the controller ends the allocation."""
 
     def __init__(self, allocation: Allocation, revoked: Callable[[Event], None]) -> None:
         self.over = False
@@ -300,14 +300,14 @@ class Attending:
         self._fd = -1
 
     def watch(self, loop: Loop) -> None:
-        """Begins; what has come already is handled at once."""
+        """Starts watching; events that have arrived already are handled at once."""
         self._loop = loop
         self._fd = self._allocation.fileno()
         loop.reader(self._fd, self._readable)
         self._readable()
 
     def stop(self) -> None:
-        """Watches no more."""
+        """Stops watching."""
         if self._loop is not None:
             self._loop.reader(self._fd, None)
             self._loop = None

@@ -1,4 +1,4 @@
-"""What srun and salloc do first: options settled, the ``-v`` block and warnings said."""
+"""The first part of srun and salloc: read the options, print the ``-v`` block and warnings, refuse what is not supported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_options(program: str, argv: Sequence[str]) -> Tuple[List[Component], str]:
-    """The components that ``program`` is asked for, each with its options and its command, and the working directory.
+    """Reads the command line and the variables: the components, each with its options and command; and the working directory.
 
     Raises ShimError with Slurm's text and code, and PrintAndExit for ``--help`` and the like.
     """
@@ -52,7 +52,7 @@ def read_options(program: str, argv: Sequence[str]) -> Tuple[List[Component], st
 
 
 def _directory() -> Tuple[str, str]:
-    """The working directory; or none, and what is said of that."""
+    """The working directory and ""; or "" and the error line."""
     try:
         return os.getcwd(), ""
     except OSError as error:

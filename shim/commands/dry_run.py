@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def report_test_only(program: str, fields: Dict[str, Any], quiet: bool = False) -> int:
-    """Asks the controller and says its answer on stderr. ``quiet``: only a refusal is told.
+    """Asks the controller and prints its answer on stderr. ``quiet``: prints only a refusal.
 
     Raises ShimError with Slurm's text: ``allocation failure: …`` for what the cluster can never run.
     """
@@ -26,7 +26,9 @@ def report_test_only(program: str, fields: Dict[str, Any], quiet: bool = False) 
         failed = f"error: {SUBMISSION_FAILED[KINDS[program]]}: "
         if not last.startswith(failed):
             raise
-        before = [line for line in before if not line.endswith("can not be satisfied")]  # told of real submissions only
+        before = [
+            line for line in before if not line.endswith("can not be satisfied")
+        ]  # Slurm prints this line for real submissions only
         raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
     if quiet:
         return 0

@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 
 def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None = None) -> int:
-    """Runs the program (``main``: instead of the one dispatch knows); its exit code. All output is flushed after it."""
+    """Runs the program and flushes its output; the exit code. ``main``: a function to call in place of the program's own."""
     try:
         code = (main or dispatch.entry(program))(argv)
         if sys.stdout is not None:
@@ -69,7 +69,7 @@ def _unwritable() -> bool:
 
 
 def _silence() -> None:
-    """Lets what is left in the buffer of stdout go nowhere, so that the interpreter's end has nothing to complain about."""
+    """Points stdout to /dev/null: the interpreter would fail to flush the rest of the buffer at its end, and print an error."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

@@ -1,10 +1,10 @@
-"""What the kernel tells of this machine, for sinfo and ``scontrol show node``."""
+"""Figures of this machine from /proc, for sinfo and ``scontrol show node``."""
 
 from __future__ import annotations
 
 
 def free_memory() -> int | None:
-    """This machine's free memory in MiB, as slurmd counts it; None where the kernel does not tell."""
+    """This machine's free memory in MiB, as slurmd counts it; None if unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -16,7 +16,7 @@ def free_memory() -> int | None:
 
 
 def boot_time() -> float:
-    """When this machine started, seconds since the epoch; 0 where the kernel does not tell."""
+    """When this machine started, seconds since the epoch; 0 if unknown."""
     try:
         with open("/proc/stat", encoding="ascii", errors="replace") as file:
             for line in file:

@@ -34,7 +34,7 @@ class JobId(Value):
 
 
 def parse_job_id(text: str) -> JobId | None:
-    """Reads one id; None for a text that is none."""
+    """Reads a single id; None for any other text."""
     base, dot, step = text.partition(".")
     if dot and not (step in ("batch", "extern", "interactive") or _is_number(step)):
         return None
@@ -59,7 +59,7 @@ def parse_job_id(text: str) -> JobId | None:
 
 
 def narrowed(job: Job, wanted: Iterable[JobId]) -> Job | None:
-    """What these ids mean of the record: all of it, the named tasks of an array's rest, or nothing (None).
+    """The part of the record that these ids name: the whole job, the named tasks of an array's rest, or None.
 
     The id of a heterogeneous job means all its components, whichever of them it names.
     """
@@ -87,7 +87,7 @@ def narrowed(job: Job, wanted: Iterable[JobId]) -> Job | None:
 
 
 def exactly(job: Job, wanted: Iterable[JobId]) -> bool:
-    """Whether the record is no component of a heterogeneous job, or one that these ids name by its own id."""
+    """Whether the record is an ordinary job, or a component of a heterogeneous job that these ids name by the component's own id."""
     return job.het_offset == 0 or any(one.job_id == job.job_id for one in wanted)
 
 

@@ -1,4 +1,4 @@
-"""What commands print: lines on stdout in one piece, and Slurm's lines on stderr behind what was printed before."""
+"""What commands print: lines on stdout in a single write, and lines on stderr after stdout was flushed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def put(lines: list[str]) -> None:
-    """Writes lines to stdout in one piece."""
+    """Writes lines to stdout in a single write."""
     if lines and sys.stdout is not None:
         sys.stdout.write("\n".join(lines) + "\n")
 
@@ -30,7 +30,7 @@ def say(program: str, *lines: str) -> None:
 
 
 def flush_output() -> None:
-    """Writes out what this process has printed: a child, or a descriptor, is about to write beside it."""
+    """Flushes stdout and stderr, before a child process or a descriptor writes to the same files."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -46,7 +46,7 @@ def complain(program: str, lines: list[str]) -> None:
 
 
 def say_error(program: str, error: ShimError) -> int:
-    """Says on stderr why a part of a listing is missing; the exit code. The rest of it is not hidden."""
+    """Says on stderr why a part of a listing is missing; the exit code. The other parts are printed."""
 
     sys.stdout.flush()
     say(program, *error.lines)

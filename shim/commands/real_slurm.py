@@ -1,4 +1,4 @@
-"""The real Slurms among the clusters, as commands see them that look through all clusters: asked together, told one by one."""
+"""Queries to the real Slurms among the clusters, for commands that cover all clusters; finds the cluster of a job id; runs real commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clusters_to_ask(names: Sequence[str], ids: Sequence[JobId], program: str) ->
 
 
 class ClusterQuery:
-    """One command line, said to several real Slurms at once.
+    """One command line, sent to several real Slurms at the same time.
 
     ``header``: the first answer brings headers along; ``each``: every one does. ``dated``: a line with the date stands before them.
     """
@@ -58,18 +58,18 @@ class ClusterQuery:
         ]
 
     def wait(self) -> None:
-        """Until all have answered, or their time is over."""
+        """Returns when all have answered, or their time is over."""
         from shim.control.backends.slurm.questions import answered
 
         sys.stdout.flush()
         answered(self.questions)
 
     def of(self, name: str) -> Question | None:
-        """The question to that cluster; None if it is no real Slurm."""
+        """The question to that cluster; None if the cluster is not a real Slurm."""
         return next((question for question in self.questions if question.place.name == name), None)
 
     def put(self, question: Question, prefix: str = "") -> int:
-        """Prints an answer, each line behind ``prefix``; the exit code it stands for."""
+        """Prints an answer, each line after ``prefix``; the exit code for the answer."""
         lines = _text(question.out).split("\n")
         output.put(
             [prefix + line for line in lines[1 if question.place.name in self.dated else 0 : -1]]
@@ -78,7 +78,7 @@ class ClusterQuery:
         return self.complain(question)
 
     def complain(self, question: Question) -> int:
-        """Says on stderr what went wrong there; the exit code it stands for."""
+        """Prints the cluster's errors on stderr; the exit code for the answer."""
         name = question.place.name
         lines = [_named(self.program, name, line) for line in _text(question.err).split("\n") if line]
         if question.problem:
@@ -90,12 +90,12 @@ class ClusterQuery:
 
 
 def _headed(places: Sequence[Place], header: bool, each: bool) -> List[bool]:
-    """Of which places the answer has headers."""
+    """For each place whether its answer has headers."""
     return [header and (each or number == 0) for number in range(len(places))]
 
 
 def keeps_no_accounting(question: Question) -> bool:
-    """Whether sacct was told that there is none."""
+    """Whether the cluster answered that it keeps no accounting."""
     return _NO_ACCOUNTING in question.err
 
 
@@ -106,7 +106,7 @@ def print_answers(
     found: bool,
     instead: Callable[[Question], int | None] = lambda question: None,
 ) -> int:
-    """Prints the answers of a listing of all clusters; the exit code. A job is no mistake where another cluster has it.
+    """Prints the answers of a listing of all clusters; the exit code. An unknown job is no error if another cluster has the job.
 
     ``own``: what went wrong on our side; ``found``: whether we have the job that was asked for. ``instead``: prints something
     in place of an answer and returns the exit code it stands for, or returns None.
@@ -192,7 +192,7 @@ def _named(program: str, cluster: str, line: str) -> str:
 
 
 def owners_of(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[int, Place | None]:
-    """The real Slurm whose job each id is; None for ours, and for one that nobody knows where several could have had it.
+    """For each id the real Slurm that has the job. None: the job is ours, or no one of several real Slurms knows the id.
 
     By the index, in which our jobs stay for good and those that were submitted through us to a real Slurm are noted; an id
     that it does not know is asked for where there are several real Slurms.

@@ -131,7 +131,7 @@ def _show(ask: Selection, rows: list[Row], *, header: bool) -> None:
 
 
 def _format(values: Values) -> str:
-    """-o, and behind it what -b and -l stand for; without any of them what SACCT_FORMAT says, or the default."""
+    """The fields: those of -o, then those of -b and -l; without these options those of SACCT_FORMAT, or the default."""
     fields = values.each("format")
     if "brief" in values:
         fields.append(sacct_table.BRIEF)
@@ -196,7 +196,7 @@ def _scripts(ask: Selection) -> int:
 
 
 class PassedJobs:
-    """The jobs that were submitted from here to a real Slurm without accounting, by the index and by what it says of them now."""
+    """The jobs that were submitted from here to a real Slurm without accounting: the index has them, and squeue of that Slurm their present state."""
 
     def __init__(self, ask: Selection, place: Place, reader: Optional[Reader]) -> None:
         from shim.control.backends.slurm import remembering

@@ -1,4 +1,4 @@
-"""What one sacct was asked: which jobs, in which time, in which states. Slurm's defaults and refusals."""
+"""The jobs that a sacct selects: by id, time, state, user …. Slurm's defaults and refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Selection:
         self.steps = "allocations" not in values and self.states != (states.PENDING,)
 
     def _window(self, now: float) -> tuple[float, float]:
-        """-S and -E; without them the day so far, with -s this moment, with -j all time. What happens now is in it."""
+        """-S and -E. Without these options: today since midnight; with -s now; with -j all time. The end is inclusive."""
         end = _instant(self.values.get("endtime"), now)
         start = _instant(self.values.get("starttime"), now)
         if start is None and self.named:
@@ -68,7 +68,7 @@ class Selection:
         return (os.getuid(),)
 
     def query(self) -> JobQuery:
-        """What of it the index can answer."""
+        """The part of the selection that the index can evaluate."""
         return JobQuery(
             clusters=self.clusters,
             job_ids=tuple(one.job_id for one in self.ids),
@@ -85,7 +85,7 @@ class Selection:
         return None if self.named else self.since
 
     def means(self, job: Job) -> bool:
-        """What ``query`` says of users, names and partitions, for jobs that do not come from it."""
+        """The conditions of ``query`` on users, names and partitions, for jobs that do not come from the index."""
         names, partitions = comma_list(self.values.get("name")), comma_list(self.values.get("partition"))
         return (
             (not self.users or job.uid in self.users)
@@ -138,7 +138,7 @@ class Selection:
         return sacct_rows.in_window(job, self.states, self.since, self.until)
 
     def names(self, row: Row) -> bool:
-        """Whether the job's own line is wanted: not where only steps of it are named."""
+        """Whether the job's own line is wanted: not where only steps of the job are named."""
         return row.step is not None or not self._steps_of(row.job)
 
     def wants_step(self, job: Job, step: Step) -> bool:
@@ -147,7 +147,7 @@ class Selection:
         return not wanted or step.step_id in wanted
 
     def _steps_of(self, job: Job) -> set[str]:
-        """The steps of this job that are named; empty where it is meant as a whole."""
+        """The steps of this job that are named; empty where the whole job is meant."""
         own = [one.step for one in self.ids if narrowed(job, [one]) is not None]
         return set() if None in own else {step for step in own if step is not None}
 
@@ -228,7 +228,7 @@ def _groups(text: str | None) -> frozenset[int]:
 
 
 def _first(said: Sequence[str]) -> str | None:
-    """-N: of several only the first counts, and each of the others is told of."""
+    """-N: only the first of several counts; each of the others is reported."""
     output.complain("sacct", [f"error: Already asked for nodes '{said[0]}'" for _ in said[1:]])
     return said[0] if said else None
 

@@ -43,7 +43,7 @@ def main(argv: List[str]) -> int:
 
 
 def _allocate(argv: Sequence[str], components: Sequence[Validated], words: Sequence[str], directory: str) -> int:
-    """Asks for the components, usually one, and runs the command in them. What is no component's counts as the first has it."""
+    """Asks for the components, usually one, and runs the command in them. Options that belong to no component count as the first component has them."""
     settings = components[0]
     if settings.get("get-user-env", "(null)") != "(null)" and os.getuid():
         raise ShimError("error: SlurmdUser must be root to use --get-user-env")

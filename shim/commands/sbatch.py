@@ -141,7 +141,7 @@ def _tell(settings: Settings, directory: str) -> None:
 
 
 def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source, directory: str) -> int:
-    """Hands the job over and tells what became of it; the exit code. What is no component's counts as the first one has it."""
+    """Submits the job and prints the answer; the exit code. Options that belong to no component count as the first component has them."""
     rlimits = passed_on(components[0].get("propagate"))
     if components[0].get("verbose", 0) > 1 and components[0].given("verbose"):  # SBATCH_DEBUG shows the options alone
         from shim.job.submitter import propagated
@@ -191,7 +191,7 @@ def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source
 
 
 def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
-    """A warning for each folder of -o and -e that is not there: as in Slurm nobody makes it, and the job fails without a word."""
+    """A warning for each folder of -o and -e that does not exist: as in Slurm the folder is not created, and the job fails silently."""
     folders = {folder: None for request in requests for folder in request.output_folders() if not os.path.isdir(folder)}
     return [
         f'warning: "{folder}", for the output of the job, is no folder: without it the job fails' for folder in folders
@@ -199,7 +199,7 @@ def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
 
 
 def _told(settings: Settings, reply: Dict[str, Any]) -> str:
-    """The line about a submission. The cluster is named when the user named one."""
+    """The line about a submission. It names the cluster if the user did."""
     cluster = reply.get("cluster", "") if settings.get("clusters") else ""
     if settings.get("parsable"):
         return f"{reply['job_id']}" + (f";{cluster}" if cluster else "") + "\n"
@@ -207,7 +207,7 @@ def _told(settings: Settings, reply: Dict[str, Any]) -> str:
 
 
 def _code(end: Dict[str, Any]) -> int:
-    """sbatch --wait: the script's exit code, 1 if a signal ended it."""
+    """sbatch --wait: the script's exit code, 1 if a signal ended the script."""
     status = int(end.get("exit_status", 0))
     return 1 if status & 0x7F else (status >> 8) & 0xFF
 

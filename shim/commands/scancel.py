@@ -36,7 +36,7 @@ _CODES = {
 }
 _NO_STEP = 225
 _KILL = 9
-# What happened already, or was never there, is no failure; only -v tells.
+# A job that has ended, or never existed, is no failure; only -v reports it.
 _HARMLESS = (INVALID_JOB_ID, ALREADY_DONE)
 _NOT_FEDERATED = "Not a valid federated job"
 # Slurm takes every state's name, and compares it with all of what it knows of a job: of those that are ending or being made ready the
@@ -126,7 +126,7 @@ def _ids(words: list[str]) -> list[tuple[str, JobId]]:
 
 
 def _cancel(targets: list[Target], values: Values, number: int | None) -> int:
-    """Makes the call and tells what failed; the exit code."""
+    """Sends the request to the controller and reports what failed; the exit code."""
     from shim.control import client
 
     scope = _scope(values, number)
@@ -214,7 +214,7 @@ def _uid(name: str | None) -> int | None:
 
 
 def _divided(ids: Ids, places: Sequence[Place], *, named: bool, filtered: bool) -> Tuple[Ids, Dict[str, List[str]]]:
-    """The ids that are for us, and for each real Slurm those that are for it, by its name.
+    """The ids of our jobs; and for each real Slurm, by its name, the ids of its jobs.
 
     ``named``: -M says that all of them are for each. ``filtered``: filters look for jobs, everywhere unless ids say where.
     """
@@ -237,7 +237,7 @@ def _divided(ids: Ids, places: Sequence[Place], *, named: bool, filtered: bool) 
 def _cancel_there(
     argv: Sequence[str], places: Sequence[Place], theirs: Dict[str, List[str]], *, alone: bool, interactive: bool
 ) -> int:
-    """Runs the real scancels; the exit code. ``alone``: nothing else is to be done, so one of them takes this process's place."""
+    """Runs the real scancel commands; the exit code. ``alone``: nothing else remains to be done, so a single command replaces this process."""
     from shim.commands import real_slurm
     from shim.core.options.to_argv import to_query_argv
 
@@ -263,11 +263,11 @@ class Target(dict):  # type: ignore[type-arg]
         self.label = label
 
     def called(self, scope: str = "") -> str:
-        """What messages say of it; ``scope``: what of a job is meant, with a blank behind."""
+        """The target in the words of messages; ``scope``: the part of a job that is meant, followed by a blank."""
         return f"{scope}job {self.label}" if self["step"] is None else f"step {self.label}"
 
     def on(self, cluster: str) -> Target:
-        """The same of one cluster only."""
+        """The same target, restricted to one cluster."""
         found = Target(self.label, self["job_id"], self["task"], self["step"], self.get("het"))
         found["cluster"] = cluster
         return found
@@ -319,7 +319,7 @@ def filters(values: Values) -> list[tuple[str, str]]:
 
 
 def _told_unknown(values: Values, ids: list[tuple[str, JobId]], found: list[Job]) -> int:
-    """Tells, before anything is asked, which ids are no job's; their number."""
+    """Reports the ids that no job has, before the user is asked to confirm; their number."""
     unknown = [(word, one) for word, one in ids if not any(narrowed(job, [one]) is not None for job in found)]
     if "quiet" not in values:
         for word, one in unknown:
@@ -329,7 +329,7 @@ def _told_unknown(values: Values, ids: list[tuple[str, JobId]], found: list[Job]
 
 
 def _not_federated(targets: list[Target]) -> list[dict[str, str]]:
-    """What becomes of these where jobs have no siblings on other clusters: nothing, and what Slurm says of it."""
+    """The results for targets of --sibling: jobs here have no siblings on other clusters, so Slurm's error for each."""
     reader = site_view.open_index(_PROGRAM)
     found = reader.jobs(JobQuery(job_ids=tuple(target["job_id"] for target in targets))) if reader is not None else []
     alive = {number for job in found for number in (job.job_id, job.array_job_id)}

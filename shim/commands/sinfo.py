@@ -63,7 +63,7 @@ def _reservations(values: Values, argv: list[str]) -> int:
 
 
 def _show(values: Values, argv: list[str]) -> int:
-    """One table of all clusters, real Slurms last; with -M one for each. The exit code."""
+    """Prints one table of all clusters, real Slurms last; with -M a table for each cluster. The exit code."""
     chosen = site_view.chosen_clusters(values.get("clusters"))
     header = "noheader" not in values
     real = site_view.real_clusters(chosen)

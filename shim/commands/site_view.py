@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 def index() -> Reader | None:
-    """The index, as it is each time that it is asked something; a command opens it once. None: there is none yet."""
+    """A reader of the index; a command opens the index once. None: there is no index yet."""
     return memo.once("index", lambda: open_reader(paths.index_path()))
 
 
 def recorded(cluster: Cluster) -> Cluster:
-    """The cluster as it was last seen; as it is configured if it never was."""
+    """The cluster as the controller recorded it last; as it is configured if there is no record."""
     reader = index()
     if reader is None:
         return cluster
@@ -47,7 +47,7 @@ def recorded(cluster: Cluster) -> Cluster:
 
 
 def _grown(cluster: Cluster, reader: Reader) -> Cluster:
-    """With the nodes that its jobs made it have; it has none of these left once they are all over."""
+    """The elastic cluster with the nodes that active jobs asked for; without active jobs as it is configured."""
     found = reader.cluster(cluster.name) if reader.active() else None
     return (
         cluster
@@ -57,7 +57,7 @@ def _grown(cluster: Cluster, reader: Reader) -> Cluster:
 
 
 def current(cluster: Cluster, program: str) -> Cluster:
-    """A recorded cluster after a controller has looked at it, where it takes one: it is started where none is there."""
+    """The recorded cluster, on Kubernetes after a controller has asked the API server; starts a controller if none runs."""
     if cluster.backend != "kubernetes":
         return cluster
     from shim.control import alive
@@ -74,7 +74,7 @@ def current(cluster: Cluster, program: str) -> Cluster:
 
 
 def _changed(cluster: Cluster, reader: Reader) -> Cluster:
-    """A configured cluster with what operators changed of it."""
+    """A configured cluster with the changes that operators made."""
     changes = reader.changes(cluster.name)
     if not changes:
         return cluster
@@ -91,7 +91,7 @@ def visibility_changed(cluster: str) -> bool:
 
 
 def open_index(program: str) -> Reader | None:
-    """The index; if jobs are active it was brought up to date, as far as a controller could be had in time."""
+    """A reader of the index. If jobs are active, a controller is first given time to bring the index up to date."""
     reader = index()
     if reader is not None and reader.active():
         from shim.control import alive
@@ -124,7 +124,7 @@ def warn_unreachable(program: str, reader: Reader | None, outlook: Outlook | Non
 
 
 def warn_deferred(program: str, names: Sequence[str]) -> None:
-    """Says on stderr which of these clusters, that something was just ordered on, will have to be told later."""
+    """Warns of those of these clusters that do not answer: the orders just given reach them later."""
     outlook = Outlook(names) if names else None
     if outlook is not None and outlook.names and paths.ours():
         _warn(program, index(), outlook, _TOLD_LATER)
@@ -139,20 +139,20 @@ def _warn(program: str, reader: Reader | None, outlook: Outlook, what: str) -> N
 
 
 def site_clusters() -> tuple[Cluster, ...]:
-    """All clusters whose jobs we run ourselves, the default one first if it is one of them."""
+    """All clusters but real Slurms; the default cluster first, if it is among them."""
     from shim.control import site
 
     return tuple(recorded(cluster) for cluster in site.clusters() if cluster.backend != "slurm")
 
 
 def shown_since(name: str | None) -> float:
-    """Since when ended jobs are still shown (MinJobAge), of the named cluster or of the one of ours that forgets last."""
+    """The time since when ended jobs are still shown (MinJobAge): of the named cluster, or the earliest of all clusters."""
     clusters = site_clusters() if not name else (site_cluster(name),)
     return time.time() - max([cluster.min_job_age for cluster in clusters], default=0)
 
 
 def site_cluster(name: str | None = None) -> Cluster:
-    """The cluster of that name, or the default one. Slurm's text for a name that is none."""
+    """The cluster of that name, or the default cluster. ShimError with Slurm's text for an unknown name."""
     from shim.control import site
 
     return recorded(site.cluster(name))
@@ -170,7 +170,7 @@ def chosen_clusters(text: str | None) -> list[str]:
 
 
 def _name_here(name: str) -> str:
-    """The name of that cluster here: a real Slurm is also known by the one that it has itself."""
+    """The name of that cluster in the configuration: a real Slurm may also be named by its own ClusterName."""
     from shim.control import site
 
     if name in site.backends():
@@ -182,7 +182,7 @@ def _name_here(name: str) -> str:
 
 
 def one_cluster(text: str | None) -> str | None:
-    """The cluster that ``-M`` of a command for one cluster names; None when nothing was said. ShimError for several."""
+    """The cluster that ``-M`` names, for commands that take a single cluster; None without -M. ShimError for several."""
     chosen = chosen_clusters(text)
     if len(chosen) > 1:
         raise ShimError("fatal: Only one cluster can be used at a time with scontrol")
@@ -190,7 +190,7 @@ def one_cluster(text: str | None) -> str | None:
 
 
 def hidden_partitions(cluster: str) -> frozenset[str]:
-    """The partitions of that cluster that its caller is shown with --all only: hidden ones, and those of other groups."""
+    """The partitions of that cluster that the caller sees with --all only: hidden partitions, and those of other groups."""
     if os.getuid() == 0:
         return frozenset()
     from shim.control import site
@@ -227,7 +227,7 @@ class Views:
         self.now = time.time()
 
     def of(self, cluster: str) -> View:
-        """The view of that cluster's jobs; of one that is configured no more, the default cluster's."""
+        """The view of that cluster's jobs; if the cluster is no longer configured, the default cluster's view."""
         if cluster not in self._known:
             self._known[cluster] = View(
                 self.now, lambda: _known_cluster(cluster), os.environ.get("SLURM_TIME_FORMAT"), self._noconvert
@@ -260,7 +260,7 @@ def refuse_options(program: str, values: Values) -> None:
 
 
 def print_help(program: str, values: dict[str, str]) -> bool:
-    """Answers ``--version``, ``--help`` and ``--usage``; whether one of them was asked."""
+    """Prints the text of ``--version``, ``--help`` or ``--usage``; whether one of these options was given."""
     for what in ("version", "help", "usage"):
         if what in values:
             from shim.commands.submission_context import grammar
@@ -272,7 +272,7 @@ def print_help(program: str, values: dict[str, str]) -> bool:
 
 
 def repeat(show: Callable[[], int], seconds: int | None) -> int:
-    """Shows a listing every so many seconds (``-i``), each time of everything as it is then; once for None. The exit code."""
+    """Shows a listing every ``seconds`` seconds (``-i``), each time with fresh data; once for None. The exit code."""
     while True:
         code = show()
         if seconds is None:
@@ -299,7 +299,7 @@ def uid_of(name: str) -> int | None:
 
 
 def running_steps(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Step]]:
-    """The steps that run, each with its job: the batch script is one."""
+    """The running steps, each with its job; the batch script counts as a step."""
     if reader is None:
         return []
     from shim.core.render.sacct_rows import batch_step

@@ -74,7 +74,7 @@ class Table:
 
     @property
     def reader(self) -> Reader | None:
-        """The index, opened when it is first asked."""
+        """The index, opened at its first use."""
         if not self._opened:
             self._opened = True
             self._reader = site_view.open_index(_PROGRAM)
@@ -159,7 +159,7 @@ class Table:
 
 
 def _show(ask: Selection, argv: list[str]) -> int:
-    """One listing; with -M one for each cluster, and a mistake in one of them does not hide the others. The exit code."""
+    """Prints one listing, with -M one for each cluster; an error of one cluster does not hide the others. The exit code."""
     clusters = site_view.chosen_clusters(ask.values.get("clusters"))
     if "verbose" in ask.values:
         from shim.commands import verbose_options
@@ -217,14 +217,14 @@ def _found(ask: Selection, reader: Reader | None, cluster: str) -> tuple[list[Jo
 
 
 def _by_partition(job: Job) -> list[Job]:
-    """A waiting job once for each partition that it may start in."""
+    """A pending job once for each partition that it may start in."""
     if job.state != states.PENDING or "," not in job.partition:
         return [job]
     return [job.replace(partition=name) for name in job.partition.split(",")]
 
 
 class Selection:
-    """What one squeue was asked, checked."""
+    """The jobs that a squeue selects, after its options were checked."""
 
     def __init__(self, values: Values, words: list[str]) -> None:
         self.values = values
@@ -264,7 +264,7 @@ class Selection:
         return found
 
     def query(self, cluster: str) -> JobQuery:
-        """What of it the index can answer."""
+        """The part of the selection that the index can evaluate."""
         live = self.states != ("all",) and not any(state in states.TERMINAL for state in self.states)
         named = self.ids + self.step_ids
         return JobQuery(

@@ -253,7 +253,7 @@ def _request(one: Component, directory: str, umask: int) -> JobRequest:
 
 
 def _tested(argv: Sequence[str], components: Sequence[Component], directory: str) -> int:
-    """--test-only: each component as if it were a job of its own, as srun has it."""
+    """--test-only: each component is tested as a job of its own, as Slurm's srun does."""
     from shim.commands import dry_run
     from shim.commands.allocation import fields_of
     from shim.control import site
@@ -282,7 +282,7 @@ def _tested(argv: Sequence[str], components: Sequence[Component], directory: str
 
 
 def _plain(step: StepRequest) -> StepRequest:
-    """The step of an allocation made for it: what the allocation was chosen by needs no second choice."""
+    """The step of an allocation that srun made for this step: without the options by which the allocation was placed."""
     return step.replace(
         exclude=None,
         min_nodes=None,

@@ -1,4 +1,4 @@
-"""Which options the commands have where they run, and for which backend: as the site is configured, or in a pod as it was told."""
+"""What sbatch, srun and salloc must know of their site: its options, its default cluster's backend and gres. From the configuration; in a pod from a variable."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NO_EXIT_CODE = "error: SLURM_EXIT_ERROR has zero value"
 
 
 def exit_code() -> Optional[int]:
-    """What SLURM_EXIT_ERROR says: the code of errors, None if it is not set; 0 is none, and is complained of."""
+    """The exit code of errors that SLURM_EXIT_ERROR sets; None if the variable is not set. 0 is not a valid code: the caller warns (NO_EXIT_CODE)."""
     text = os.environ.get("SLURM_EXIT_ERROR")
     return None if text is None else (leading_int(text)[0] or 0) & 0xFF
 
 
 def backend(names: Optional[str]) -> str:
-    """The backend of the cluster that ``-M`` names, or of the default one; in a pod there is but one."""
+    """The backend of the cluster that ``-M`` names, or of the default one; in a pod always kubernetes."""
     try:
         from shim.control import site
     except ImportError:
@@ -36,7 +36,7 @@ def backend(names: Optional[str]) -> str:
 
 
 def gres_names() -> List[str]:
-    """What the default cluster knows to be asked for by --gres; gpu where no more is known."""
+    """The names that --gres may ask the default cluster for; gpu if nothing else is known."""
     try:
         from shim.control import site
     except ImportError:  # in a pod

@@ -1,4 +1,4 @@
-"""What -v tells of a command's options, as the command has read them: blocks of Slurm's own, for people who look for a mistake."""
+"""The blocks that -v of the query commands prints: the options as the command has read them, in Slurm's layout."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _lists(ask: SqueueSelection) -> list[str]:
 
 
 def _first_task(one: JobId) -> str:
-    """Slurm shows of several tasks none."""
+    """A job with its task; like Slurm, task 0 for several tasks."""
     indexes = one.indexes()
     if indexes is None:
         return str(one.job_id)

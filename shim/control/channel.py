@@ -38,7 +38,7 @@ class Channel:
         return _credential(self._sock, 0)
 
     def stopped(self) -> bool:
-        """Whether that process is stopped, as by SIGSTOP."""
+        """Whether that process is stopped (SIGSTOP)."""
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as file:
                 return file.read().rpartition(b") ")[2][:1] == b"T"

@@ -195,7 +195,7 @@ def _walk(folder: str, make: bool, level: str = "") -> tuple[int, bool]:
     except OSError:
         if make:
             raise
-        return user, False  # who wants something there will be told
+        return user, False  # the next use of the folder reports the error
     return user, True
 
 

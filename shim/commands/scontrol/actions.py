@@ -1,4 +1,4 @@
-"""What scontrol does to jobs: hold, release, requeue, suspend, resume, top, write. Each is one call."""
+"""The verbs of scontrol that change jobs: hold, release, requeue, suspend, resume, top; and write. Each is a single request to the controller."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _jobs_named(names: list[str], cluster: str | None) -> list[str]:
 
 
 def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str | None) -> list[tuple[str, str | None]]:
-    """Each id as it was given, with the error it met. Ids that are none are not sent."""
+    """Sends the operation for these ids; each id as it was given, with its error or None. Malformed ids are not sent."""
     from shim.control import client
 
     parsed = [(word, parse_job_id(word)) for word in words]
@@ -100,7 +100,7 @@ def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str 
 
 
 def targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
-    """An id as the protocol words it: the tasks of ``5_[1-3]`` one by one."""
+    """The targets of a request for this id: each task of ``5_[1-3]`` is a target."""
     indexes = one.indexes()
     tasks: list[int | None] = [None] if indexes is None else [*sorted(indexes)]
     own: dict[str, Any] = {} if cluster is None else {"cluster": cluster}
@@ -110,7 +110,7 @@ def targets(one: JobId, cluster: str | None) -> list[dict[str, Any]]:
 
 
 def report(operation: str, results: list[tuple[str, str | None]]) -> int:
-    """Slurm's lines for the ids that failed; 1 if there was one."""
+    """Prints Slurm's lines for the ids that failed; 1 if any failed."""
     failed = [(word, error) for word, error in results if error]
     for word, error in failed:
         output.complain("", [f"{error} for job {word}"])

@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
 
 
 def _interactive(session: Session) -> int:
-    """Reads commands until exit, quit or the end of the input; 1 if one of them failed."""
+    """Reads commands until exit, quit or the end of the input; the exit code of the last command that failed, else 0."""
     session.interactive = True
     code = 0
     last: list[str] = []
@@ -136,7 +136,7 @@ def _split(line: str) -> list[str]:
 
 
 def verb_of(word: str) -> str | None:
-    """The verb that ``word`` or the beginning of it names."""
+    """The verb that ``word`` names or abbreviates."""
     lower = word.lower()
     for verb, least in _VERBS:
         if len(lower) >= least and verb.startswith(lower):

@@ -1,4 +1,4 @@
-"""scontrol where real Slurms are among the clusters: what is theirs goes to them, listings show everything."""
+"""scontrol where real Slurms are among the clusters: their jobs and nodes are passed on to their scontrol; listings show all clusters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOTHING = ("No jobs in the system", "No job steps in the system", "No nodes in 
 
 
 def done(session: Session, verb: str, words: Sequence[str], entity: Optional[str]) -> Optional[int]:
-    """The exit code if a real Slurm had a part in the command, which is done then; None if all of it is for us.
+    """Executes the command if a real Slurm has a part in it; the exit code. None: the command concerns our clusters only.
 
     ``words`` begin with the verb; ``entity``: what ``show`` shows.
     """
@@ -83,7 +83,7 @@ def _updated(words: Sequence[str]) -> List[str]:
 
 
 def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[str], ids: List[str]) -> Optional[int]:
-    """Each cluster does it to its own jobs."""
+    """Executes the verb on each cluster for the jobs of that cluster."""
     numbers = {word: one.job_id for word in ids for one in [parse_job_id(word)] if one is not None}
     found = real_slurm.owners_of(numbers.values(), places, PROGRAM)
     theirs: Dict[str, List[str]] = {}

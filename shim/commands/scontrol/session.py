@@ -1,4 +1,4 @@
-"""One run of scontrol, as all its verbs see it."""
+"""The state of a run of scontrol, shared by all verbs; and the words of its commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Session:
     def __init__(self, values: Values, argv: Sequence[str]) -> None:
         self.argv = argv
         self.interactive = False
-        self.beside = False  # other clusters are listed too: having nothing is not worth a word
+        self.beside = False  # other clusters are listed too: print no line for an empty listing
         self.all = values.shows_all("all")
         self.details = "details" in values
         self.oneliner = "oneliner" in values
@@ -35,7 +35,7 @@ class Session:
         return Outlook([self.cluster] if self.cluster is not None else [])
 
     def set_flag(self, name: str) -> None:
-        """Obeys the verbs that are options."""
+        """Executes the verbs that set options."""
         if name == "details":
             self.details = True
         elif name == "oneliner":
@@ -46,7 +46,7 @@ class Session:
             self.all = name == "all"
 
     def tell_records(self, count: int) -> None:
-        """Under -v: of when the records are that follow, and how many there are."""
+        """With -v: prints the time and the number of the records that follow."""
         if self.verbose:
             view = site_view.view()
             output.put([f"last_update_time={view.stamp(view.now)}, records={count}"])

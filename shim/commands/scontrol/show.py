@@ -1,4 +1,4 @@
-"""``scontrol show``: what entity is meant, and which module shows it."""
+"""``scontrol show``: finds the entity, and the module that shows it; shows host lists."""
 
 from __future__ import annotations
 

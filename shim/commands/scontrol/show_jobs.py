@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def jobs(session: Session, wanted: str | None) -> int:
-    """Every job that is still remembered, or those of one id or array."""
+    """Prints all jobs that have not been purged, or those of a single id or array."""
     from shim.core.render.scontrol_job import job_record
 
     reader = site_view.open_index("scontrol")
@@ -66,7 +66,7 @@ def _starts_with_an_id(wanted: str) -> bool:
 
 
 def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list[Job]:
-    """The jobs that have not ended or ended less than MinJobAge ago; those of one id or array only if it is given."""
+    """The jobs that have not ended, or ended less than MinJobAge ago; only those of the given id or array."""
     if reader is None:
         return []
     return reader.jobs(
@@ -80,7 +80,7 @@ def _visible(reader: Reader | None, session: Session, one: JobId | None) -> list
 
 
 def steps(session: Session, wanted: str | None) -> int:
-    """The steps that run: all, those of a job, or one."""
+    """Prints running steps: all, those of a job, or a single step."""
     from shim.core.render.scontrol_job import step_record
     from shim.core.render.step_fields import step_order
 

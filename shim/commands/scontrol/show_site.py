@@ -92,7 +92,7 @@ def _machine(cluster: Cluster) -> Machine:
 
 
 def partitions(session: Session, wanted: str | None) -> int:
-    """All partitions, or one."""
+    """Prints all partitions, or a single one."""
     from shim.core.render.scontrol_node import partition_record
 
     found = [
@@ -111,7 +111,7 @@ def partitions(session: Session, wanted: str | None) -> int:
 
 
 def config(session: Session, wanted: str | None) -> int:
-    """The whole configuration: Slurm, too, takes no notice of a name behind it."""
+    """Prints the whole configuration; like Slurm, ignores a name that follows."""
     import pwd
 
     from shim.commands import host_stats
@@ -145,7 +145,7 @@ def _last_id(reader: Reader | None, cluster: Cluster) -> int:
 
 
 def licenses(session: Session, wanted: str | None) -> int:
-    """All licences, or one, with what running jobs hold of them."""
+    """Prints all licences, or a single one, with the counts that running jobs hold."""
     found = [(cluster, one) for cluster in _clusters(session) for one in cluster.licenses if wanted in (None, one.name)]
     if not found:
         output.put(["No licenses configured in Slurm."])

@@ -72,7 +72,7 @@ def entity_of(words: list[str]) -> str | None:
 
 
 class _JobChanges:
-    """The words of one update of jobs, as far as they are read."""
+    """The changes that an update asks for, collected word by word."""
 
     def __init__(self, cluster: str | None) -> None:
         self.cluster = cluster
@@ -120,7 +120,7 @@ class _JobChanges:
         return sign + value
 
     def _limit(self) -> int:
-        """The present limit of the one job in minutes, below 0 for none."""
+        """The job's current time limit in minutes; negative without a limit."""
         jobs = _one_job(self.ids or "", self.cluster)
         if not jobs:
             raise _not_loaded(self.ids)
@@ -147,7 +147,7 @@ def _job(session: Session, words: list[str]) -> int:
 
 
 def _one_job(ids: str, cluster: str | None) -> list[Job]:
-    """What the index has of the one job that ``ids`` names. ShimError for several, and for none."""
+    """The records of the single job that ``ids`` names. ShimError if the text is not a single job id."""
     one = parse_job_id(ids)
     if one is None or "[" in ids:
         raise ShimError(f"error: Invalid job ID {ids}")
@@ -162,7 +162,7 @@ def _not_loaded(ids: str | None) -> ShimError:
 
 
 def _check_alone(ids: str, cluster: str | None) -> None:
-    """Sizes are changed of one job at a time."""
+    """Raises ShimError unless the job exists: sizes can be changed for a single job only."""
     if not _one_job(ids, cluster):
         raise _not_loaded(ids)
 
@@ -235,7 +235,7 @@ def _ids(jobs: list[Job]) -> list[str]:
 
 
 def _canonical(key: str) -> str | None:
-    """The field that ``key`` or the beginning of it names."""
+    """The field that ``key`` names or abbreviates."""
     lower = key.lower()
     if lower in _BY_NAME:
         return _BY_NAME[lower]

@@ -82,7 +82,7 @@ def _weight(value: str) -> int:
 
 
 def _beginning(key: str, known: dict[str, str]) -> str | None:
-    """What ``key`` (three letters at least) or the word that it begins means."""
+    """The value of the known word that ``key`` equals, or begins with at least three letters."""
     lower = key.lower()
     if lower in known:
         return known[lower]
@@ -99,7 +99,7 @@ def _ask(session: Session, operation: str, name: str, fields: dict[str, Any]) ->
 
 
 class _Part:
-    """One word of a partition's update as it is read. Raises ShimError with Slurm's text for a value that is none."""
+    """Reads a single word of a partition's update. Raises ShimError with Slurm's text for an invalid value."""
 
     def __init__(self, name: str, value: str, word: str) -> None:
         self.name = name
@@ -123,7 +123,7 @@ class _Part:
         return int(self.value)
 
     def nodes(self) -> int | None:
-        """The least number of ``2`` or ``2-4``, as of -N. What is none is told; None."""
+        """The minimum of ``2`` or ``2-4``, as in -N. None for an invalid value, which is reported."""
         from shim.core.errors import UsageError
         from shim.core.options.values import node_range
 

@@ -111,7 +111,7 @@ def _help(words: list[str]) -> int:
 
 
 def _ping(words: list[str]) -> int:
-    """Whether a controller can be had: one is started if need be, as any other command would."""
+    """Reports whether the controller answers; starts a controller if none runs, as other commands do."""
     from shim.control import client
 
     host = os.uname().nodename
@@ -125,7 +125,7 @@ def _ping(words: list[str]) -> int:
 
 
 def _reconfigure(words: list[str]) -> int:
-    """Has the configuration read anew; what stays as it was for active jobs is said on stderr."""
+    """Has the controller read the configuration again; prints on stderr which old settings stay in force for active jobs."""
     from shim.control import client
 
     if words:
@@ -146,7 +146,7 @@ def _errnumstr(words: list[str]) -> int:
 
 
 def _completing(words: list[str]) -> int:
-    """The jobs that are ending: since when, and for how long."""
+    """Prints the jobs in state COMPLETING: since when, and for how long."""
     from shim.control.index.query import JobQuery
     from shim.core.formats.times import show_clock
     from shim.core.model import states
@@ -169,7 +169,7 @@ def _completing(words: list[str]) -> int:
 
 
 def _wait_job(words: list[str]) -> int:
-    """Whether the nodes of a job are ready: here those of a job that runs always are."""
+    """Reports whether the nodes of a job are ready: those of a running job always are."""
     from shim.control.index.query import JobQuery
     from shim.core.model import states
 

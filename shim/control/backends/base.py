@@ -156,12 +156,12 @@ class Listens(Protocol):
     """A backend whose cluster can fall silent without anything being wrong at this end."""
 
     async def listen(self) -> None:
-        """Returns within the cluster's ``timeout``: it has answered lately, or ``Observer.trouble`` was told that it has not."""
+        """Returns within the cluster's ``timeout``: the cluster has answered lately, or ``Observer.trouble`` was called."""
 
 
 @runtime_checkable
 class ShapedLater(Protocol):
-    """A backend that may be open before the cluster has told its nodes."""
+    """A backend that may be open before the cluster's nodes are known."""
 
     async def shaped(self) -> Cluster:
         """The cluster's shape once it is known. Raises BackendError where that takes long."""

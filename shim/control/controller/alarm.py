@@ -15,7 +15,7 @@ _UNWATCHED = 60.0  # the same where the kernel does not tell that the clock was 
 
 
 class Alarm:
-    """Calls ``ring`` at the earliest of the moments it was told, and when the clock was set. ``clock`` gives seconds since the epoch."""
+    """Calls ``ring`` at the earliest of the times it was given, and when the clock was set. ``clock`` gives seconds since the epoch."""
 
     def __init__(self, loop: AbstractEventLoop, clock: Callable[[], float], ring: Callable[[], None]) -> None:
         self._loop = loop

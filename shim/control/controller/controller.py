@@ -100,7 +100,7 @@ class Controller:
         self.world.book.followers.append(self._changed)
 
     async def run(self, sock: socket.socket, unasked: bool = False) -> bool:
-        """Serves until told to stop, or idle for long enough; whether it is to begin anew. ``unasked``: at once, if nothing is to be done."""
+        """Serves until it is told to stop, or idle for long enough; whether it must restart. ``unasked``: stops at once if there is nothing to do."""
         await self.open()
         await self.server.open(sock)
         if self.world.operators:
@@ -119,7 +119,7 @@ class Controller:
             log.error("operators cannot reach this controller: %s", error.strerror)
 
     async def open(self) -> None:
-        """Takes up what the index and the backends know. Afterwards readers are told that it has caught up."""
+        """Reads the index and asks the backends about their runs; then marks the index as up to date for readers."""
         self._store.forget_troubles()
         self.world.book.load(self._memory)
         wanted = tuple(self._grown(cluster) if cluster.elastic else cluster for cluster in self._clusters)

@@ -50,7 +50,7 @@ class Dispatcher:
         world.book.followers.append(self._changed)
 
     def _changed(self, old: Job | None, job: Job) -> None:
-        """A pass is worth its while when a job waits anew, or resources came free; a start matters to dependencies alone."""
+        """A scheduling pass is needed when a job has begun to wait, or resources came free; a start matters to dependencies alone."""
         if self._passing:
             return
         freed = old is not None and old.state in states.ALLOCATED and job.state not in states.ALLOCATED

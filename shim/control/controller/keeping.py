@@ -1,4 +1,4 @@
-"""What stays in force of an earlier configuration for jobs that are active, told once to who submits next, and let go at their end."""
+"""The settings of an earlier configuration that stay in force for active jobs: reported once to the next submitter, dropped when these jobs end."""
 
 from __future__ import annotations
 

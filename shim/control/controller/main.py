@@ -1,6 +1,6 @@
 """The controller's process: one for each state folder, started by whoever needs it (starter.py).
 
-Listens before it imports anything dear, so that the command that started it can already connect. Its standard output and
+Listens before it imports any large module, so that the command that started it can already connect. Its standard output and
 error are the log.
 """
 
@@ -27,8 +27,8 @@ _LOCK_PATIENCE = 5.0  # seconds for one that is just leaving to give up the lock
 _REFUSALS = 2.0  # seconds in which a controller that cannot work tells why
 _LOOK = 2.0  # seconds between looks at the lock's place
 _NEW_HERALD = 0.05  # seconds that a new herald has until it is looked whether it is there
-_AGAIN = -1  # what the controller's work returns when it is to begin anew
-_LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is begun anew, the old one kept beside it
+_AGAIN = -1  # what the controller's work returns when it must restart
+_LOG_LIMIT = 4 * 1024 * 1024  # bytes; a longer log is rotated
 
 
 def main() -> int:
@@ -73,7 +73,7 @@ def main() -> int:
             if code == _AGAIN:
                 _begin_anew(lock)
             if _in_place(lock):
-                os.unlink(path)  # else it is a successor's, in a folder that was made anew
+                os.unlink(path)  # else it is a successor's, in a folder created since
         finally:
             sys.stderr.flush()
             os._exit(code)
@@ -114,7 +114,7 @@ def _over(code: int) -> int:
 
 
 def _handed_on() -> int | None:
-    """The lock that this process held before it began anew."""
+    """The lock that this process held before it restarted."""
     if len(sys.argv) < 4:
         return None
     lock = int(sys.argv[3])
@@ -123,7 +123,7 @@ def _handed_on() -> int | None:
 
 
 def _begin_anew(lock: int) -> None:
-    """Begins anew in this process, with the configuration as it is now. Nobody else gets the lock meanwhile."""
+    """Restarts in this process, with the current configuration. Nobody else gets the lock meanwhile."""
     sys.stderr.flush()
     os.set_inheritable(lock, True)
     tied = leader_herald.handed_on(starter.ties.bell, starter.ties.life) if starter.ties is not None else ""

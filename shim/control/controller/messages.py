@@ -1,4 +1,4 @@
-"""What each operation's message must look like. Who is let in at the socket may still send anything: it is told what is wrong with that."""
+"""The fields of each operation's message, and their types. A client that may connect may still send anything: it gets an error that says what is wrong."""
 
 from __future__ import annotations
 

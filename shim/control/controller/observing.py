@@ -21,7 +21,7 @@ from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
-LONGEST_PAUSE = 60.0  # seconds until a job that was taken back again and again is let go anew
+LONGEST_PAUSE = 60.0  # seconds, at most, until a job that was taken back repeatedly is started again
 RETRY = 1.0  # seconds until lines that could not be written are tried again
 PATIENCE = 2.0  # seconds that a start waits for clusters elsewhere
 

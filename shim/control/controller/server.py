@@ -22,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Server:
-    """Answers its owner, root and the operators. ``idle`` is told whenever the last connection is gone."""
+    """Answers its owner, root and the operators. Calls ``idle`` whenever the last connection is closed."""
 
     def __init__(
         self, operations: dict[str, Operation], idle: Callable[[], None], operator: Callable[[int], bool]

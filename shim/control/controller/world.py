@@ -75,7 +75,7 @@ class World:
         return {name: cluster for name, cluster in seen.items() if cluster is not None}
 
     def told(self) -> list[str]:
-        """What the next submitter must know; nobody is told it again."""
+        """Notes for the next submitter, each returned once."""
         lines, self.untold = self.untold, []
         return lines
 

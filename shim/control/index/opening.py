@@ -38,7 +38,7 @@ def open_store(path: str) -> Store:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    from shim.control.index.schema import migrate  # what it needs is dear, and seldom needed
+    from shim.control.index.schema import migrate  # imports sqlite-utils, which is slow and seldom needed
 
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -1,6 +1,6 @@
 """The tables of the index and the steps from each format to the next (``PRAGMA user_version``).
 
-Imported by the store only, and only for a file that does not have the newest format: sqlite-utils is dear to import.
+Imported by the store only, and only for a file that does not have the newest format: importing sqlite-utils is slow.
 Columns are what questions filter and sort by; everything else of a job is in ``record``, its JSON.
 """
 

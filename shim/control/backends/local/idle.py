@@ -24,7 +24,7 @@ class IdleLeaders:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, place: str, line: Line) -> None:
-        """A leader that was told to keep this connection."""
+        """Adds a leader that was ordered to keep this connection."""
         loop = asyncio.get_running_loop()
         line.turn_to(_not_asked, lambda: self._lost(line))
         self._lines[line] = (place, loop.time() + LINGER)

@@ -34,7 +34,7 @@ class Line:
         self._loop.add_reader(sock, self._readable)
 
     def turn_to(self, on_message: Callable[[dict[str, Any]], None], on_end: Callable[[], None]) -> None:
-        """Somebody else is told from now on."""
+        """Reports to another observer from now on."""
         self._on_message = on_message
         self._on_end = on_end
 

@@ -110,7 +110,7 @@ def existing() -> list[Run]:
 
 
 def alive(run: Run, index: int = 0) -> bool:
-    """Whether agent ``index`` holds its lock. Where that cannot be told (no descriptor is left), it is taken to."""
+    """Whether agent ``index`` holds its lock. True where that cannot be determined (no file descriptor is left)."""
     try:
         lock = os.open(f"{folder(run)}/{lock_name(index)}", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -25,7 +25,7 @@ START_LIMIT = 15.0  # seconds in which an agent that was asked for must hold its
 
 
 class Watch:
-    """One run's watcher, until the run's end was told.
+    """The watcher of a single run, until the run's end is reported.
 
     ``line``: a connection whose other end the leader was given, or has from an earlier run. While it holds nothing else is needed; a
     task looks for the leader where there is none, or when it has ended. ``again``: how the run is asked of another leader if an earlier
@@ -54,7 +54,7 @@ class Watch:
         self._kill_wait = kill_wait
         self._force: asyncio.TimerHandle | None = None
         self._forced: asyncio.Future[int] | None = None
-        self._over = False  # the end, or the loss, was told
+        self._over = False  # the end, or the loss, was reported
         self._began = asyncio.get_running_loop().time()
         self._task: asyncio.Task[None] | None = None
         if line is None:
@@ -115,7 +115,7 @@ class Watch:
         self._line = line
         line.turn_to(self._message, self._look)
         line.send(*before, {"do": "watch", "after": self._seen})
-        if line.closed:  # it ended before anybody was told
+        if line.closed:  # it ended before anybody was informed
             self._look()
 
     def _look(self) -> None:

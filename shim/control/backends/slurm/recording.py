@@ -1,4 +1,4 @@
-"""What is kept of a job that a real Slurm took: told to the controller; if it is not there at once, by a process beside.
+"""Records a job that a real Slurm accepted: sends it to the controller, from a background process if the controller does not answer at once.
 
 A home that is full or read-only, a controller that cannot be started, a command line that cannot be read here: none of it may
 change what the user sees.

@@ -1,4 +1,4 @@
-"""What is known of jobs that went through here to a real Slurm without accounting: as it says now, else as it was seen last.
+"""The states of jobs that were submitted through us to a real Slurm without accounting: the present state, else the last one seen.
 
 Asking costs that Slurm one squeue with the ids of those that have not ended; what it says is kept in the index, so that it is
 known when its controller has forgotten the jobs (MinJobAge).

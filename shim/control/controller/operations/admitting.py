@@ -96,7 +96,7 @@ async def _accepted(backend: KeepsJobs, job: Job, message: dict[str, Any], folde
 
 
 async def _shaped(world: World, message: dict[str, Any], cluster: Cluster) -> Cluster:
-    """The cluster as it is checked against: one that has only just been asked may not have told its nodes."""
+    """The cluster to check requests against; waits for the nodes of a cluster that was opened just now."""
     backend = world.backends[cluster.name]
     if cluster.nodes or not isinstance(backend, ShapedLater):
         return cluster

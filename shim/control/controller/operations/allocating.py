@@ -35,8 +35,8 @@ from shim.core.model import states
 from shim.core.model.job import Job
 
 RETRY = 1.0  # seconds until an end that could not be written is tried again
-_ATTACHED = "attached"  # the index's word for the clients of the controller that began anew
-GRACE = 30.0  # seconds a client has to attach to a controller that was started anew
+_ATTACHED = "attached"  # the key in the index of the clients that were attached when the controller restarted
+GRACE = 30.0  # seconds a client has to attach to a restarted controller
 
 
 class Allocations:
@@ -48,7 +48,7 @@ class Allocations:
         self._attached: Counter[int] = Counter()
         self._released: set[int] = set()
         self._clients: dict[int, list[str]] = {}  # the processes that are attached to a job
-        self._before: dict[str, list[str]] = {}  # those that were when the controller began anew
+        self._before: dict[str, list[str]] = {}  # those attached when the controller restarted
 
     async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """Submits, tells what happens to the job, answers at its end."""

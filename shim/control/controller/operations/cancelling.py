@@ -1,4 +1,4 @@
-"""``cancel``: scancel's part. What is pending ends at once; what runs is told, and ends when its leader says so."""
+"""``cancel``: the operation of scancel. A pending job ends at once; a running job's leader is ordered to end it, and reports the end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def cancel(
 
 
 def _no_such_step(world: World, target: Target, found: list[Job]) -> bool:
-    """Whether jobs that run have no such step. They are told all the same: theirs is the last word on a step that has just begun."""
+    """Whether the running jobs have no such step. The order is sent to their leaders all the same: they know of steps that have just begun."""
     jobs = [job for job in found if job.state in states.ALLOCATED]
     if target.step is None or not jobs:
         return False

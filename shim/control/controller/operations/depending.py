@@ -1,4 +1,4 @@
-"""What a job here may be told to wait for."""
+"""The jobs that a job here may depend on."""
 
 from __future__ import annotations
 

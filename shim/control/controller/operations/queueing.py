@@ -226,7 +226,7 @@ def _update(asking: Asking, job: Job) -> None:
 
 
 def _give_up_nodes(asking: Asking, job: Job, after: Job) -> Job:
-    """The run is told which nodes it keeps. Its record has the others until nothing of the job is left there."""
+    """Orders the run to keep these nodes only. The record has the other nodes until the job has left them."""
     backend = asking.world.cluster_of(job).backend
     if backend != "local" or job.het_job_id:
         refused = Refused(NOT_SUPPORTED)

@@ -30,7 +30,7 @@ async def record(world: World, connection: Connection, message: dict[str, Any]) 
 
 
 async def seen(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
-    """The operation: rows as their Slurm has told of them since. Those of jobs that nobody recorded, and of before, are left out."""
+    """The operation: updates rows with what their Slurm reports since. Leaves out jobs that were never recorded, and older reports."""
     store = world.book.store
     with store.transaction():
         for data in message["jobs"]:

@@ -23,7 +23,7 @@ from shim.core.model.job import Job
 async def change_nodes(
     world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
 ) -> dict[str, Any]:
-    """The operation. ``name``: a host list, or ALL. Of several names those before one that is none are changed, as by Slurm."""
+    """The operation. ``name``: a host list, or ALL. As in Slurm, the names before an unknown name are changed."""
     _operator(connection)
     name, fields = _asked(message)
     cluster = _with(world, message, lambda one: _has_node(one, name))

@@ -17,7 +17,7 @@ from shim.core.model.job import Job
 async def update_step(
     world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
 ) -> dict[str, Any]:
-    """The operation. ``target`` with or without a step; ``minutes`` below 0: no limit. A job without steps is passed over, as by Slurm."""
+    """The operation. ``target`` with or without a step; ``minutes`` below 0: no limit. Like Slurm, skips a job without steps."""
     target = Target.from_dict(message["target"])
     minutes = int(message["minutes"])
     found = records(world.book, target)
