@@ -7,8 +7,6 @@ import sys
 
 from shim.commands import output, site_view
 from shim.core.errors import INVALID_JOB_ID, ShimError
-from shim.core.options.to_argv import to_query_argv
-from shim.core.routing import HIGHEST_REAL, Route
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from shim.commands.job_ids import JobId
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
-    from shim.core.routing import Place
+    from shim.core.routing import Place, Route
 
 _NO_ACCOUNTING = b"accounting storage is disabled"  # a site without has nothing that could be missing
 
@@ -48,6 +46,7 @@ class ClusterQuery:
         dated: bool = False,
     ) -> None:
         from shim.control.backends.slurm.questions import Question
+        from shim.core.options.to_argv import to_query_argv
 
         options, words = to_query_argv(program, argv, ("clusters", "iterate", "noheader", "allclusters"))
         self.program = program
@@ -222,6 +221,8 @@ def all_ours(ids: Iterable[int], program: str) -> bool:
 
 
 def _ours(reader: Reader | None, job_id: int) -> bool:
+    from shim.core.routing import HIGHEST_REAL
+
     return job_id > HIGHEST_REAL or (reader is not None and reader.job(None, job_id) is not None)
 
 
@@ -261,6 +262,9 @@ def run(program: str, place: Place, argv: Sequence[str]) -> int:
 
 
 def _route(program: str, place: Place, argv: Sequence[str]) -> Route:
+    from shim.core.options.to_argv import to_query_argv
+    from shim.core.routing import Route
+
     options, words = to_query_argv(program, argv, ("clusters",))
     dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
     return Route(place, [*options, *words], dropped)
