@@ -17,11 +17,23 @@ from contextlib import suppress
 from errno import EACCES
 from stat import S_ISDIR, S_ISREG
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from shim.control import paths
 from shim.control.backends.kubernetes.threads import Lane
 
 T = TypeVar("T")
+
+
+_lanes: WeakValueDictionary[str, Lane] = WeakValueDictionary()
+
+
+def _lane_of(path: str) -> Lane:
+    """One for each file: what who has given up has still under way there is done before another asks how much there is."""
+    found = _lanes.get(path)
+    if found is None:
+        found = _lanes[path] = Lane()
+    return found
 
 
 class Refused(OSError):
@@ -35,7 +47,7 @@ class Output:
         self.stream = stream
         self.path = path
         self._base = base  # bytes that were there before the run
-        self._lane = Lane()
+        self._lane = _lane_of(path)
         self._pipe: int | None = (
             None  # what is no regular file is opened once: its reader sees no end before there is one
         )
@@ -110,7 +122,6 @@ class StepFile(Output):
     def follow(self, before: Output) -> None:
         """It takes the place of another one, of the same name: what that one is just writing comes first."""
         before.close()
-        self._lane = before._lane
 
     def _taken(self) -> int:
         if not self._begun:

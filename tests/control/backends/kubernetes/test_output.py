@@ -221,3 +221,24 @@ def test_step_files_are_followed_until_the_end(tmp_path: Path) -> None:
         await line.end()
 
     clock.run(inside())
+
+
+def test_what_is_still_being_written_counts_for_who_asks_next(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def inside() -> None:
+        given_up, next_one = Output("stdout", str(pipe)), Output("stdout", str(pipe))
+        writing = asyncio.ensure_future(given_up.add(b"late"))
+        await asyncio.sleep(0.05)
+        writing.cancel()
+        asking = asyncio.ensure_future(next_one.taken())
+        assert not (await asyncio.wait([asking], timeout=0.1))[0]
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        await asyncio.wait_for(asking, LIMIT)
+        assert os.read(reader, 10) == b"late"
+        given_up.close()
+        await next_one.taken()
+        os.close(reader)
+
+    asyncio.run(inside())
