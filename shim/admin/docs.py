@@ -120,6 +120,8 @@ ignore = ["uenv=", "view=", "turbo"]        # accepted without effect; `=`: with
 map = { edf = "container-image", long = "time=2-00:00:00" }    # another name for an option; a flag that stands for a value
 ```
 
+Where nothing at all is configured those of pyxis are there as soon as a program for containers is ([containers.md](containers.md)).
+
 What is ignored is named by `-v` and `shim explain`. `ignore` and `map` win over `pyxis`, so that scripts made for containers
 can be tried where there are none: `ignore = ["container-image=", "container-mounts="]`.
 """

@@ -18,6 +18,7 @@ from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
 from shim.job.agent import cgroup, libc
+from shim.job.container import tools as container_tools
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"
 
@@ -61,6 +62,7 @@ def _findings() -> Iterator[tuple[str, str]]:
         if cluster.backend == "local":
             yield _names(cluster.settings.get("isolation"))
             yield _groups()
+            yield _containers()
     if ours_to_use:
         yield from _controller()
     yield from _commands()
@@ -106,6 +108,13 @@ def _index() -> tuple[str, str]:
         return GOOD, "no job index yet: the first job makes it"
     reader.close()
     return GOOD, "the job index can be read"
+
+
+def _containers() -> tuple[str, str]:
+    found = container_tools.found()
+    if not found:
+        return NOTE, "no program for containers (--container-image, --container) is on PATH: see docs/containers.md"
+    return GOOD, f"containers are started with what is there: {', '.join(found.values())}"
 
 
 def _names(configured: str | None) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from shim.core.options.sources import Settings
 from shim.core.options.support import approximations, refuse_het, refuse_unsupported
 from shim.core.options.validate import Validated, validate
 from shim.job import capped
+from shim.job.container.tools import refuse_without
 
 Options = Sequence[tuple[Option, str | None]]
 Found = Sequence[Options]  # of the command line, for each component
@@ -211,6 +212,7 @@ def _request(settings: Validated, words: Sequence[str]) -> JobRequest:
 def _unsupported(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
     try:
         refuse_unsupported(settings, cluster.backend)
+        refuse_without(settings, cluster.backend)
     except Unsupported as problem:
         return problem.lines
     return ()

@@ -13,6 +13,7 @@ from shim.core.errors import ShimError, Unsupported
 from shim.core.options import srun_salloc, value_parsing, values
 from shim.core.options.sources import read_line
 from shim.core.options.support import approximations, level_of, refuse_unsupported
+from shim.job.container.tools import refuse_without
 
 _COMMANDS = ("srun", "sbatch", "salloc", "scancel", "scontrol", "squeue", "sacct", "sinfo")
 _BEFORE = frozenset(
@@ -83,6 +84,7 @@ def _srun(words: Sequence[str], backend: str) -> list[str]:
         said: list[str] = []
         for component in srun_salloc.settle("srun", words, {}, context):
             refuse_unsupported(component.settings, backend)
+            refuse_without(component.settings, backend)
             said += approximations(component.settings, backend)
         return said
     options, _rest = read_line("srun", words, grammar)

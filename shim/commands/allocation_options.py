@@ -6,7 +6,7 @@ import os
 from time import time
 
 from shim.commands.output import say
-from shim.commands.submission_context import backend, grammar, gres_names
+from shim.commands.submission_context import backend, grammar, gres_names, refuse_container
 from shim.core.errors import ShimError
 from shim.core.options import srun_salloc, values
 from shim.core.options.support import approximations, refuse_unsupported
@@ -48,6 +48,7 @@ def read_options(program: str, argv: Sequence[str]) -> Tuple[List[Component], st
 
             say(program, *defined_options(one.settings, directory), *approximations(one.settings, where))
         refuse_unsupported(one.settings, where)
+        refuse_container(one.settings, where)
     return components, directory
 
 

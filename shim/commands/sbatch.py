@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shim.commands.submission_context import NO_EXIT_CODE, backend, exit_code, grammar, gres_names
+from shim.commands.submission_context import NO_EXIT_CODE, backend, exit_code, grammar, gres_names, refuse_container
 from shim.core import script
 from shim.core.errors import RequestError, ShimError
 from shim.core.options import value_parsing, values
@@ -79,6 +79,7 @@ def _main(argv: List[str]) -> int:
     where = backend(components[0].get("clusters"))
     for settings in components:
         refuse_unsupported(settings, where)
+        refuse_container(settings, where)
     refuse_het(len(components), where)
     return _submit(argv, components, source, directory)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import List, Optional
 
     from shim.core.options.grammar import Grammar
+    from shim.core.options.sources import Settings
 
 VARIABLE = (
     "SHIM_GRAMMAR"  # carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods
@@ -33,6 +34,14 @@ def backend(names: Optional[str]) -> str:
     except ImportError:
         return "kubernetes"
     return site.backend(names)
+
+
+def refuse_container(settings: Settings, backend: str) -> None:
+    """Raises Unsupported, with what was looked for, where a container is asked for that no program of this machine can start."""
+    if backend == "local" and any(name.startswith("container") for name in settings.sources):
+        from shim.job.container.tools import refuse_without
+
+        refuse_without(settings, backend)
 
 
 def gres_names() -> List[str]:

@@ -37,9 +37,19 @@ def file_stamps() -> list[tuple[Any, ...]]:
     return [sources.file_stamp(path) for path in (*sources.files(os.environ), *_settled().short["files"])]
 
 
+def _runs_containers() -> bool:
+    from shim.job.container.tools import any_image
+
+    return any_image()
+
+
 def grammar() -> Grammar | None:
     """The options that the commands have here, None for those of every site. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
-    if not sources.configured():
+    from shim.core.options import submit_options
+
+    configured = sources.configured()
+    submit_options.runs_containers = None if configured else _runs_containers
+    if not configured:
         return None
     settled: dict[str, Any] = _settled().short["grammar"]
     if not settled:

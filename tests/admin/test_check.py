@@ -15,6 +15,7 @@ from shim.commands import entrypoint
 from shim.control import site
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.options.grammar import Grammar
+from shim.job.container import tools
 from tests.control.backends.slurm.fake import Site
 from tests.control.controller import processes
 
@@ -79,8 +80,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]
             1,
             [
                 "job.sh: Slurm would accept it, it is refused here",
-                "    sbatch: error: --container is not supported here: OCI bundles are not run; a Slurm without oci.conf takes one"
-                " and starts the job outside of it, without a word",
+                "    sbatch: error: --container=BUNDLE needs a program to run OCI bundles: none of runc and crun is on PATH",
             ],
         ),
         (
@@ -94,8 +94,14 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]
     ],
 )
 def test_a_script(
-    write: Script, capsys: pytest.CaptureFixture[str], directive: str, code: int, lines: list[str]
+    write: Script,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    directive: str,
+    code: int,
+    lines: list[str],
 ) -> None:
+    monkeypatch.setattr(tools, "which", lambda name: None)
     assert run(capsys, "check", write("job.sh", directive)) == (code, lines)
 
 
@@ -238,7 +244,10 @@ def test_options_of_sbatch_stand_before_the_scripts(write: Script, capsys: pytes
     assert run(capsys, "check", "-M", "nosuch", names[0])[0] == 1
 
 
-def test_lines_of_the_body_are_read(write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_the_body_are_read(
+    write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "which", lambda name: None)
     write("body.sh")
     (tmp_path / "body.sh").write_text(
         """#!/bin/bash

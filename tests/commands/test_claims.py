@@ -23,6 +23,7 @@ from shim.core.options.grammar import VERSIONS, Grammar
 from shim.core.options.plugins import PYXIS
 from shim.core.options.submit_options import COMMANDS, ROWS, options_of
 from shim.core.options.support import APPROXIMATED, HONOURED, INERT, REFUSED, support_level
+from shim.job.container import tools
 from tests.commands.conftest import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,8 @@ GIVEN = {
     "chdir": "sub",
     "compress": "lz4",
     "constraint": "fast",
+    "container-image": "img",
+    "container-mounts": "/a:/b",
     "context": "word",
     "distribution": "cyclic",
     "exclusive": "user",
@@ -148,6 +151,7 @@ def asked(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aske
     monkeypatch.setattr(client, "call", found.call)
     monkeypatch.setattr(client, "open_allocation", found.allocation)
     monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(tools, "which", lambda name: f"/bin/{name}")
     granted = {"job": {"job_id": 7, "shares": []}, "environment": {}, "run_dir": str(tmp_path)}
     monkeypatch.setattr("shim.commands.allocation.Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
     monkeypatch.setattr("shim.commands.allocation.Attending", lambda *_: SimpleNamespace(over=True, watch=None))

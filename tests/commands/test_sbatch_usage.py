@@ -15,6 +15,7 @@ from shim.commands import entrypoint, sbatch
 from shim.control import client
 from shim.core.errors import RequestError
 from shim.core.model.request import JobRequest
+from shim.job.container import tools
 from shim.job.submitter import passed_on
 
 
@@ -234,12 +235,6 @@ def test_a_refusal_of_the_controller(controller: Controller, capsys: pytest.Capt
             255,
             "Invalid time specification (pos=0): abc\nsbatch: error: Invalid --begin specification\n",
         ),
-        (
-            ["--container=x", "--wrap=true"],
-            1,
-            "sbatch: error: --container is not supported here: OCI bundles are not run; a Slurm without oci.conf takes one"
-            " and starts the job outside of it, without a word\n",
-        ),
         (["-n1", ":", "-n2", "x"], 1, "sbatch: error: Unable to open file x\n"),
         (
             ["--export-file=/nosuch", "--wrap=true"],
@@ -421,8 +416,9 @@ def test_warnings_come_before_the_options(controller: Controller, capsys: pytest
 
 
 def test_who_asks_for_a_container_is_told_what_to_do_about_all_of_them(
-    controller: Controller, capsys: pytest.CaptureFixture[str]
+    controller: Controller, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tools, "which", lambda name: None)
     Path("job.sh").write_text(
         "#!/bin/sh\n#SBATCH --container-image=nvcr.io/x:1 --container-mounts=/a:/b\n#SBATCH --container-mount-home\ntrue\n"
     )
@@ -432,7 +428,9 @@ def test_who_asks_for_a_container_is_told_what_to_do_about_all_of_them(
         "sbatch: unrecognized option '--container-image=nvcr.io/x:1'",
         'Try "sbatch --help" for more information',
     )
-    assert "pyxis, which is not configured here, and no container is started on this machine" in what
+    assert what.endswith(
+        "there is no program for containers on PATH: none of enroot, podman, docker, apptainer, singularity and unsquashfs"
+    )
     ignored = '[plugins] ignore = ["container-image=", "container-mounts=", "container-mount-home"]'
     assert ignored in how
     assert not controller.calls
@@ -443,4 +441,62 @@ def test_who_asks_for_a_container_is_told_what_to_do_about_all_of_them(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(ignored.replace("[plugins] ", "[plugins]\n") + "\n")
     assert entrypoint.run("sbatch", ["job.sh"]) == 0
-    assert controller.request.container_image is None
+    assert controller.request.container == {}
+
+
+@pytest.mark.parametrize(
+    ("programs", "option", "text"),
+    [
+        (
+            (),
+            "--container=b",
+            "--container=BUNDLE needs a program to run OCI bundles: none of runc and crun is on PATH",
+        ),
+        (
+            ("unsquashfs",),
+            "--container-image=ubuntu",
+            "--container-image needs a program to get an image by its name: none of enroot, podman, docker, apptainer and singularity is on PATH",
+        ),
+        (
+            ("podman",),
+            "--container-image=./a.sqsh",
+            "--container-image=FILE needs a program to unpack squashfs files: unsquashfs is not on PATH",
+        ),
+        (
+            ("podman",),
+            "--container-image=x --container-mounts=a:b",
+            'bad --container-mounts "a:b": SRC:DST[:FLAGS] with an absolute DST is wanted',
+        ),
+        (
+            ("podman",),
+            "--container-image=x --container-name=a/b",
+            'bad --container-name "a/b": letters, digits, "-", "_" and "." are wanted',
+        ),
+    ],
+)
+def test_what_was_looked_for_is_told_when_the_job_is_submitted(
+    controller: Controller,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    programs: tuple[str, ...],
+    option: str,
+    text: str,
+) -> None:
+    monkeypatch.setattr(tools, "which", lambda name: f"/bin/{name}" if name in programs else None)
+    Path("job.sh").write_text(f"#!/bin/sh\n#SBATCH {option}\ntrue\n")
+    assert entrypoint.run("sbatch", ["job.sh"]) == 1
+    assert capsys.readouterr().err == f"sbatch: error: {text}\n"
+    assert not controller.calls
+
+
+def test_a_container_without_configuration(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "which", lambda name: f"/bin/{name}" if name == "podman" else None)
+    Path("job.sh").write_text(
+        '#!/bin/sh\n#SBATCH --container-image="nvcr.io#x:1" --container-mount-home --container-remap-root\ntrue\n'
+    )
+    assert entrypoint.run("sbatch", ["--no-container-mount-home", "--container-workdir", "/w", "job.sh"]) == 0
+    assert controller.request.container == {
+        "container-image": "nvcr.io#x:1",
+        "container-remap-root": "",
+        "container-workdir": "/w",
+    }

@@ -93,8 +93,7 @@ class JobRequest(Value):
     # The container that the job runs in (pyxis); texts as given
     container_image: str | None = None
     container_mounts: str | None = None  # "source:target[:flags],…"
-    container_workdir: str | None = None
-    container_env: str | None = None  # names of variables that win over the image's
+    container: dict[str, str] = {}  # all options about containers, by name, as given ("" for flags): core/container.py
     # Labels
     account: str | None = None
     qos: str | None = None
@@ -176,6 +175,7 @@ class StepRequest(Value):
     task_epilog: str | None = None
     wait_for_children: bool = False
     container_image: str | None = None
+    container: dict[str, str] = {}  # as a job's
     verbose: int = 0
     quiet: bool = False
     rlimits: dict[str, tuple[int, int]] | None = (

@@ -53,6 +53,7 @@ def job_request(
         requeue=settings.get("requeues"),
         get_user_env="get-user-env" in settings or "export-file" in settings,
         gres=_gres(settings),
+        container=_container(settings),
         extra=_recorded(settings, directory),
         **_in_sixteen_bits(settings, fields),
     )
@@ -148,6 +149,7 @@ def step_request(settings: Validated, argv: Sequence[str] = ()) -> StepRequest:
         min_nodes=least,
         max_nodes=most or None,
         nodes_inherited="nodes" in settings and not settings.given("nodes"),
+        container=_container(settings),
         **{"ntasks_per_gpu": settings.get("ntasks-per-tres"), **_picked(settings, "step")},
     )
 
@@ -161,6 +163,14 @@ def _picked(settings: Settings, of: Literal["job", "step"]) -> Dict[str, Any]:
         if field is not None and field[0] != "*" and field != "extra":
             fields[field] = settings.values[name]
     return fields
+
+
+def _container(settings: Settings) -> Dict[str, str]:
+    """What is asked of a container; of two flags that exclude each other the one that counts."""
+    asked = [name for name in settings.sources if name.startswith("container")]
+    return {
+        name: settings.texts[name] for name in asked if not settings.row(name).get("support", "").startswith("inert")
+    }
 
 
 def _recorded(settings: Settings, directory: str) -> Dict[str, str]:

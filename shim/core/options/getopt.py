@@ -112,20 +112,23 @@ def _variables(row: Row) -> Sequence[str]:
 
 class Table:
     """The options of a command in Slurm's order. ``variables`` tells those of a row that the command reads, ``advice`` what to do
-    about a word that is refused, behind Slurm's own lines.
+    about a word that is refused, behind Slurm's own lines. ``late``: the row for a name that no row of the table has, if that is an
+    option all the same.
 
     Options are made when they are asked for: a command line has few of them.
     """
 
-    __slots__ = ("_made", "advice", "by_name", "rows", "variables")
+    __slots__ = ("_made", "advice", "by_name", "late", "rows", "variables")
 
     def __init__(
         self,
         rows: Iterable[Row],
         variables: Callable[[Row], Sequence[str]] = _variables,
         advice: Callable[[str, Sequence[str]], List[str]] = lambda word, argv: [],
+        late: Callable[[str], Optional[Row]] = lambda name: None,
     ) -> None:
         self.advice = advice
+        self.late = late
         self.rows: Tuple[Row, ...] = tuple(rows)
         self.variables = variables
         self.by_name: Dict[str, Row] = {row["name"]: row for row in self.rows}
@@ -238,6 +241,9 @@ def match_long(name: str, word: str, options: Table) -> Option:
                 first = option
             elif option.field != first.field or option.arity != first.arity:
                 others.append(option)
+    late = options.late(name) if first is None else None
+    if late is not None:
+        return options.option(late)
     if first is None:
         raise _Refused(f"unrecognized option '{word}'")
     if others:

@@ -24,6 +24,11 @@ ENVIRONMENT = "environment"
 COMMAND_LINE = "command line"
 
 _TEXTS = ("help", "usage", "version")
+_OPPOSITES = {
+    "container-writable": "container-readonly",
+    **{f"container-{what}": f"no-container-{what}" for what in ("entrypoint", "mount-home", "remap-root")},
+}
+_OPPOSITES.update({other: name for name, other in _OPPOSITES.items()})
 _STORED_AS = {"cluster": "clusters"}
 GEOMETRY = ("sockets-per-node", "cores-per-socket", "threads-per-core")
 _proxy = type(type.__dict__)  # types.MappingProxyType, without that module
@@ -197,6 +202,11 @@ class Reading(Settings):
         self.shared = value if name == "exclusive" else name
         return value
 
+    def _opposite(self, name: str, value: Any) -> Any:
+        """--container-mount-home and --no-container-mount-home: the later one counts."""
+        self.drop(_OPPOSITES[name])
+        return value
+
     def _requeue(self, name: str, value: Any) -> Any:
         """--requeue and --no-requeue: the later one counts."""
         self.values["requeues"] = name == "requeue"
@@ -246,6 +256,7 @@ class Reading(Settings):
 
 # Options whose value depends on what was read before, or that others depend on; what is kept of them.
 _KEPT: Dict[str, Callable[[Reading, str, Any], Any]] = {
+    **dict.fromkeys(_OPPOSITES, Reading._opposite),
     "exclusive": Reading._share,
     "extra-node-info": Reading._geometry,
     "mail-type": Reading._mail,

@@ -77,8 +77,9 @@ ROWS: Tuple[Row, ...] = (
         help="segments on as few blocks as possible",
         support="inert: nodes are in no blocks (topology/block)"),
     Row(name="container", takes="=bundle", env="SBATCH_CONTAINER SALLOC_CONTAINER SRUN_CONTAINER",
-        help="OCI bundle to run",
-        support="refused: OCI bundles are not run; a Slurm without oci.conf takes one and starts the job outside of it, without a word"),
+        job="*container", step="*container", help="OCI bundle to run",
+        support="honoured: run by runc or crun; a Slurm without oci.conf starts the job outside of the bundle, without a word",
+        kubernetes="refused: OCI bundles are not run in pods"),
     Row(name="container-id", takes="=id", since="25.11",
         env="SBATCH_CONTAINER_ID SALLOC_CONTAINER_ID SRUN_CONTAINER_ID", help="OCI container of that name",
         support="refused: OCI bundles are not run"),
@@ -447,6 +448,8 @@ ROWS: Tuple[Row, ...] = (
 # fmt: on
 
 _built: Dict[Tuple[str, Optional[Grammar]], Table] = {}
+# Whether the machine has a program for containers: told by who knows that nobody has configured anything, and asked only about such an option.
+runs_containers: Optional[Callable[[], bool]] = None
 
 
 def options_of(command: str, grammar: Optional[Grammar] = None) -> Table:
@@ -459,8 +462,24 @@ def options_of(command: str, grammar: Optional[Grammar] = None) -> Table:
             from shim.core.options.plugins import with_plugins
 
             rows = with_plugins(rows, command, grammar)
-        table = _built[command, grammar] = Table(rows, _reader(command, newer), _advice)
+        late = _no_row if grammar is not None else _late_row
+        table = _built[command, grammar] = Table(rows, _reader(command, newer), _advice, late)
     return table
+
+
+def _no_row(name: str) -> Optional[Row]:
+    return None
+
+
+def _late_row(name: str) -> Optional[Row]:
+    """The container option of that name, where nothing is configured and containers can be started here."""
+    if "container-" not in name or runs_containers is None or not runs_containers():
+        return None
+    from shim.core.options.plugins import PYXIS
+
+    found = [row for row in PYXIS if row["name"].startswith(name)]
+    exact = [row for row in found if row["name"] == name]
+    return exact[0] if exact else found[0] if len(found) == 1 else None
 
 
 def _advice(word: str, argv: Sequence[str]) -> List[str]:
@@ -468,7 +487,7 @@ def _advice(word: str, argv: Sequence[str]) -> List[str]:
         return []
     from shim.core.options.plugins import unknown_containers
 
-    return unknown_containers(word, argv)
+    return unknown_containers(word, argv, runs_containers is not None)
 
 
 def selected(rows: Iterable[Row], command: str, newer: bool) -> List[Row]:

@@ -38,6 +38,9 @@ def to_sbatch_argv(request: JobRequest) -> Tuple[List[str], List[str]]:
                 found.append(
                     f"--{option.long}={recorded[option.long]}" if recorded[option.long] else f"--{option.long}"
                 )
+        elif field == "container":
+            if option.long in request.container:
+                found.append(f"--{option.long}={request.container[option.long]}")
         elif field and field not in unsaid:
             value = getattr(request, field)
             if value is not None:

@@ -69,11 +69,6 @@ class _Plan:
         self.job = job
         self.shares = job.shares
         self.cannot = no_step(job.job_id, "")
-        if step.container_image not in (None, job.request.container_image):
-            image = job.request.container_image
-            raise StepError(
-                f"{self.cannot}the job runs in the image {image}; sbatch --container-image chooses another one"
-            )
         self.warnings: list[str] = []
         self.exact = step.exact or step.exclusive or (step.cpus_per_task is not None and not step.overcommit)
         self.cpus_per_task = step.cpus_per_task or 1

@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from typing import Mapping, NoReturn, Sequence
+
+    from shim.job.container.enter import ContainerPlace
 else:
     import _signal
 
@@ -77,11 +79,14 @@ def _become(task: TaskStart) -> None:
         environment = _after_prolog(task.prolog, environment)
     if not task.argv:
         _fail("No executable program specified for this task", _ENOENT)
-    command = find_command(task.argv[0], environment.get("PATH", ""), work_dir)
+    argv = task.argv
+    if task.container is not None:
+        argv, environment, work_dir = _in_container(task.container, argv, environment)
+    command = find_command(argv[0], environment.get("PATH", ""), work_dir)
     if not command:
         _fail(f"execve(): : {os.strerror(_ENOENT)}", _ENOENT)
     try:
-        os.execve(command, [command, *task.argv[1:]], environment)
+        os.execve(command, [command, *argv[1:]], environment)
     except OSError as error:
         number = error.errno or 1
         _fail(f"execve(): {_culprit(command, number)}: {os.strerror(number)}", number)
@@ -127,6 +132,18 @@ def _after_prolog(path: str, environment: dict[str, str]) -> dict[str, str]:
         for line in failed.lines:
             _tell(line)
         os._exit(failed.code)
+
+
+def _in_container(
+    place: ContainerPlace, argv: Sequence[str], environment: dict[str, str]
+) -> tuple[list[str], dict[str, str], str]:
+    from shim.core.container import ContainerError
+    from shim.job.container.enter import enter
+
+    try:
+        return enter(place, argv, environment)
+    except ContainerError as error:
+        _fail(f"container: {error}", 1)
 
 
 def _culprit(command: str, number: int) -> str:

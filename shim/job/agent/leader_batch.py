@@ -75,6 +75,7 @@ class BatchScript:
             "stdout": out,
             "stderr": out if job.stderr in ("", job.stdout) else _file(job.stderr, append),
             "ntasks": 1,
+            "container": {} if self._spec.apart else request.container,
         }
 
     def say_cancelled(self, state: str) -> None:

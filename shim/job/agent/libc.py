@@ -16,9 +16,20 @@ if TYPE_CHECKING:
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
+MS_RDONLY = 1
+MS_REMOUNT = 32
 MS_BIND = 4096
 MS_REC = 16384
+MS_PRIVATE = 1 << 18
 MS_SLAVE = 1 << 19
+_MNT_DETACH = 2
+_PIVOT_ROOT = {
+    "x86_64": 155,
+    "aarch64": 41,
+    "ppc64le": 203,
+    "riscv64": 41,
+    "s390x": 217,
+}  # the C library has no name for it everywhere
 _PR_SET_CHILD_SUBREAPER = 36
 _IN_MODIFY = 0x2
 _IN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
@@ -96,12 +107,33 @@ def unshare(flags: int) -> None:
     _call("unshare", flags)
 
 
-def mount(source: str, target: str, flags: int) -> None:
-    """Mount (bind, or change propagation). OSError that names the target."""
+def mount(source: str, target: str, flags: int, kind: str | None = None, data: str | None = None) -> None:
+    """Mount: bind, change propagation, or (``kind``) a file system with its options ``data``. OSError that names the target."""
+    named, options = (None if text is None else os.fsencode(text) for text in (kind, data))
     try:
-        _call("mount", os.fsencode(source), os.fsencode(target), None, flags, None)
+        _call("mount", os.fsencode(source), os.fsencode(target), named, flags, options)
     except OSError as error:
         raise OSError(error.errno, f"mount on {target}: {os.strerror(error.errno or 0)}") from None
+
+
+def setns(fd: int, kind: int) -> None:
+    """Enter the namespace that is open as ``fd``; ``kind``: its CLONE_ flag. OSError."""
+    _call("setns", fd, kind)
+
+
+def pivot_root() -> None:
+    """The working directory, a mount point, becomes the root of this mount namespace; what was the root is gone from it. OSError."""
+    load()
+    import ctypes
+
+    number = _PIVOT_ROOT.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"pivot_root: not known for {os.uname().machine}")
+    if _libc.syscall(ctypes.c_long(number), b".", b".") != 0:
+        failed = ctypes.get_errno()
+        raise OSError(failed, f"pivot_root: {os.strerror(failed)}")
+    _call("umount2", b".", _MNT_DETACH)
+    os.chdir("/")
 
 
 def sethostname(name: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Mapping, Sequence
 
     from shim.job.agent.cleaning import Belongings
+    from shim.job.container.enter import ContainerPlace
     from shim.job.link import Link
     from shim.job.loop import Loop
 
@@ -72,6 +73,7 @@ class NodeStep:
         self._terminals: list[int] = []
         self._error_file: int | None = None  # a file that its standard error goes to, for our own lines
         self._first_rank = 0
+        self._container: tuple[str, str] | None = None  # the run's folder and the step's name in it, where it has one
 
     # Starting
 
@@ -81,6 +83,9 @@ class NodeStep:
         environment = dict(message["environment"], SHIM_RUN_DIR=run_dir)
         self._first_rank = message["tasks"][0]["rank"]
         self._children = bool(message.get("wait_for_children"))
+        if message.get("container") and _wants_container(message["container"]):
+            node = message["tasks"][0]["environment"].get("SLURMD_NODENAME") or environment.get("SLURMD_NODENAME", "")
+            self._container = (run_dir, f"{'batch' if self.number == BATCH else self.number}.{node}")
         try:
             for place, task in enumerate(message["tasks"]):
                 self._start(message, task, dict(environment, **task["environment"]), files, rlimits, place == 0)
@@ -118,6 +123,7 @@ class NodeStep:
                     first,
                     pty=pty,
                     prolog=message.get("task_prolog", ""),
+                    container=self._container_place(message, task),
                 )
             )
         except OpenError as error:
@@ -139,6 +145,14 @@ class NodeStep:
         self._belongings.tasks.add(pid)
         self._link.send({"do": "task", "step": self.number, "rank": rank, "pid": pid})
         self._loop.on_exit(pid, lambda status: self._ended(rank, status, epilog))
+
+    def _container_place(self, message: dict[str, Any], task: dict[str, Any]) -> ContainerPlace | None:
+        if self._container is None:
+            return None
+        from shim.job.container.enter import ContainerPlace
+
+        script = task["argv"][0] if self.number == BATCH else ""
+        return ContainerPlace(message["container"], *self._container, message["work_dir"], script)
 
     def _terminal(self, message: dict[str, Any], rank: int, theirs: list[int]) -> tuple[int, int, int]:
         window = message.get("window")
@@ -271,6 +285,21 @@ class NodeStep:
             # A process can take long to die (in a file system that hangs): looked at again, ever more seldom.
             self._loop.call_later(pause, lambda: self._kill_rest(min(2 * pause, _LONGEST_PAUSE)))
             return
+        self._discard_container()
+
+    def _discard_container(self) -> None:
+        """What its container has left on disk goes with it; the step is over when it has."""
+        pid = None
+        if self._container is not None:
+            from shim.job.container.enter import discard
+
+            pid = discard(*self._container)
+        if pid is None:
+            self._cleaned()
+        else:
+            self._loop.on_exit(pid, lambda _status: self._cleaned())
+
+    def _cleaned(self) -> None:
         self._clean = True
         self.output.give_up()
         self._maybe_drained()
@@ -309,6 +338,12 @@ class NodeStep:
             os.write(self._error_file, os.fsencode(text))
         except OSError:
             return  # a full disk: the job's state tells it too
+
+
+def _wants_container(options: Mapping[str, str]) -> bool:
+    from shim.core.container import wants_bundle, wants_image
+
+    return wants_image(options) or wants_bundle(options)
 
 
 def _none() -> int:

@@ -107,6 +107,7 @@ def _is_ordinary(task: TaskStart) -> bool:
     if (
         task.pty
         or task.prolog
+        or task.container is not None
         or not task.argv
         or not task.argv[0].startswith("/")
         or not task.work_dir.startswith("/")

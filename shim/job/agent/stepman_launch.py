@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.core.environ.filenames import Names
-    from shim.core.model.job import NodeShare
+    from shim.core.model.job import Job, NodeShare
     from shim.core.model.request import StepRequest
     from shim.job.agent.stepman_parts import Part
     from shim.job.agent.stepman_step import StepRun
@@ -149,11 +149,18 @@ class Launcher:
                     **({} if request.rlimits is None else {"rlimits": request.rlimits}),
                     "label": request.label,
                     "task_prolog": request.task_prolog or "",
+                    "container": self._container(job, request),
                     "task_epilog": request.task_epilog or "",
                     "wait_for_children": request.wait_for_children,
                     "ntasks": step.ntasks,
                 },
             )
+
+    def _container(self, job: Job, request: StepRequest) -> dict[str, str]:
+        """The options about the container of a step: srun's own or, but not the batch script's, salloc's. A pod is one already."""
+        if self._spec.apart:
+            return {}
+        return request.container or (job.request.container if job.request.kind == "alloc" else {})
 
     def _environment(self, step: StepRun, part: Part) -> dict[str, str]:
         """What the tasks of a part share. The whole step's size and nodes are told to all of them."""

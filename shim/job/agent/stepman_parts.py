@@ -244,6 +244,11 @@ def _left(request: StepRequest, job: Job, taken: Sequence[int]) -> list[int]:
 
 
 def _layout(request: StepRequest, job: Job, used: Sequence[ShareUse], cluster: Cluster) -> StepLayout:
+    image = job.request.container_image
+    if cluster.backend == "kubernetes" and request.container_image not in (None, image):
+        raise ShimError(
+            no_step(job.job_id, f"the job runs in the image {image};") + " sbatch --container-image chooses another one"
+        )
     features = {node.name: node.features for node in cluster.nodes} if request.constraint else None
     layout = step_layout(request, job, used, features)
     command_lines(request, layout)  # refused now rather than after the step was made

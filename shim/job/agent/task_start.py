@@ -6,14 +6,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Mapping, Sequence
 
+    from shim.job.container.enter import ContainerPlace
+
 
 class TaskStart:
     """What a task is started with. ``files``: descriptors for 0, 1, 2. ``first``: of its step on this node (it tells of a missing
     working directory twice, for the node and for itself). ``pty``: descriptor 0 becomes its controlling terminal. ``prolog``: the
-    program of --task-prolog, "" for none.
+    program of --task-prolog, "" for none. ``container``: where the task runs in one, else None.
     """
 
-    __slots__ = ("argv", "environment", "files", "first", "prolog", "pty", "rlimits", "umask", "work_dir")
+    __slots__ = ("argv", "container", "environment", "files", "first", "prolog", "pty", "rlimits", "umask", "work_dir")
 
     def __init__(
         self,
@@ -26,6 +28,7 @@ class TaskStart:
         first: bool,
         pty: bool = False,
         prolog: str = "",
+        container: ContainerPlace | None = None,
     ) -> None:
         self.argv = list(argv)
         self.environment = dict(environment)
@@ -36,3 +39,4 @@ class TaskStart:
         self.first = first
         self.pty = pty
         self.prolog = prolog
+        self.container = container

@@ -335,12 +335,8 @@ def test_switches_of_options_and_variables(header: str, environ: dict[str, str],
     assert request(header, **environ).switches == switches
 
 
-@pytest.mark.parametrize("option", ["--container=/x", "--container=y"])
-def test_refused_by_name(option: str) -> None:
-    with pytest.raises(Unsupported) as refused:
-        request(option)
-    assert refused.value.lines[0].startswith(f"error: {option.split('=')[0]} is not supported here: ")
-    assert refused.value.code == 1
+def test_a_bundle_is_recorded() -> None:
+    assert request("--container=/x").container == {"container": "/x"}
 
 
 def test_an_empty_variable_asks_for_nothing() -> None:

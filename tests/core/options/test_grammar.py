@@ -143,9 +143,11 @@ def test_pyxis() -> None:
         sbatch("", Grammar(), script)
     settings = sbatch("--container-workdir=/z", PYXIS, script)
     made = job_request(settings, directory="/w", umask=0, name="job.sh")
-    assert (made.container_image, made.container_mounts, made.container_workdir) == ("a/b:1", "/x:/y", "/z")
-    with pytest.raises(Unsupported, match="--container-image"):
-        refuse_unsupported(settings, "local")
+    assert (made.container_image, made.container_mounts) == ("a/b:1", "/x:/y")
+    assert made.container == {"container-image": "a/b:1", "container-mounts": "/x:/y", "container-workdir": "/z"}
+    refuse_unsupported(settings, "local")
+    with pytest.raises(Unsupported, match="--container-save"):
+        refuse_unsupported(sbatch("--container-save=/z", PYXIS, script), "local")
     refuse_unsupported(settings, "kubernetes")
     assert step_request(srun("--container-image=a x", PYXIS), ["x"]).container_image == "a"
 

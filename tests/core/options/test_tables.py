@@ -223,9 +223,9 @@ def test_the_reference_page() -> None:
     text = docs.pages()["support.md"]
     for start in (
         "| `-t, --time=…` | sbatch srun salloc | `SBATCH_TIMELIMIT` `SLURM_TIMELIMIT` `SALLOC_TIMELIMIT` | honoured | honoured |  |",
-        "| `--container=…` | sbatch srun salloc | `SBATCH_CONTAINER` `SRUN_CONTAINER` `SALLOC_CONTAINER` | refused: ",
+        "| `--container=…` | sbatch srun salloc | `SBATCH_CONTAINER` `SRUN_CONTAINER` `SALLOC_CONTAINER` | honoured: ",
         "| `--tasks-per-node=…` | sbatch srun salloc |  | honoured: the same as --ntasks-per-node | honoured |  |",
-        "| `--container-image=…` | sbatch srun salloc |  | refused: ",
+        "| `--container-image=…` | sbatch srun salloc |  | honoured: ",
     ):
         assert f"\n{start}" in text
     assert "| 22.05 only |" in text
