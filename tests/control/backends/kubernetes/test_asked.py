@@ -11,10 +11,13 @@ import pytest
 from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import gang, trying, volumes
 from shim.control.backends.kubernetes.settings import Settings
+from shim.core.errors import ShimError
+from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest, StepRequest
-from shim.core.placement.step_values import ShareUse, StepError
-from shim.core.placement.steps import step_layout
+from shim.core.placement.step_values import ShareUse
+from shim.job.agent.stepman_parts import Wish, lay_out
+from shim.job.spec import RunSpec
 
 SETTINGS = Settings(mounts=({"path": "/home", "pvc": "home"}, {"path": "/data", "host_path": "/data"}))
 
@@ -51,15 +54,21 @@ def test_features_that_only_real_nodes_can_be_chosen_by(constraint: str) -> None
     trying.check_described(job(constraint=constraint, node_list="n1"))
 
 
+def laid_out(asked: str | None, backend: str) -> int:
+    """How many parts a step has that asks for an image in a job with another one."""
+    spec = RunSpec(job=job(container_image="img:1"), cluster=Cluster(name="c", backend=backend))
+    return len(lay_out([Wish(StepRequest(container_image=asked), {})], spec, [ShareUse()], {}))
+
+
 @pytest.mark.parametrize("asked", [None, "img:1"])
 def test_a_step_with_the_image_of_its_job(asked: str | None) -> None:
-    layout = step_layout(StepRequest(container_image=asked), job(container_image="img:1"), [ShareUse()])
-    assert layout is not None
+    assert laid_out(asked, "kubernetes") == 1
 
 
 def test_a_step_with_another_image() -> None:
-    with pytest.raises(StepError, match="the job runs in the image img:1"):
-        step_layout(StepRequest(container_image="img:2"), job(container_image="img:1"), [ShareUse()])
+    with pytest.raises(ShimError, match="the job runs in the image img:1"):
+        laid_out("img:2", "kubernetes")
+    assert laid_out("img:2", "local") == 1
 
 
 def with_output(work_dir: str, stdout: str, stderr: str) -> Job:
