@@ -360,6 +360,8 @@ async def test_notify(box: Bench) -> None:
 
     assert await told(active) == ""
     assert [(order.kind, order.why) for order in box.backend.orders_of(active)] == [("notify", "hello")]
+    assert await told(waiting) == "job notify failure: Requested operation is presently disabled"
+    assert await box.results("cancel", {"job_id": waiting}) == [None]
     assert await told(waiting) == "job notify failure: Job/step already completing or completed"
     assert await told(999) == "job notify failure: Invalid job id specified"
     assert await told(active, Client(STRANGER)) == "job notify failure: Access/permission denied"

@@ -9,7 +9,7 @@ from shim.control.backends.base import Order
 from shim.control.controller.connection import Connection
 from shim.control.controller.operations.targets import Target, records
 from shim.control.controller.world import World
-from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_JOB_ID, INVALID_USER_ID, ShimError, plain
+from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, DISABLED, INVALID_JOB_ID, INVALID_USER_ID, ShimError, plain
 from shim.core.model import states
 from shim.core.model.job import Job
 
@@ -56,7 +56,7 @@ async def notify(
         problem = ACCESS_DENIED
     running = [job for job in found if job.state in (states.RUNNING, states.SUSPENDED, states.STOPPED)]
     if found and not running:
-        problem = problem or ALREADY_DONE
+        problem = problem or (DISABLED if any(job.state == states.PENDING for job in found) else ALREADY_DONE)
     if not problem and target.step is None and any(job.request.kind == "alloc" for job in running):
         raise ShimError("error: notify of an allocation of salloc is not supported here: name a step")
     if problem:
