@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.api.access import Access
 
 IMAGE = "shim-compat.local/python:1"
 ROUNDS = 5

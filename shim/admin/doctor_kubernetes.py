@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from shim.admin import doctor_pods
 from shim.admin.permissions import COUNTED, NEEDED, Permission
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import grown, manifests, names, nodes, place, volumes
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.bundle import bundle, container_command
-from shim.control.backends.kubernetes.errors import AccessError, ApiError
-from shim.control.backends.kubernetes.gangs import Gang, code_name
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import AccessError, ApiError
+from shim.control.backends.kubernetes.cluster import autoscaling, nodes, pinned_context
+from shim.control.backends.kubernetes.cluster.usage_sums import Sums
+from shim.control.backends.kubernetes.objects import manifests, names, volumes
+from shim.control.backends.kubernetes.objects.bundle import bundle, container_command
+from shim.control.backends.kubernetes.objects.gang_spec import Gang, code_name
 from shim.control.backends.kubernetes.settings import Settings, settings_of
-from shim.control.backends.kubernetes.sums import Sums
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
@@ -44,11 +45,11 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
     settings = settings_of(cluster)
     volumes.check(settings)
     for partition in cluster.partitions:
-        grown.check(settings_of(cluster, partition.name))
+        autoscaling.check(settings_of(cluster, partition.name))
     async with asyncio.timeout(_PATIENCE):
-        access, where = await place.find(cluster)
+        access, where = await pinned_context.find(cluster)
         look = Look(cluster, settings.replace(namespace=where.namespace), access, found)
-        kubectl = place.elsewhere(settings, where, access)
+        kubectl = pinned_context.elsewhere(settings, where, access)
         if kubectl:
             text = f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {kubectl}"
             found.append((NOTE, text))

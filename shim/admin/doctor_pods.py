@@ -7,12 +7,12 @@ import json
 import secrets
 from typing import Any
 
-from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.gangs import Gang
-from shim.control.backends.kubernetes.observed import PodView, look
-from shim.control.backends.kubernetes.pod_template import template
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.gang_spec import Gang
+from shim.control.backends.kubernetes.objects.pod_template import template
+from shim.control.backends.kubernetes.run.pod_view import PodView, look
 from shim.control.backends.kubernetes.settings import Settings
 from shim.job.pod.places import PORT
 

@@ -14,15 +14,17 @@ from typing import Any, TextIO
 
 from shim.admin.preflight import Found, judge, require_nodes
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import manifests, names, place, trying, volumes
+from shim.control.backends.kubernetes.api.errors import AccessError
 from shim.control.backends.kubernetes.backend import KubernetesBackend
-from shim.control.backends.kubernetes.bundle import bundle
-from shim.control.backends.kubernetes.errors import AccessError
-from shim.control.backends.kubernetes.gangs import code_name
-from shim.control.backends.kubernetes.made import Made, made
+from shim.control.backends.kubernetes.cluster import pinned_context
+from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.cluster.shape import Shape
+from shim.control.backends.kubernetes.objects import manifests, names, volumes
+from shim.control.backends.kubernetes.objects.bundle import bundle
+from shim.control.backends.kubernetes.objects.gang_spec import code_name
+from shim.control.backends.kubernetes.objects.run_payload import Made, made
 from shim.control.backends.kubernetes.settings import Settings, settings_of
-from shim.control.backends.kubernetes.shape import Shape
-from shim.control.backends.kubernetes.site import Site
+from shim.control.backends.kubernetes.submit import submit_checks
 from shim.control.controller.launching import run_spec
 from shim.control.controller.spool import Submission
 from shim.control.lifecycle import running
@@ -62,7 +64,7 @@ def report(words: Sequence[str], found: Found, text: str, cluster: Cluster, out:
 async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluster, out: TextIO) -> None:
     settings = settings_of(cluster)
     volumes.check(settings)
-    access, where = await place.find(cluster)
+    access, where = await pinned_context.find(cluster)
     site = Site(access, where.namespace, cluster.name, "0" * 32)
     shape = Shape(site, cluster, lambda _cluster: None, lambda _job: False)
     try:
@@ -73,7 +75,7 @@ async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluste
         job, free = _placed(verdict.requests[0], now)
         with tempfile.TemporaryDirectory() as spool:
             own = settings_of(cluster, job.partition).replace(namespace=site.namespace)
-            notes = await trying.keep_files(job, spool, own)
+            notes = await submit_checks.keep_files(job, spool, own)
             result = _made(job, now, own, shape, text, spool)
             size = os.path.getsize(result.stage) if result.stage else 0
     finally:

@@ -178,13 +178,13 @@ def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str 
 def _of_pods(request: JobRequest, cluster: Cluster) -> list[str]:
     """The warnings for the pods of this job. Raises Unsupported if the pods could not be created."""
     from shim.control.backends.base import BackendError
-    from shim.control.backends.kubernetes import trying
     from shim.control.backends.kubernetes.settings import settings_of
+    from shim.control.backends.kubernetes.submit import submit_checks
 
     partition = next(iter(partition_rules.partitions_of(request, cluster)), None)
     job = Job(job_id=0, request=request, partition=partition.name if partition is not None else "")
     try:
-        return trying.check_asked(job, settings_of(cluster, job.partition))
+        return submit_checks.check_asked(job, settings_of(cluster, job.partition))
     except BackendError as problem:
         raise Unsupported(*submission_failed("batch", str(problem)).lines) from None
 

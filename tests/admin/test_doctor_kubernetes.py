@@ -9,9 +9,11 @@ import pytest
 
 from shim.admin import doctor, doctor_kubernetes, doctor_pods, permissions
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import folders, names, place
-from shim.control.backends.kubernetes.bundle import bundle
-from shim.control.backends.kubernetes.gangs import code_name
+from shim.control.backends.kubernetes.cluster import pinned_context
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.bundle import bundle
+from shim.control.backends.kubernetes.objects.gang_spec import code_name
+from shim.control.backends.kubernetes.run import run_folders
 from tests.admin.fake_cluster import Cluster
 
 
@@ -132,9 +134,9 @@ def test_a_server_that_never_answers(cluster: Cluster, monkeypatch: pytest.Monke
 
 
 def test_jobs_that_are_not_where_kubectl_is(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.note("k8s", place.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="mine"))
+    pinned_context.note("k8s", pinned_context.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="mine"))
     assert not any("kubectl" in line for line in found()[1])
-    folders.ensure(Run(cluster="k8s", job_id=7))
+    run_folders.ensure(Run(cluster="k8s", job_id=7))
     assert not any("kubectl" in line for line in found()[1])
     cluster.kubectl("there")
     fine, lines = found()

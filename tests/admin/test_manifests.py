@@ -11,7 +11,8 @@ import pytest
 
 from shim.admin import explain
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes import folders, place
+from shim.control.backends.kubernetes.cluster import pinned_context
+from shim.control.backends.kubernetes.run import run_folders
 from shim.core.errors import ShimError
 from tests.admin.fake_cluster import Cluster
 
@@ -53,8 +54,8 @@ def test_what_would_be_sent(folder: Path) -> None:
 
 
 def test_it_would_be_sent_where_the_jobs_are(folder: Path, cluster: Cluster) -> None:
-    place.note("k8s", place.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="kept"))
-    folders.ensure(Run(cluster="k8s", job_id=7))
+    pinned_context.note("k8s", pinned_context.Place(kubeconfig=cluster.kubeconfig, context="here", namespace="kept"))
+    run_folders.ensure(Run(cluster="k8s", job_id=7))
     cluster.kubectl("there")
     assert objects()[1]["Job"]["metadata"]["namespace"] == "kept"
 

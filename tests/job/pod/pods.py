@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shim.control.backends.kubernetes.bundle import bundle, container_command
+from shim.control.backends.kubernetes.objects.bundle import bundle, container_command
 from shim.core.model.cluster import Partition
 from shim.job.agent.journal import read_journal
 from shim.job.link import SessionLink

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from shim.control.backends.kubernetes.bundle import Bundle, bundle, container_command
+from shim.control.backends.kubernetes.objects.bundle import Bundle, bundle, container_command
 from shim.job.pod.ending import UNBEGUN
 from tests.job.pod.pods import Pods
 from tests.support import wait_until

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.control.backends.kubernetes.bundle import MOST, bundle
+from shim.control.backends.kubernetes.objects.bundle import MOST, bundle
 from shim.dispatch import MODULES
 from shim.inside import alive, client, paths, site
 from shim.inside.index.reader import Reader

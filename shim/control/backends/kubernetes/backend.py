@@ -8,21 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Kept, Observer, Order, Run
-from shim.control.backends.kubernetes import folders, grown, ids, names, place, trying, volumes
-from shim.control.backends.kubernetes.accepting import Accepting
-from shim.control.backends.kubernetes.bundle import Bundle, bundle
-from shim.control.backends.kubernetes.errors import AccessError, ApiError
-from shim.control.backends.kubernetes.gang import probe
-from shim.control.backends.kubernetes.hearing import Hearing
-from shim.control.backends.kubernetes.lease import Lease, identity
-from shim.control.backends.kubernetes.preparing import Preparing
+from shim.control.backends.kubernetes.api.api_health import Hearing
+from shim.control.backends.kubernetes.api.errors import AccessError, ApiError
+from shim.control.backends.kubernetes.api.threads import beside
+from shim.control.backends.kubernetes.cluster import autoscaling, pinned_context
+from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.cluster.lease import Lease, identity
+from shim.control.backends.kubernetes.cluster.shape import FIRST_LOOK, Shape
+from shim.control.backends.kubernetes.cluster.watches import Watching
+from shim.control.backends.kubernetes.objects import names, volumes
+from shim.control.backends.kubernetes.objects.bundle import Bundle, bundle
+from shim.control.backends.kubernetes.objects.gang_builder import probe
+from shim.control.backends.kubernetes.objects.preparing import Preparing
+from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.driver import Driver, next_number
 from shim.control.backends.kubernetes.run.legacy import Legacy, is_legacy
 from shim.control.backends.kubernetes.settings import Settings, settings_of
-from shim.control.backends.kubernetes.shape import FIRST_LOOK, Shape
-from shim.control.backends.kubernetes.site import Site
-from shim.control.backends.kubernetes.threads import beside
-from shim.control.backends.kubernetes.watching import Watching
+from shim.control.backends.kubernetes.submit import ids, submit_checks
+from shim.control.backends.kubernetes.submit.accepting import Accepting
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -60,10 +63,10 @@ class KubernetesBackend:
         settings = settings_of(self._configured)
         volumes.check(settings)
         for partition in self._configured.partitions:
-            grown.check(settings_of(self._configured, partition.name))
+            autoscaling.check(settings_of(self._configured, partition.name))
         try:
-            access, found = await place.find(self._configured)
-            place.note(self._configured.name, found)
+            access, found = await pinned_context.find(self._configured)
+            pinned_context.note(self._configured.name, found)
         except AccessError as error:
             raise ShimError(f"error: cluster {self._configured.name}: {error}") from error
         namespace, cluster = found.namespace, self._configured.name
@@ -72,7 +75,7 @@ class KubernetesBackend:
             settings={**self._configured.settings, "namespace": f'"{namespace}"'}
         )
         self._site = Site(access, namespace, cluster, names.owner(cluster))
-        self._dry_runs = trying.DryRuns(self._site)
+        self._dry_runs = submit_checks.DryRuns(self._site)
         self._bundle = await beside(bundle)
         limit = settings.timeout
         self._hearing = Hearing(
@@ -173,12 +176,12 @@ class KubernetesBackend:
                     await driver.follow(run, seen)
             elif seen:
                 self._observer.lost(run, "the cluster has no record of it")
-        for one in folders.known(self._site.cluster):
+        for one in run_folders.known(self._site.cluster):
             if one.job_id not in wanted and is_legacy(one):
                 self._follow_legacy(one, 1)
                 await self._legacy[one.job_id].forget()  # its end was committed
             elif one.job_id not in wanted and self._site.records.find(one.job_id) is None:
-                folders.remove(self._site.cluster, one.job_id)
+                run_folders.remove(self._site.cluster, one.job_id)
         self._recovered = True
         for job in list(self._index.values()):
             self.keep(job)
@@ -252,10 +255,10 @@ class KubernetesBackend:
             await one.forget()
         if run.job_id in self._legacy:
             return  # it is still to be removed, and its folder says so
-        folders.remove(self._site.cluster, run.job_id, run.restart + 1)
+        run_folders.remove(self._site.cluster, run.job_id, run.restart + 1)
 
     def reach(self, run: Run) -> str:
-        return folders.path_of(run)
+        return run_folders.path_of(run)
 
     def hosts(self, shares: Sequence[NodeShare], job: Job) -> tuple[NodeShare, ...]:
         record = self._site.records.find(job.job_id) if hasattr(self, "_site") else None
@@ -276,7 +279,7 @@ class KubernetesBackend:
         self._index[job.job_id] = job  # it is told to nobody as unknown
         try:
             # While there is a folder of it the cluster is where the job was accepted, whatever kubectl is switched to.
-            folders.ensure(Run(cluster=self._site.cluster, job_id=job.job_id))
+            run_folders.ensure(Run(cluster=self._site.cluster, job_id=job.job_id))
             return await self._accepting.accept(job, handed_in, script, spool)
         except ApiError as error:
             del self._index[job.job_id]
@@ -335,8 +338,8 @@ class KubernetesBackend:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
         if not self._shape.names_nodes:
-            trying.check_described(job)
-        notes = await trying.keep_files(job, spool, settings)
+            submit_checks.check_described(job)
+        notes = await submit_checks.keep_files(job, spool, settings)
 
         async def ask() -> None:
             await self._dry_runs.ask_reach()

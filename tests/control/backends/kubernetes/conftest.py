@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shim.control.backends.kubernetes import watching
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.cluster import watches
 from tests.control.backends.kubernetes.fakeapi import FakeServer
 from tests.control.backends.kubernetes.fakecluster import FakeCluster
 from tests.control.backends.kubernetes.fakewatch import FakeReflector
@@ -33,6 +33,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     async def load(*_where: str | None) -> Access:
         return found.access
 
-    monkeypatch.setattr(watching, "Reflector", FakeReflector)
+    monkeypatch.setattr(watches, "Reflector", FakeReflector)
     monkeypatch.setattr(Access, "load", load)
     return found

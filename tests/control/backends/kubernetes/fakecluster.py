@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names
 from tests.control.backends.kubernetes.fakeleader import FakeLeader
 
 Object = dict[str, Any]

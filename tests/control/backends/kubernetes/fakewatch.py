@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.api.access import Access
 from tests.control.backends.kubernetes.fakecluster import FakeCluster, selected
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from compat.cluster.kubernetes import existing
 from compat.cluster.kubernetes.settings import KUBECONFIG
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
 
 
 @pytest.fixture

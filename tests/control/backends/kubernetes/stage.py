@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from shim.control.backends.base import Run
-from shim.control.backends.kubernetes.gangs import Gang, Placement
+from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.objects.gang_spec import Gang, Placement
 from shim.control.backends.kubernetes.records.payload import Payload
 from shim.control.backends.kubernetes.records.record import JobRecord, Way
 from shim.control.backends.kubernetes.run.driver import Driver, Prepared, next_number
 from shim.control.backends.kubernetes.run.register import Register
 from shim.control.backends.kubernetes.settings import Settings
-from shim.control.backends.kubernetes.site import Site
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.kubernetes import access as module
-from shim.control.backends.kubernetes.access import Access, ApiError
-from shim.control.backends.kubernetes.errors import from_answer
+from shim.control.backends.kubernetes.api import access as module
+from shim.control.backends.kubernetes.api.access import Access, ApiError
+from shim.control.backends.kubernetes.api.errors import from_answer
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
 
 POD = "/api/v1/namespaces/mine/pods/x"

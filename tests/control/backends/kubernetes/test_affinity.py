@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.affinity import placement
-from shim.control.backends.kubernetes.gangs import Gang
-from shim.control.backends.kubernetes.pod_template import template
+from shim.control.backends.kubernetes.cluster.shape import Shape
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.affinity import placement
+from shim.control.backends.kubernetes.objects.gang_spec import Gang
+from shim.control.backends.kubernetes.objects.pod_template import template
 from shim.control.backends.kubernetes.settings import Settings
-from shim.control.backends.kubernetes.shape import Shape
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest

@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import gang, trying, volumes
+from shim.control.backends.kubernetes.objects import gang_builder, volumes
 from shim.control.backends.kubernetes.settings import Settings
+from shim.control.backends.kubernetes.submit import submit_checks
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
@@ -44,14 +45,14 @@ def job(**request: Any) -> Job:
 
 @pytest.mark.parametrize("constraint", [None, "", "a", "a&b", "a|b", "[a|b]", "(a|b)&c"])
 def test_features_that_described_nodes_can_be_chosen_by(constraint: str | None) -> None:
-    trying.check_described(job(constraint=constraint))
+    submit_checks.check_described(job(constraint=constraint))
 
 
 @pytest.mark.parametrize("constraint", ["a*2", "a*1&b*2"])
 def test_features_that_only_real_nodes_can_be_chosen_by(constraint: str) -> None:
     with pytest.raises(BackendError, match="cannot be counted"):
-        trying.check_described(job(constraint=constraint))
-    trying.check_described(job(constraint=constraint, node_list="n1"))
+        submit_checks.check_described(job(constraint=constraint))
+    submit_checks.check_described(job(constraint=constraint, node_list="n1"))
 
 
 def laid_out(asked: str | None, backend: str) -> int:
@@ -89,22 +90,22 @@ def with_output(work_dir: str, stdout: str, stderr: str) -> Job:
     ],
 )
 def test_folders_that_the_output_needs(stdout: str, folders: tuple[str, ...]) -> None:
-    assert gang.folders_of(with_output("/project", stdout, stdout), SETTINGS) == folders
+    assert gang_builder.folders_of(with_output("/project", stdout, stdout), SETTINGS) == folders
 
 
 def test_output_files_are_made_here_unless_the_pods_share_them(tmp_path: Path) -> None:
     (tmp_path / "old.err").write_text("four")
     mounted = Settings(mounts=({"path": f"{tmp_path}/shared", "pvc": "x"},))
-    found = trying.outputs(with_output("/w", f"{tmp_path}/new.out", f"{tmp_path}/shared/x.err"), mounted)
+    found = submit_checks.outputs(with_output("/w", f"{tmp_path}/new.out", f"{tmp_path}/shared/x.err"), mounted)
     assert found == (("stdout", f"{tmp_path}/new.out", 0),)
     assert not (tmp_path / "shared").exists()
     appended = with_output("/w", "/dev/null", f"{tmp_path}/old.err").replace(restarts=1)
-    assert trying.outputs(appended, mounted) == (("stderr", f"{tmp_path}/old.err", 4),)
+    assert submit_checks.outputs(appended, mounted) == (("stderr", f"{tmp_path}/old.err", 4),)
 
 
 def test_an_output_file_that_cannot_be_made_fails_the_job(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="could not open stdout file") as problem:
-        trying.outputs(with_output("/w", f"{tmp_path}/no/new.out", ""), SETTINGS)
+        submit_checks.outputs(with_output("/w", f"{tmp_path}/no/new.out", ""), SETTINGS)
     assert not problem.value.transient
 
 
@@ -117,11 +118,11 @@ def test_a_folder_that_its_submitter_is_about_to_make_is_waited_for(tmp_path: Pa
             (tmp_path / "log_1").mkdir()
 
     asked = with_output("/w", f"{tmp_path}/log_1/out", f"{tmp_path}/log_1/err")
-    found = trying.outputs(asked, SETTINGS, 2, pause)
+    found = submit_checks.outputs(asked, SETTINGS, 2, pause)
     assert [path for _, path, _ in found] == [f"{tmp_path}/log_1/out", f"{tmp_path}/log_1/err"]
     assert len(waited) == 3
     with pytest.raises(BackendError, match="could not open stdout file"):
-        trying.outputs(with_output("/w", f"{tmp_path}/no/out", f"{tmp_path}/no/err"), SETTINGS, 2, pause)
+        submit_checks.outputs(with_output("/w", f"{tmp_path}/no/out", f"{tmp_path}/no/err"), SETTINGS, 2, pause)
     assert sum(waited[3:]) == pytest.approx(2, abs=0.1)
 
 
@@ -143,7 +144,7 @@ class Site:
 
 def ask_reach(site: Site, times: int = 1) -> None:
     async def ask() -> None:
-        one = trying.DryRuns(cast(Any, site))
+        one = submit_checks.DryRuns(cast(Any, site))
         for _ in range(times):
             await one.ask_reach()
 

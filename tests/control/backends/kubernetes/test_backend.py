@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Kept, Order, Run
-from shim.control.backends.kubernetes import folders, shape
+from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.backend import KubernetesBackend
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.cluster import shape
 from shim.control.backends.kubernetes.records.payload import parse
+from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.settings import texts
 from shim.core.model import states
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -222,7 +223,7 @@ def test_a_run_is_made_and_started_twice_is_started_once(cluster: FakeCluster) -
         spec = json.loads(files(cluster)["spec.json"])
         assert (spec["record"], spec.get("run", 0)) == (cluster.objects[RECORD]["metadata"]["uid"], 0)
         await backend.close()
-        assert folders.known("k8s") == [RUN]
+        assert run_folders.known("k8s") == [RUN]
 
     clock.run(inside())
 
@@ -301,7 +302,7 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing(cluster: FakeClus
         await asyncio.sleep(5)
         assert RECORD not in cluster.objects
         assert f"{SECRETS}/slurm-7-payload" not in cluster.objects
-        assert folders.known("k8s") == []
+        assert run_folders.known("k8s") == []
         await backend.close()
 
     clock.run(inside())

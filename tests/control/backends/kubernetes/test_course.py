@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.records.record import Way
 from shim.control.backends.kubernetes.run.register import GRANTED, NODE_FAIL, NOT_BEGUN, OVER
 from shim.core.model import states

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.kubernetes import pump
-from shim.control.backends.kubernetes.access import Access, ApiError
-from shim.control.backends.kubernetes.execstream import ExecStream
+from shim.control.backends.kubernetes.api import pump
+from shim.control.backends.kubernetes.api.access import Access, ApiError
+from shim.control.backends.kubernetes.api.exec_stream import ExecStream
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
 from tests.support import wait_until
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from shim.control.backends.base import Order
-from shim.control.backends.kubernetes.following import Follower
-from shim.control.backends.kubernetes.output import Output
-from shim.control.backends.kubernetes.turns import Turns
+from shim.control.backends.kubernetes.api.stream_slots import Turns
+from shim.control.backends.kubernetes.run.following import Follower
+from shim.control.backends.kubernetes.run.output import Output
 from shim.job import wire
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakeleader import FakeLeader

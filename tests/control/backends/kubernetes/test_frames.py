@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.control.backends.kubernetes import frames
+from shim.control.backends.kubernetes.api import frames
 
 
 def unmasked(data: bytes) -> bytes:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes.errors import NO_CONNECTION, ApiError
-from shim.control.backends.kubernetes.hearing import AGAIN, FRESH, Hearing
+from shim.control.backends.kubernetes.api.api_health import AGAIN, FRESH, Hearing
+from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, ApiError
 from tests.control.backends.kubernetes import clock
 
 LIMIT = 3.0

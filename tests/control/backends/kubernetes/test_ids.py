@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import ids
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.submit import ids
 
 
 class Namespace:

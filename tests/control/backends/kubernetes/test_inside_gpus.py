@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shim.control.backends.kubernetes.inside import gpu_environment, inside
+from shim.control.backends.kubernetes.objects.pod_files import gpu_environment, inside
 from shim.control.backends.kubernetes.settings import Settings
 from shim.job.spec import RunSpec
 from tests.job.run_folder import spec_of

@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import Any
 
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.lease import SCHEMA, Lease, identity, is_dead
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.cluster.lease import SCHEMA, Lease, identity, is_dead
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import FakeCluster
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from shim.control.backends.base import BackendError, Order
-from shim.control.backends.kubernetes import folders, names
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.legacy import Legacy
 from shim.core.model import states
 from tests.control.backends.kubernetes import clock
@@ -29,7 +30,7 @@ async def begun(*kinds: str, seen: int = 1) -> tuple[Stage, Legacy, FakeLeader]:
         JOBS, {"metadata": {"name": "slurm-7", "labels": LABELS}, "spec": {"completions": 1, "template": template}}
     )
     cluster.run("n1")
-    path = Path(folders.ensure(RUN, b"k" * 32))
+    path = Path(run_folders.ensure(RUN, b"k" * 32))
     (path / "ticket").write_text(json.dumps({"submission": "s", "made": True, "torn": True}))
     leader = cluster.leader = FakeLeader(b"k" * 32)
     for kind in kinds:
@@ -55,7 +56,7 @@ def test_it_is_followed_to_its_end_and_its_objects_go() -> None:
         await asyncio.sleep(1)
         assert one.done.is_set()
         assert f"{JOBS}/slurm-7" not in stage.cluster.objects
-        assert folders.known("k8s") == []
+        assert run_folders.known("k8s") == []
         await end(stage, one)
 
     clock.run(inside())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.control.backends.kubernetes.access import Access, AccessError, ApiError
+from shim.control.backends.kubernetes.api.access import Access, AccessError, ApiError
 from tests.control.backends.kubernetes.fakeapi import FakeServer
 from tests.other_user import USER, needs_root
 
@@ -177,7 +177,7 @@ def test_a_cluster_that_was_made_anew_is_found(server: FakeServer, tmp_path: Pat
 
 def test_nothing_dear_is_imported_before_a_login() -> None:
     script = (
-        "import sys; import shim.control.backends.kubernetes.access, shim.control.backends.kubernetes.reflector;"
+        "import sys; import shim.control.backends.kubernetes.api.access, shim.control.backends.kubernetes.api.reflector;"
         "print({'kubernetes', 'urllib3', 'websocket', 'yaml'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)

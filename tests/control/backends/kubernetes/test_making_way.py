@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.priorities import with_priorities
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.cluster.priorities import with_priorities
 from shim.control.backends.kubernetes.settings import texts
 from shim.core.model.cluster import Cluster, Partition
 from tests.control.backends.kubernetes import clock

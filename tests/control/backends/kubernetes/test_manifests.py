@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.kubernetes import manifests, names
-from shim.control.backends.kubernetes.gangs import Gang, Placement
-from shim.control.backends.kubernetes.pod_template import merged
+from shim.control.backends.kubernetes.objects import manifests, names
+from shim.control.backends.kubernetes.objects.gang_spec import Gang, Placement
+from shim.control.backends.kubernetes.objects.pod_template import merged
+from shim.control.backends.kubernetes.objects.volumes import check, mounted
 from shim.control.backends.kubernetes.settings import Settings
-from shim.control.backends.kubernetes.volumes import check, mounted
 from shim.core.errors import ShimError
 
 GANG = Gang(

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.kubernetes import names, nodes, settings, sums
-from shim.control.backends.kubernetes.grown import check
+from shim.control.backends.kubernetes import settings
+from shim.control.backends.kubernetes.cluster import nodes, usage_sums
+from shim.control.backends.kubernetes.cluster.autoscaling import check
+from shim.control.backends.kubernetes.objects import names
 from shim.control.scheduler import plan
 from shim.core.errors import ShimError
 from shim.core.model.cluster import NO_END, Cluster, Partition
@@ -40,7 +42,7 @@ def pod(where: str, cpu: str = "1", memory: str = "1Gi", owner: str = "ReplicaSe
 def shaped(configured: Cluster, made: list[dict[str, Any]], pods: list[dict[str, Any]]) -> Cluster:
     for number, one in enumerate(pods):
         one["metadata"]["name"] = f"p{number}"
-    return nodes.shaped(configured, made, sums.summed(pods, "nvidia.com/gpu"))
+    return nodes.shaped(configured, made, usage_sums.summed(pods, "nvidia.com/gpu"))
 
 
 def cluster(*partitions: Partition, **words: Any) -> Cluster:
@@ -75,9 +77,9 @@ def test_init_containers_count_by_the_largest_and_sidecars_stay() -> None:
         {"resources": {"requests": {"cpu": "4"}}},
     ]
     found["spec"]["overhead"] = {"cpu": "250m"}
-    assert sums.requests(found, "nvidia.com/gpu").cpus == 5250
+    assert usage_sums.requests(found, "nvidia.com/gpu").cpus == 5250
     found["spec"]["resources"] = {"requests": {"cpu": "3"}}
-    assert sums.requests(found, "nvidia.com/gpu").cpus == 3000
+    assert usage_sums.requests(found, "nvidia.com/gpu").cpus == 3000
 
 
 def test_partitions_have_the_nodes_with_their_labels_that_tolerate() -> None:
@@ -179,14 +181,14 @@ def job_of(request: JobRequest, key: int = 1) -> Job:
 
 
 def test_what_pods_hold_follows_every_change() -> None:
-    found = sums.Sums(lambda metadata: metadata["name"] if metadata["name"].startswith("ours") else None)
+    found = usage_sums.Sums(lambda metadata: metadata["name"] if metadata["name"].startswith("ours") else None)
 
     def put(name: str, where: str, **fields: Any) -> None:
         one = pod(where)
         one["metadata"]["name"] = name
         one["spec"].update(fields.pop("spec", {}))
         one["status"].update(fields)
-        found.put(sums.trim(one, "nvidia.com/gpu"))
+        found.put(usage_sums.trim(one, "nvidia.com/gpu"))
 
     def cpus(where: str, counted: bool = True) -> int:
         return sum(use.cpus for use in found.by_node(lambda run: counted).get(where, {}).values())

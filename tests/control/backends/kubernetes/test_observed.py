@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shim.control.backends.kubernetes.observed import look
+from shim.control.backends.kubernetes.run.pod_view import look
 
 
 def pod(

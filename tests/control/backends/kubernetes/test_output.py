@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.control.backends.kubernetes.output import Output, Refused, StepFile, begin
+from shim.control.backends.kubernetes.run.output import Output, Refused, StepFile, begin
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.test_following import Line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shim.control.backends.kubernetes.pace import LONGEST, Pace
+from shim.control.backends.kubernetes.api.rate_limiter import LONGEST, Pace
 from tests.control.backends.kubernetes import clock
 
 

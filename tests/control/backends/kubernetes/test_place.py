@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from shim.control import paths
-from shim.control.backends.kubernetes import folders, login, place, watching
-from shim.control.backends.kubernetes.access import Access
+from shim.control.backends.kubernetes.api import login
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import AccessError
 from shim.control.backends.kubernetes.backend import KubernetesBackend
-from shim.control.backends.kubernetes.errors import AccessError
+from shim.control.backends.kubernetes.cluster import pinned_context, watches
+from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.settings import texts
 from shim.control.controller.controller import Controller
 from shim.control.index.opening import open_store
@@ -86,20 +88,20 @@ def cluster(**words: Any) -> Cluster:
 
 def found(**words: Any) -> tuple[str, str]:
     """Where a controller that is started now looks for its jobs: context and namespace."""
-    access, where = asyncio.run(place.find(cluster(**words)))
+    access, where = asyncio.run(pinned_context.find(cluster(**words)))
     assert access.context == where.context
-    place.note("k8s", where)
+    pinned_context.note("k8s", where)
     return where.context, where.namespace
 
 
 def refusal(**words: Any) -> str:
     with pytest.raises(AccessError) as caught:
-        asyncio.run(place.find(cluster(**words)))
+        asyncio.run(pinned_context.find(cluster(**words)))
     return str(caught.value)
 
 
 def note() -> Path:
-    return Path(folders.folder_of("k8s"), "place")
+    return Path(run_folders.folder_of("k8s"), "place")
 
 
 # A controller that runs
@@ -148,22 +150,22 @@ def test_without_jobs_kubectl_is_followed_and_with_jobs_it_is_not(kubectl: Kubec
     assert found() == THERE
     kubectl.use("here")
     assert found() == HERE
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     kubectl.use("there")
     kubectl.set_namespace("other")
     assert found() == HERE
-    folders.remove("k8s", RUN.job_id)
+    run_folders.remove("k8s", RUN.job_id)
     assert found() == ("there", "other")
 
 
 def test_the_note_is_kept_beside_the_tickets_and_is_none(kubectl: Kubectl) -> None:
     found()
     assert note().stat().st_mode & 0o777 == 0o600
-    assert folders.known("k8s") == []
+    assert run_folders.known("k8s") == []
 
 
 def test_jobs_of_a_home_without_a_note_are_where_kubectl_is(kubectl: Kubectl) -> None:
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     assert found() == HERE
     kubectl.use("there")
     assert found() == HERE
@@ -172,7 +174,7 @@ def test_jobs_of_a_home_without_a_note_are_where_kubectl_is(kubectl: Kubectl) ->
 def test_what_the_configuration_said_stays_in_force_when_it_says_it_no_more(kubectl: Kubectl) -> None:
     said = {"context": "there", "namespace": "said"}
     assert found(**said) == ("there", "said")
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     assert found() == found(**said) == ("there", "said")
 
 
@@ -188,7 +190,7 @@ def test_a_configuration_that_says_another_place_is_refused_while_there_are_jobs
     kubectl: Kubectl, words: dict[str, str], said: str
 ) -> None:
     found()
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     assert refusal(**words) == (
         f'its jobs are in context "here", namespace "mine", and the configuration says {said}: '
         f"set it back until they have ended, or remove {note()} to give them up"
@@ -201,24 +203,24 @@ def test_another_kubeconfig_is_for_those_who_submit_when_the_jobs_have_ended(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found()
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     (tmp_path / "other").mkdir()
     other = Kubectl(tmp_path / "other", {"here": "http://127.0.0.1:1"})  # a context of that name, of another cluster
     monkeypatch.setenv("KUBECONFIG", str(other.path))
-    access, _where = asyncio.run(place.find(cluster()))
+    access, _where = asyncio.run(pinned_context.find(cluster()))
     assert access.server != "http://127.0.0.1:1"
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert found() == HERE
-    folders.remove("k8s", RUN.job_id)
+    run_folders.remove("k8s", RUN.job_id)
     monkeypatch.setenv("KUBECONFIG", str(other.path))
-    access, _where = asyncio.run(place.find(cluster()))
+    access, _where = asyncio.run(pinned_context.find(cluster()))
     assert access.server == "http://127.0.0.1:1"
 
 
 def test_a_context_that_is_not_there_any_more_is_refused_while_there_are_jobs(kubectl: Kubectl) -> None:
     found()
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     kubectl.delete("here")
     assert refusal() == (
         f'its jobs are in context "here", namespace "mine", but kubeconfig "{kubectl.path}" has no context "here" '
@@ -231,7 +233,7 @@ def test_a_context_that_is_not_there_any_more_is_refused_while_there_are_jobs(ku
 
 def test_what_else_a_kubeconfig_lacks_is_said_as_ever(kubectl: Kubectl) -> None:
     found()
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     kubectl.path.write_text("[")
     assert refusal().startswith(f'kubeconfig "{kubectl.path}": ')
 
@@ -256,7 +258,7 @@ def test_a_pods_service_account_stays_too(
     account: Path, server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert found() == POD
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     account.write_text("elsewhere")
     assert found() == POD
     monkeypatch.setenv("KUBECONFIG", server.kubeconfig(tmp_path / "config"))
@@ -267,7 +269,7 @@ def test_a_pods_service_account_stays_too(
     )
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
     assert "but the pod's service account: Service host/port is not set." in refusal()
-    folders.remove("k8s", RUN.job_id)
+    run_folders.remove("k8s", RUN.job_id)
     assert found() == HERE
 
 
@@ -291,7 +293,7 @@ def test_the_place_is_noted_before_there_can_be_a_ticket(monkeypatch: pytest.Mon
         asked.append(where)
         return there.access
 
-    monkeypatch.setattr(watching, "Reflector", FakeReflector)
+    monkeypatch.setattr(watches, "Reflector", FakeReflector)
     monkeypatch.setattr(Access, "load", load)
 
     async def inside() -> None:
@@ -302,7 +304,7 @@ def test_the_place_is_noted_before_there_can_be_a_ticket(monkeypatch: pytest.Mon
             assert json.loads(note().read_text()) == kept
             await backend.close()
             there.namespace = "other"
-            folders.ensure(RUN)
+            run_folders.ensure(RUN)
         assert json.loads(backend._configured.settings["namespace"]) == "default"
 
     clock.run(inside())
@@ -318,7 +320,7 @@ def test_a_note_that_cannot_be_read_or_written_is_told(kubectl: Kubectl, name: s
 
 def test_a_note_that_is_damaged_is_made_anew(kubectl: Kubectl) -> None:
     found()
-    folders.ensure(RUN)
+    run_folders.ensure(RUN)
     note().write_text("{")
     assert found() == HERE
     kept = {"kubeconfig": str(kubectl.path), "context": "here", "namespace": "mine"}
@@ -337,7 +339,7 @@ def test_a_controller_that_cannot_find_them_leaves_its_jobs_as_they_are(kubectl:
         assert before.job(number).state == states.RUNNING
         await before.close()
 
-        folders.ensure(RUN.replace(job_id=number))
+        run_folders.ensure(RUN.replace(job_id=number))
         kubectl.use("there")
         kubectl.delete("here")
         store = open_store(paths.index_path())
@@ -346,7 +348,7 @@ def test_a_controller_that_cannot_find_them_leaves_its_jobs_as_they_are(kubectl:
         assert controller.world.blocked["k8s"].startswith('its jobs are in context "here", namespace "mine", but')
         (job,) = store.jobs()
         assert (job.job_id, job.state, job.restarts) == (number, states.RUNNING, 0)
-        assert folders.known("k8s") == [RUN.replace(job_id=number)]
+        assert run_folders.known("k8s") == [RUN.replace(job_id=number)]
         await controller.close()
         store.close()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.control.backends.kubernetes import quantities
+from shim.control.backends.kubernetes.objects import quantities
 
 
 @pytest.mark.parametrize(

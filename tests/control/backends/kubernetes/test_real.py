@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from compat.cluster.kubernetes.settings import IMAGE_PYTHON
-from shim.control.backends.kubernetes.access import Access, ApiError
-from shim.control.backends.kubernetes.execstream import ExecStream
-from shim.control.backends.kubernetes.reflector import Reflector
+from shim.control.backends.kubernetes.api.access import Access, ApiError
+from shim.control.backends.kubernetes.api.exec_stream import ExecStream
+from shim.control.backends.kubernetes.api.reflector import Reflector
 
 pytestmark = pytest.mark.kubernetes
 LIMIT = 120.0  # seconds; only ends a test that has failed

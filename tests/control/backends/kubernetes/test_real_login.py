@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shim.control.backends.kubernetes.access import Access, ApiError
+from shim.control.backends.kubernetes.api.access import Access, ApiError
 
 pytestmark = pytest.mark.kubernetes
 LIMIT = 30.0

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from shim.control.backends.kubernetes import record
-from shim.control.backends.kubernetes.observed import Ended, PodView
+from shim.control.backends.kubernetes.run import termination_record
+from shim.control.backends.kubernetes.run.pod_view import Ended, PodView
 from shim.job.pod.ending import UNBEGUN
 
 NOW = 1_000.0
@@ -21,13 +21,13 @@ def test_the_record_is_the_journals_end() -> None:
     ended = {"n": 5, "at": 20.0, "kind": "ended", "state": "FAILED", "status": 768}
     step = {"n": 4, "at": 19.0, "kind": "step-end", "step": "0", "status": 0, "state": "COMPLETED"}
     message = json.dumps({"started": 10.0, "ended": ended, "steps": [step], "left_out": 0})
-    assert record.lines(leader(3, message=message), NOW) == [{"kind": "started", "at": 10.0}, step, ended]
+    assert termination_record.lines(leader(3, message=message), NOW) == [{"kind": "started", "at": 10.0}, step, ended]
 
 
 def test_a_run_that_never_started_has_no_start() -> None:
     ended = {"n": 2, "at": 20.0, "kind": "ended", "state": "CANCELLED", "status": 0}
     message = json.dumps({"started": None, "ended": ended, "steps": []})
-    assert record.lines(leader(1, message=message), NOW) == [ended]
+    assert termination_record.lines(leader(1, message=message), NOW) == [ended]
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_a_run_that_never_started_has_no_start() -> None:
     ],
 )
 def test_without_a_record_the_container_tells(view: PodView, states: list[str | None]) -> None:
-    assert [line.get("state") for line in record.lines(view, NOW)] == states
+    assert [line.get("state") for line in termination_record.lines(view, NOW)] == states

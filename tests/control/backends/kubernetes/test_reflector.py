@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from shim.control.backends.kubernetes import reflector as module
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.reflector import Reflector
+from shim.control.backends.kubernetes.api import reflector as module
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.api.reflector import Reflector
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request, pod, pods
 
 PATH = "/api/v1/namespaces/mine/pods"

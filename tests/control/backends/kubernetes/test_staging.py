@@ -12,7 +12,7 @@ import pytest
 
 from shim.control import paths
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import staging
+from shim.control.backends.kubernetes.submit import staging
 
 
 def make(folder: Path, *paths: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shim.control.backends.base import BackendError, Order
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN
 from shim.core.model import states
 from tests.control.backends.kubernetes import clock

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from shim.control.backends.kubernetes.threads import in_thread
+from shim.control.backends.kubernetes.api.threads import in_thread
 from tests.support import wait_until
 
 

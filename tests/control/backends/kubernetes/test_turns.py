@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from shim.control.backends.kubernetes.turns import BEGINNING, BUSY, IDLE, Turns
+from shim.control.backends.kubernetes.api.stream_slots import BEGINNING, BUSY, IDLE, Turns
 from tests.control.backends.kubernetes import clock
 
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from shim.control.backends.kubernetes import warnings
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.site import Site
-from shim.control.backends.kubernetes.warnings import FIRST, Warnings
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.run import cluster_warnings
+from shim.control.backends.kubernetes.run.cluster_warnings import FIRST, Warnings
 
 
 class FakeSite:
@@ -60,7 +60,7 @@ def test_it_is_asked_neither_early_nor_often() -> None:
 
 
 def test_it_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warnings, "_AGAIN", 0.0)
+    monkeypatch.setattr(cluster_warnings, "_AGAIN", 0.0)
     found = [[event("FailedCreate", "quota")], []]
     assert about(FakeSite(lambda: found.pop(0)), FIRST, FIRST + 1) == ["quota", ""]
 

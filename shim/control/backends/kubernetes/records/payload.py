@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records.record import JobRecord
 from shim.core.model.job import Job
 from shim.core.value import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shim.control.backends.kubernetes import names
+from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.run.register import Limits, Record, Register, Wanted
 from shim.core.model.job import Job
 from shim.core.value import Value

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from shim.control.backends.base import BackendError
-from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records import payload as payloads
 from shim.control.backends.kubernetes.records import record as records
 from shim.control.backends.kubernetes.records.payload import Payload

@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import Observer, Run
-from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.observed import PodView, suspended
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.run.pod_view import PodView, suspended
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.model import states
 
 if TYPE_CHECKING:
-    from shim.control.backends.kubernetes.site import Site
+    from shim.control.backends.kubernetes.cluster.cluster_session import Site
 
 _PREEMPTED = ("PreemptionByScheduler",)  # why pods are taken away that make way for others
 _UNHEARD = 30.0  # seconds beyond its grace after which a pod that is deleted should be gone

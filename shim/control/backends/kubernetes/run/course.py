@@ -7,16 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from shim.control.backends.base import Order
-from shim.control.backends.kubernetes import folders, names, volumes
-from shim.control.backends.kubernetes import record as termination
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.following import Follower
-from shim.control.backends.kubernetes.observed import PodView
-from shim.control.backends.kubernetes.output import Output, StepFile
-from shim.control.backends.kubernetes.proxy import Proxy
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names, volumes
 from shim.control.backends.kubernetes.records.record import JobRecord, Way
+from shim.control.backends.kubernetes.run import run_folders
+from shim.control.backends.kubernetes.run import termination_record as termination
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.evidence import Report
+from shim.control.backends.kubernetes.run.following import Follower
+from shim.control.backends.kubernetes.run.output import Output, StepFile
+from shim.control.backends.kubernetes.run.pod_view import PodView
+from shim.control.backends.kubernetes.run.proxy import Proxy
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, NODE_FAIL, NOT_BEGUN, WITHDRAWN, Register
 from shim.control.backends.kubernetes.run.starting import RETRY, Line, Starting, failed, waits_again
 from shim.core.model import states
@@ -55,7 +56,7 @@ class Course:
             context, pinned, bool(stage), lambda: self._follower is not None and self._follower.connected
         )
         self._follower: Follower | None = None
-        self._proxy = Proxy(folders.path_of(context.run), self.dial)
+        self._proxy = Proxy(run_folders.path_of(context.run), self.dial)
         self._orders: dict[int, Order] = {}
         self._asks: dict[str, Ask] = {}
         self._granted = ""  # uid of the leader that was granted the run
@@ -70,7 +71,7 @@ class Course:
         """Makes srun's way to the run, whose key this is. Where that cannot be given (a full disk) it runs without."""
         self._key = key
         try:
-            folders.ensure(self._context.run, self._key)
+            run_folders.ensure(self._context.run, self._key)
             await self._proxy.open()
         except OSError as error:
             text = error.strerror or error
@@ -200,7 +201,7 @@ class Course:
         context, copied = self._context, self._record.copied
         if not copied or not self._of_here or volumes.mounted(str(told["path"]), context.settings):
             return None
-        return StepFile(told, copied, os.path.join(folders.path_of(context.run), _FILES))
+        return StepFile(told, copied, os.path.join(run_folders.path_of(context.run), _FILES))
 
     def _output_trouble(self, text: str) -> None:
         self._context.tell_reason("OutputNotWritten" if text else "None", text)

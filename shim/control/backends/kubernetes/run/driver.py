@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import BackendError, Observer, Order, Run
-from shim.control.backends.kubernetes import folders, names, observed
-from shim.control.backends.kubernetes.errors import ApiError
-from shim.control.backends.kubernetes.objects import refusal
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.run_objects import refusal
 from shim.control.backends.kubernetes.records.record import JobRecord, Way, shown
-from shim.control.backends.kubernetes.run import evidence
+from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course
 from shim.control.backends.kubernetes.run.decide import Answer, CreateJob, Delete, Effect, Write, decide
@@ -27,8 +27,8 @@ from shim.core.model.job import Job
 from shim.core.value import Value
 
 if TYPE_CHECKING:
-    from shim.control.backends.kubernetes.gangs import Gang
-    from shim.control.backends.kubernetes.site import Site
+    from shim.control.backends.kubernetes.cluster.cluster_session import Site
+    from shim.control.backends.kubernetes.objects.gang_spec import Gang
 
 RETRY = 2.0  # seconds until what could not be done is tried again
 _NEVER = 10.0**12
@@ -130,7 +130,7 @@ class Driver:
 
     def _refuse_strangers(self, record: JobRecord) -> None:
         """Pods of another record, or of a version before, are behind no fence: they must have ended."""
-        pods = [observed.look(pod) for pod in self._site.seen.strangers(self._job_id, record.uid)]
+        pods = [pod_view.look(pod) for pod in self._site.seen.strangers(self._job_id, record.uid)]
         left = [view.name for view in pods if not view.over and not self._site.node_is_gone(view.node)]
         if left:
             raise BackendError(f"pods of another record of this job are still there: {', '.join(left)}", transient=True)
@@ -139,7 +139,7 @@ class Driver:
         """Why the job cannot run again yet."""
         assert record.register is not None
         on = {member.pod: member.node for member in record.register.members}
-        on.update({pod["metadata"]["uid"]: observed.look(pod).node for pod in self._pods(record)})
+        on.update({pod["metadata"]["uid"]: pod_view.look(pod).node for pod in self._pods(record)})
         nodes = sorted({on[uid] for uid in doubts if on.get(uid)})
         silent = [node for node in nodes if self._site.node_is_silent(node)]
         text = "pods of the run before are still there, or nobody has seen them end"
@@ -285,7 +285,7 @@ class Driver:
             if not course.over and not self._committed:
                 course.tell_end({"kind": "lost", "reason": "its record was deleted"})
             await course.close()
-        folders.remove(self._site.cluster, self._job_id)
+        run_folders.remove(self._site.cluster, self._job_id)
         self._site.seen.forget(self._job_id)
         self.done.set()
         return None
@@ -327,7 +327,7 @@ class Driver:
         """What the watches show."""
         pods = []
         for pod in self._pods(record):
-            view = observed.look(pod)
+            view = pod_view.look(pod)
             pods.append(
                 evidence.Pod(
                     name=view.name,
@@ -345,7 +345,7 @@ class Driver:
                 name=job["metadata"]["name"],
                 uid=job["metadata"]["uid"],
                 run=names.number_of(job, names.RUN),
-                finished=observed.finished(job),
+                finished=pod_view.finished(job),
                 deleting="deletionTimestamp" in job["metadata"],
             )
             for job in self._site.seen.jobs_of(self._job_id, record.uid)

@@ -9,14 +9,15 @@ import asyncio
 import os
 
 from shim.control.backends.base import Observer, Order, Run
-from shim.control.backends.kubernetes import folders, names
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records.record import JobRecord
+from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, Course
 from shim.control.backends.kubernetes.run.register import GRANTED, Register
 from shim.control.backends.kubernetes.settings import Settings
-from shim.control.backends.kubernetes.site import Site
 from shim.core.model.job import Job
 
 RETRY = 2.0  # seconds
@@ -25,7 +26,7 @@ _NUMBER = -1  # such a run has none
 
 def is_legacy(run: Run) -> bool:
     """Whether the version before has started this run from here."""
-    return os.path.exists(os.path.join(folders.path_of(run), "ticket"))
+    return os.path.exists(os.path.join(run_folders.path_of(run), "ticket"))
 
 
 class Legacy:
@@ -67,7 +68,7 @@ class Legacy:
         await self._course.close()
 
     async def _work(self) -> None:
-        with open(os.path.join(folders.path_of(self.run), "key")) as file:
+        with open(os.path.join(run_folders.path_of(self.run), "key")) as file:
             await self._course.open(bytes.fromhex(file.read()))
         while not self._committed:
             self._changed.clear()
@@ -114,4 +115,4 @@ class Legacy:
                     break
                 self._site.log("job %s: it cannot be removed yet: %s", self.run.job_id, error.message)
                 await asyncio.sleep(RETRY)
-        folders.remove(self._site.cluster, self.run.job_id, self.run.restart + 1)
+        run_folders.remove(self._site.cluster, self.run.job_id, self.run.restart + 1)

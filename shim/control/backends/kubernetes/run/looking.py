@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from shim.control.backends.kubernetes import names
-from shim.control.backends.kubernetes.access import Access
-from shim.control.backends.kubernetes.errors import ApiError
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.run.evidence import Node, Renewals, renewals
 
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shim.control.backends.kubernetes import names, record, unmet
-from shim.control.backends.kubernetes.inside import AUTOSCALE_WAIT
-from shim.control.backends.kubernetes.observed import PodView, suspended
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.pod_files import AUTOSCALE_WAIT
+from shim.control.backends.kubernetes.run import cannot_meet, termination_record
+from shim.control.backends.kubernetes.run.cluster_warnings import FIRST, Warnings
 from shim.control.backends.kubernetes.run.context import Context
-from shim.control.backends.kubernetes.warnings import FIRST, Warnings
+from shim.control.backends.kubernetes.run.pod_view import PodView, suspended
 from shim.core.model import states
 
 RETRY = 2.0  # seconds until the run's pods are looked at again
@@ -45,7 +46,7 @@ class Starting:
         self._staged = staged
         self._heard = heard
         self._warnings = Warnings(context.site)
-        self._unmet = unmet.Unmet(context.site)
+        self._unmet = cannot_meet.Unmet(context.site)
 
     async def look(self, views: list[PodView]) -> tuple[Line | None, float]:
         """How the run is given up (None: it is not), and the seconds until time alone may change something, or a node that nobody tells of."""
@@ -144,23 +145,23 @@ class Starting:
         context = self._context
         stands = context.elapsed("meeting", True)
         text = await self._unmet.about(views, stands)
-        context.tell_reason(unmet.REASON if text else "None", text)
+        context.tell_reason(cannot_meet.REASON if text else "None", text)
         known = context.elapsed("heard", self._heard()) > _HEARD  # a leader that is not reached has asked nobody
         if stands < context.settings.boot_limit or (self._staged and not text and known):
-            return None, unmet.FIRST / 4
-        return self._fails(f"{unmet.REASON}: {text}" if text else "the pods have not met in time"), RETRY
+            return None, cannot_meet.FIRST / 4
+        return self._fails(f"{cannot_meet.REASON}: {text}" if text else "the pods have not met in time"), RETRY
 
     def _died(self, died: PodView) -> Line:
         """A pod ended before the start."""
         assert died.ended is not None
-        lines = record.lines(died, self._context.site.now()) if died.index == 0 else []
+        lines = termination_record.lines(died, self._context.site.now()) if died.index == 0 else []
         if lines and not self._context.broken_before_start(lines[-1]):
             for line in lines[:-1]:
                 self._context.tell(line)
             return lines[-1]
         if lines or died.ended.code == 0:
-            return waits_again(f"pod {died.name} has left: {record.why(died) or 'it was let go'}")
-        if died.leaving or died.disruption or record.never_began(died):
+            return waits_again(f"pod {died.name} has left: {termination_record.why(died) or 'it was let go'}")
+        if died.leaving or died.disruption or termination_record.never_began(died):
             return waits_again(f"pod {died.name} was taken away")  # nothing is wrong with the job
         text = " ".join((died.ended.message or died.ended.reason or f"exit code {died.ended.code}").split())
         return self._fails(f"pod {died.name}: {text[:400]}")

@@ -1,0 +1,103 @@
+"""The Jobs and pods of the namespace's jobs, as the watches tell of them. A cache: what is decided by it may wait, or be repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.run.pod_view import PodView, look
+
+Object = dict[str, Any]
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "labels",
+    "annotations",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+class Seen:
+    """Of all jobs of the namespace, whoever's they are."""
+
+    def __init__(self) -> None:
+        self._pods: dict[int, dict[str, Object]] = {}
+        self._jobs: dict[int, dict[str, Object]] = {}
+        self._over: dict[int, set[str]] = {}
+
+    # What is told
+
+    def pod_event(self, kind: str, pod: Object) -> int:
+        """Takes a change of a pod in; the id of the job that it is of, -1 for none."""
+        job_id = names.job_of(pod)
+        if job_id >= 0:
+            view = look(pod)
+            if view.ended is not None and view.ended.known:
+                self._over.setdefault(job_id, set()).add(view.uid)
+            _put(self._pods.setdefault(job_id, {}), kind, pod)
+        return job_id
+
+    def job_event(self, kind: str, job: Object) -> int:
+        """Takes a change of a Job in; the id of the job that it is of, -1 for none."""
+        job_id = names.job_of(job)
+        if job_id >= 0:
+            _put(self._jobs.setdefault(job_id, {}), kind, job)
+        return job_id
+
+    def note_job(self, job: Object) -> None:
+        """A Job as the API server has answered it: the watch will tell of it."""
+        jobs = self._jobs.setdefault(names.job_of(job), {})
+        if job["metadata"]["name"] not in jobs:
+            jobs[job["metadata"]["name"]] = self.trim(job)
+
+    def forget(self, job_id: int) -> None:
+        """The job's record is gone, and all evidence with it."""
+        self._over.pop(job_id, None)
+
+    @staticmethod
+    def trim(found: Object) -> Object:
+        """What is looked at of a Job or a pod: of 40 KB a pod has, two are kept."""
+        spec, metadata = found.get("spec") or {}, found["metadata"]
+        kept = {name: metadata[name] for name in _METADATA if name in metadata}
+        return {
+            **found,
+            "metadata": kept,
+            "spec": {name: spec[name] for name in ("nodeName", "suspend", "completions") if name in spec},
+        }
+
+    # What is known
+
+    def over(self, job_id: int) -> frozenset[str]:
+        """The uids of pods that were ever shown as ended, by a kubelet that knew."""
+        return frozenset(self._over.get(job_id, ()))
+
+    def jobs_of(self, job_id: int, record: str) -> list[Object]:
+        """The Jobs of all runs of the record."""
+        return [job for job in self._jobs.get(job_id, {}).values() if names.label(job, names.RECORD) == record]
+
+    def pods_of(self, job_id: int, record: str) -> list[Object]:
+        """The pods of all runs of the record."""
+        return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) == record]
+
+    def views(self, job_id: int, record: str, number: int) -> list[PodView]:
+        """The pods of one run; of several with one index those that are not going."""
+        found = [look(pod) for pod in self.pods_of(job_id, record) if names.number_of(pod, names.RUN) == number]
+        newest: dict[int, PodView] = {}
+        for view in sorted(found, key=lambda one: (not one.leaving, one.ended is None)):
+            newest[view.index] = view
+        return list(newest.values())
+
+    def strangers(self, job_id: int, record: str) -> list[Object]:
+        """Pods with the job's id that are of no run of this record: of a version before, or of a record that somebody deleted."""
+        return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) != record]
+
+
+def _put(found: dict[str, Object], kind: str, one: Object) -> None:
+    if kind == "DELETED":
+        found.pop(one["metadata"]["name"], None)
+    else:
+        found[one["metadata"]["name"]] = one

@@ -1,0 +1,116 @@
+"""What the runs of one cluster share: the connection, what is seen of it, the streams."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from shim.control.backends.kubernetes.api.access import Access
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.api.stream_slots import Turns
+from shim.control.backends.kubernetes.cluster.cluster_cache import Seen
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.bundle import relay_command
+from shim.control.backends.kubernetes.objects.run_objects import Objects
+from shim.control.backends.kubernetes.records.store import Records
+from shim.control.backends.kubernetes.run.looking import Evidence
+from shim.job.pod.asking import boot_time
+
+_log = logging.getLogger("shim.controller")
+Object = dict[str, Any]
+
+
+class Site:
+    """One namespace of one cluster. ``owner`` names this host's index among all that use it."""
+
+    def __init__(self, access: Access, namespace: str, cluster: str, owner: str) -> None:
+        self.access = access
+        self.namespace = namespace
+        self.cluster = cluster
+        self.owner = owner
+        self.objects = Objects(access, namespace)
+        self.records = Records(access, namespace)
+        self.seen = Seen()
+        self.evidence = Evidence(access, namespace, lambda: self.clock())
+        self.turns = Turns()
+        self.place = ""  # uid of the ConfigMap that numbers the jobs of the namespace; "": not known yet
+        self.all_known = asyncio.Event()  # the watches have told everything there is
+        self._user = ""
+        self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
+        self.nodes: Mapping[str, Object] | None = None  # None: not known yet
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def user(self) -> str:
+        """Who this user is for the API server, as a label may say it. ApiError."""
+        if not self._user:
+            self._user = await whoami(self.access)
+        return self._user
+
+    now = staticmethod(time.time)
+    clock = staticmethod(boot_time)
+    log = staticmethod(_log.warning)
+
+    def node_is_gone(self, node: str) -> bool:
+        """Whether nothing can run on the node any more: it was removed, or an administrator says that it is out of service."""
+        if not self.names_nodes or self.nodes is None or not node:
+            return False
+        found = self.nodes.get(node)
+        if found is None:
+            return True
+        return any(
+            taint.get("key") == "node.kubernetes.io/out-of-service"
+            for taint in (found.get("spec") or {}).get("taints") or ()
+        )
+
+    def node_is_silent(self, node: str) -> bool:
+        """Whether the node's kubelet is known to have stopped reporting. What runs there may go on."""
+        conditions = ((self.nodes or {}).get(node, {}).get("status") or {}).get("conditions") or ()
+        return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the watches have told everything there is."""
+        return self.all_known.is_set()
+
+    async def connect(self, pod: str) -> Any:
+        """A socket to the agent in the pod. Raises ApiError."""
+        stream = await self.access.exec(self.namespace, pod, names.CONTAINER, relay_command())
+        return stream.line
+
+    def soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Does ``work`` beside everything else; the API server's refusals are logged. The task never fails."""
+        task = asyncio.get_running_loop().create_task(self._logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: work.close())  # one that was cancelled before it began
+        return task
+
+    async def _logged(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (ApiError, OSError) as error:
+            self.log("%s", error)
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def whoami(access: Access) -> str:
+    """Who this user is for the API server, as a hash; the uid here where that cannot be asked (before Kubernetes 1.28). ApiError."""
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await access.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", dict(kind))
+    except ApiError as error:
+        if not error.missing and not error.forbidden:
+            raise
+        return f"uid-{os.getuid()}"
+    name = str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
+    return hashlib.sha256(f"slurm-shim {name}".encode()).hexdigest()[:40]

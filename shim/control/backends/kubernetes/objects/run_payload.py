@@ -1,0 +1,72 @@
+"""From a run's spec to what is made of it: the gang, and the files of its Secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from shim.control import site
+from shim.control.backends.kubernetes.objects.bundle import Bundle
+from shim.control.backends.kubernetes.objects.gang_builder import gang_of
+from shim.control.backends.kubernetes.objects.gang_spec import Gang
+from shim.control.backends.kubernetes.objects.pod_files import files, gpu_environment, inside, passwd
+from shim.control.backends.kubernetes.settings import Settings
+from shim.control.backends.kubernetes.submit import staging, submit_checks
+from shim.core import jsonlite
+from shim.job.pod.places import ROOT, Places
+from shim.job.spec import RunSpec
+
+if TYPE_CHECKING:
+    from shim.control.backends.kubernetes.cluster.shape import Shape
+
+_GRAMMAR = "SHIM_GRAMMAR"  # where commands in pods look for it
+
+
+class Made:
+    """``stage``: the archive that the leader must be given because the Secret has no room for it; "" for none."""
+
+    def __init__(self, gang: Gang, contents: dict[str, bytes], stage: str) -> None:
+        self.gang = gang
+        self.contents = contents
+        self.stage = stage
+
+
+def made(
+    spec: RunSpec,
+    settings: Settings,
+    bundle: Bundle,
+    shape: Shape,
+    environment: Mapping[str, str],
+    script: bytes | None,
+    key: bytes,
+    spool: str,
+) -> Made:
+    """What the cluster is given for the run that ``spec`` names. Reads the copy of the working directory in ``spool``. BackendError, OSError."""
+    gang = gang_of(spec, settings, bundle, shape)
+    # A copy that was made at submission counts, whatever has become of the folder since.
+    copied = os.path.exists(os.path.join(spool, staging.NAME))
+    gang = gang.replace(pod_group=shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
+    # What the pods' image is, so that a step that asks for another one is told so.
+    spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(container_image=gang.image)))
+    given = inside(spec, settings, staged=gang.staged, named=shape.names_nodes)
+    own = {**gpu_environment(given), "SHIM_RUN_DIR": run_dir(spec), **_grammar()}
+    contents = files(given, {**environment, **own}, script, key)
+    if gang.user is not None and gang.passwd:
+        contents.update(passwd(spec, gang.user))
+    stage = ""
+    if gang.staged:
+        archive, stage = submit_checks.kept_files(spool)
+        contents.update(archive)
+    return Made(gang, contents, stage)
+
+
+def _grammar() -> dict[str, str]:
+    """Which options the site's commands have: the ones in the pods cannot read its configuration."""
+    found = site.grammar()
+    return {} if found is None else {_GRAMMAR: jsonlite.dumps(found.to_dict())}
+
+
+def run_dir(spec: RunSpec) -> str:
+    """The run's folder in its pods."""
+    return Places(ROOT, "").run_dir(spec.name)

@@ -1,0 +1,1 @@
+"""What happens at submission: checks, copies of working directories, ids, acceptance."""

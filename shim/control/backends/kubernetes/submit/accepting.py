@@ -1,0 +1,279 @@
+"""Jobs become objects of the cluster, are kept current there, and become jobs of an index again that does not know them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from shim.control import paths
+from shim.control.backends.base import BackendError, Kept, Run
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.api.threads import beside
+from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.records.payload import INLINE, SECRET_BYTES, Payload
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, shown, whole
+from shim.control.backends.kubernetes.run.output import begin
+from shim.control.backends.kubernetes.run.register import MADE
+from shim.control.backends.kubernetes.submit import ids, staging
+from shim.control.lifecycle.tasks import pending_tasks
+from shim.core.model import states
+from shim.core.model.job import Job
+from shim.job import rawfile
+
+TOGETHER = 1.0  # seconds in which changes of a job are written together
+PAYLOAD_LATE = 600.0  # seconds after which a record that has no payload was never accepted
+_TRIES = 3
+_SYNC = 30.0  # seconds in which it must be known what there is
+# What a record shows of a job that no run is asked for anew.
+_CURRENT = ("request", "held", "time_limit", "comment", "array_tasks", "array_task_id", "restarts", "priority")
+_RUN = ("time_limit",)  # … but for a job that has started: the write that makes the run has it
+
+
+class Accepting:
+    """Of one namespace, for the jobs of this user."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._host = os.uname().nodename
+        self._late: dict[int, Job] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._without: dict[str, float] = {}  # records whose payload is not there, and since when
+
+    # Into the cluster
+
+    async def accept(self, job: Job, handed_in: Mapping[str, Any], script: bytes | None, spool: str) -> int:
+        """The id under which the cluster holds the job: its own, or the one of before where this submission was accepted already.
+
+        BackendError, ApiError: it was not accepted; or nobody knows, and then the same submission may be repeated.
+        """
+        token = str(handed_in.get("token") or "")
+        before = await self._accepted(token) if token else None
+        if before is not None:
+            return before
+        submission = token or os.urandom(16).hex()
+        for _ in range(_TRIES):
+            try:
+                await self._make(job, handed_in, script, spool, submission)
+                return job.job_id
+            except ApiError as error:
+                failed = error
+                if not error.transient:
+                    break
+        await self._take_back(job, submission)
+        raise failed
+
+    async def _take_back(self, job: Job, submission: str) -> None:
+        """Removes what there is of a job that its submitter is told was not accepted. Without a payload it goes by itself."""
+        try:
+            record = await self._site.records.read(job.job_id)
+            if record is not None and record.submission == submission:
+                await self._site.records.delete(record)
+        except ApiError as error:
+            self._site.log("job %s: it may be in the cluster all the same: %s", job.job_id, error.message)
+
+    async def _accepted(self, token: str) -> int | None:
+        try:
+            async with asyncio.timeout(_SYNC):
+                await self._site.all_known.wait()
+        except TimeoutError:
+            raise BackendError("the cluster has not told what jobs there are", transient=True) from None
+        return next((one.job_id for one in self._site.records.all() if one.submission == token), None)
+
+    async def _make(
+        self, job: Job, handed_in: Mapping[str, Any], script: bytes | None, spool: str, submission: str
+    ) -> JobRecord:
+        stage = await beside(lambda: _stage(spool))
+        small = stage is not None and len(stage) <= INLINE
+        record = (await self._record(job, submission)).replace(
+            payload=names.payload(job.job_id), files=self._host if stage is not None and not small else ""
+        )
+        payload = Payload(
+            secret=os.urandom(SECRET_BYTES),
+            job=job.replace(key=0),
+            handed_in=dict(handed_in),
+            script=script,
+            stage=stage if small else None,
+        )
+        return await self._site.records.make(record, payload)
+
+    async def _record(self, job: Job, submission: str) -> JobRecord:
+        site = self._site
+        if not site.place:
+            site.place = await ids.place(site.access, site.namespace)
+        return JobRecord(
+            name=names.record(job.job_id),
+            submission=submission,
+            place=site.place,
+            home=site.owner,
+            host=self._host,
+            user=await site.user(),
+            job=shown(job),
+        )
+
+    async def ensure(self, job: Job, spool: str) -> None:
+        """Sees to it that a job that is to start has a record: an array's task gets its own now. BackendError, ApiError."""
+        records = self._site.records
+        if records.find(job.job_id) is not None or await records.read(job.job_id) is not None:
+            return
+        array = job.array_job_id if job.array_job_id != job.job_id else 0
+        whole_array = (records.find(array) or await records.read(array)) if array else None
+        if whole_array is not None:
+            record = await self._record(job, f"{whole_array.submission}.{job.array_task_id}")
+            await records.make(record.replace(payload=whole_array.payload, files=whole_array.files), None)
+            return
+        # Of a version before, whose jobs that waited had no objects.
+        handed_in = json.loads(rawfile.read(f"{spool}/submission.json"))
+        script = rawfile.read(f"{spool}/script") if handed_in.get("has_script") else None
+        await self._make(job, handed_in, script, spool, os.urandom(16).hex())
+
+    def keep(self, job: Job) -> None:
+        """The job as it is committed by now: what a record shows of it is written soon."""
+        record = self._site.records.find(job.job_id)
+        if record is not None and not record.ended and self._differs(record, job):
+            self._late[job.job_id] = job
+            if self._writing is None or self._writing.done():
+                self._writing = self._site.soon(self._write_late())
+
+    @staticmethod
+    def _differs(record: JobRecord, job: Job) -> bool:
+        started = job.state in states.ALLOCATED
+        names_ = [name for name in _CURRENT if not (started and name in _RUN)]
+        now = shown(job)
+        return any(getattr(record.job, name) != getattr(now, name) for name in names_)
+
+    async def _write_late(self) -> None:
+        while self._late:
+            await asyncio.sleep(TOGETHER)
+            late, self._late = self._late, {}
+            for job in late.values():
+                try:
+                    await self._write(job)
+                except ApiError as error:
+                    self._site.log("job %s: %s", job.job_id, error.message)
+                    if error.transient or error.conflict:
+                        self._late.setdefault(job.job_id, job)
+
+    async def _write(self, job: Job) -> None:
+        records = self._site.records
+        record = records.find(job.job_id)
+        if record is None or record.ended or not self._differs(record, job):
+            return
+        try:
+            await records.write(record, job=shown(job))
+        except ApiError as error:
+            if error.conflict:
+                await records.read(job.job_id)
+            raise
+
+    async def flush(self) -> None:
+        """Returns when what was kept is written, or could not be."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    async def close(self) -> None:
+        """Writes what is left, as far as that is possible now."""
+        late, self._late = self._late, {}
+        for job in late.values():
+            try:
+                await self._write(job)
+            except ApiError as error:
+                self._site.log("job %s: %s", job.job_id, error.message)
+
+    # Out of the cluster
+
+    async def is_ours(self, record: JobRecord) -> bool:
+        """Whether the job is this user's, and was numbered in this namespace: not a copy that was restored from somewhere."""
+        site = self._site
+        if not site.place:
+            site.place = await ids.place(site.access, site.namespace)
+        if record.place != site.place:
+            site.log("job %s: its record was copied from elsewhere: it is left alone", record.job_id)
+            return False
+        return record.user == await site.user()
+
+    async def kept(self, record: JobRecord) -> Kept | None:
+        """The job for an index that does not know it; None for one that was never accepted. BackendError, ApiError."""
+        try:
+            payload = await self._site.records.payload(record)
+        except BackendError:
+            await self._never_accepted(record)
+            return None
+        job = whole(record.job, payload.job)
+        register = record.register
+        if record.ended:  # its end is for an index that has lost it
+            job = job.replace(state=record.ended)
+            return self._kept(record, job, payload)
+        running = register is not None and register.restart == job.restarts and job.state in states.ALLOCATED
+        if running and register is not None and register.state != MADE:
+            job = job.replace(state=states.CONFIGURING, reason="None", journal=0)
+        else:  # one that was made is taken back: nothing has begun
+            job = job.replace(state=states.PENDING, shares=(), journal=0, start_time=0, end_time=0)
+            job = self._without_started(record, job)
+        if record.files and job.state == states.PENDING:
+            why = f"its working directory is on {record.files}: submit it again there"
+            job = job.replace(held="admin", reason="JobHeldAdmin", system_comment=why)
+        return self._kept(record, self._with_files(record, job), payload)
+
+    def _kept(self, record: JobRecord, job: Job, payload: Payload) -> Kept:
+        return Kept(
+            run=Run(cluster=self._site.cluster, job_id=job.job_id, restart=job.restarts),
+            job=job.replace(cluster=self._site.cluster, key=0),
+            handed_in=payload.handed_in,
+            script=payload.script,
+            files={staging.NAME: payload.stage} if payload.stage is not None else {},
+            token=record.submission,
+            of_here=record.host == self._host,
+        )
+
+    def _without_started(self, record: JobRecord, job: Job) -> Job:
+        """The rest of an array without the tasks that have records of their own: those are made first, and told to the array's soon."""
+        rest = pending_tasks(job)
+        for one in self._site.records.tasks_of(record.job_id):
+            task = one.job.array_task_id
+            if rest is not None and task is not None and task in rest:
+                rest = rest.without(task)
+                if rest is None:
+                    break
+                job = job.replace(array_tasks=str(rest))
+        return job
+
+    async def _never_accepted(self, record: JobRecord) -> None:
+        since = self._without.setdefault(record.uid, self._site.clock())
+        if self._site.clock() - since >= PAYLOAD_LATE and record.register is None:
+            del self._without[record.uid]
+            await self._site.records.delete(record)
+
+    def _with_files(self, record: JobRecord, job: Job) -> Job:
+        """The job with the names of the files that are filled here."""
+        if record.host == self._host:
+            return job
+        here = {way.path: mine.path for way, mine in zip(record.outputs, self.ways(record))}
+        files = {name: here[getattr(job, name)] for name in ("stdout", "stderr") if getattr(job, name) in here}
+        return job.replace(request=job.request.replace(**files), **files)  # listings show what was asked for
+
+    def ways(self, record: JobRecord) -> tuple[Way, ...]:
+        """The files that the run's output goes to on this machine. What another machine names is never written to: it may be anything here."""
+        if record.host == self._host:
+            return record.outputs
+        folder = os.path.join(paths.state_dir(), "adopted", self._site.cluster)
+        endings = {"stdout": "out", "stderr": "err"}
+        found = []
+        for way in record.outputs:
+            path = os.path.join(folder, f"{record.name}.{endings[way.stream]}")
+            if not os.path.exists(path):
+                paths.ensure(folder)
+                begin(path, False, 0o077)
+            found.append(way.replace(path=path, base=0))
+        return tuple(found)
+
+
+def _stage(spool: str) -> bytes | None:
+    """The packed working directory; None where nothing was packed."""
+    try:
+        return rawfile.read(os.path.join(spool, staging.NAME))
+    except FileNotFoundError:
+        return None
