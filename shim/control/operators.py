@@ -15,6 +15,7 @@ import os
 from shim.control import channel, paths
 from shim.control.protocol import FOR_OPERATORS
 
+_CONNECT = 5.0  # seconds for the connection to be taken
 _LONGEST = 80  # bytes of a folder's name that stand in the address as they are
 
 
@@ -49,8 +50,10 @@ def reach(op: str, refused: paths.NotOurs) -> channel.Channel:
 def _connected(folder: str, owner: int) -> channel.Channel | None:
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
+        sock.settimeout(_CONNECT)  # whoever has taken the address, and accepts nobody, holds up nobody
         sock.connect(address(folder))
         if channel.peer_uid(sock) == owner:
+            sock.settimeout(None)
             return channel.Channel(sock)
     except OSError:
         pass

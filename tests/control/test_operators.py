@@ -7,6 +7,7 @@ import os
 import pwd  # noqa: F401  # loaded for the other user, who may not be able to read the interpreter's files
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,6 +118,17 @@ def test_an_operator_may_ask_for_no_more_than_an_operator_does(folder: str) -> N
 
 def test_who_has_taken_the_address_is_told_nothing(folder: str) -> None:
     with serving(folder, MALLORY):
+        assert "no controller of that user listens to operators" in run_as(OPERATOR, ping)
+
+
+def test_who_has_taken_the_address_and_accepts_nobody_holds_up_nobody(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators, "_CONNECT", 0.01, raising=False)
+    with socket.socket(socket.AF_UNIX) as squatter, socket.socket(socket.AF_UNIX) as queued:
+        squatter.bind(operators.address(folder))
+        squatter.listen(0)
+        queued.connect(operators.address(folder))  # the queue is full
         assert "no controller of that user listens to operators" in run_as(OPERATOR, ping)
 
 

@@ -12,6 +12,7 @@ from shim.control import paths
 from shim.control.backends.base import Observer, Order, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller.controller import Controller
+from shim.control.controller.operations.submitting import learn_names
 from shim.control.index.opening import open_store
 from shim.control.index.store import Store
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -160,6 +161,8 @@ class Bench:
         loop.time = lambda: real() + self._passed  # type: ignore[method-assign]
 
     async def open(self) -> Bench:
+        for uid in (0, Client().uid, 1002):
+            await learn_names(uid, uid)  # in a thread, for which ``settle`` does not wait
         await self.controller.open()
         await self.settle()
         return self

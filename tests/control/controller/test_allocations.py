@@ -178,6 +178,19 @@ def test_a_client_that_is_stopped_while_the_controller_begins_anew_keeps_its_job
 
 
 @bench
+async def test_immediate_waits_for_as_many_seconds_as_it_was_given(box: Bench) -> None:
+    allocate(box, Client(), **ALL_NODES)
+    await box.pass_time(0.9)  # a job's own time of submission is of whole seconds
+    reply = allocate(box, Client(), immediate=1, **ALL_NODES)
+    await box.settle()
+    await box.pass_time(0.9)
+    assert not reply.done()
+    await box.pass_time(0.2)
+    with pytest.raises(ShimError, match="Connection timed out"):
+        await asyncio.wait_for(reply, 5)
+
+
+@bench
 async def test_immediate_or_not_at_all(box: Bench) -> None:
     allocate(box, Client(), **ALL_NODES)
     await box.settle()

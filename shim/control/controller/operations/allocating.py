@@ -169,7 +169,8 @@ class Allocations:
         """``--immediate``: until when the job must have started."""
         if job.request.immediate is None:
             return None
-        return job.submit_time + job.request.immediate
+        # The job's own time is of whole seconds. A client that attaches to another controller does not begin anew.
+        return min(self._world.clock(), job.submit_time + 1) + job.request.immediate
 
     def _impatient(self, job: Job) -> RequestError:
         self._end(job, Order(number=0, kind="release"))
