@@ -17,6 +17,7 @@ from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle import running
 from shim.control.protocol import PROTOCOL
 from shim.core.errors import ShimError
+from shim.job import rawfile
 from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, bench, submission
 
 
@@ -46,8 +47,11 @@ async def ended(box: Bench, state: str = "COMPLETED", status: int = 0) -> int:
 
 @bench
 async def test_a_submission_to_a_full_disk_leaves_nothing(box: Bench) -> None:
+    def no_space(_file: int, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spool, "_write", lambda path, _content: os.open(path + "/nosuch/x", os.O_WRONLY))
+        patch.setattr(rawfile, "write_all", no_space)
         with pytest.raises(ShimError, match="cannot use the job index"):
             await box.submit(token="a")
     assert box.store.jobs() == []
