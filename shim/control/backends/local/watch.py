@@ -103,10 +103,7 @@ class Watch:
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():
             task.cancel()
-            try:
-                await task
-            except asyncio.CancelledError:
-                pass
+            await asyncio.wait([task])
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()

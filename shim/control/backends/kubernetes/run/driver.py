@@ -222,10 +222,7 @@ class Driver:
         """Looks no more; the runs go on."""
         if self._task is not asyncio.current_task():
             self._task.cancel()
-            try:
-                await self._task
-            except asyncio.CancelledError:
-                pass
+            await asyncio.wait([self._task])
         if self.course is not None:
             await self.course.close()
 

@@ -130,10 +130,7 @@ class Follower:
         """Follows no more."""
         if self._task is not asyncio.current_task():
             self._task.cancel()
-            try:
-                await self._task
-            except asyncio.CancelledError:
-                pass
+            await asyncio.wait([self._task])
         for output in self._outputs.values():
             output.close()
 
