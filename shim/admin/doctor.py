@@ -17,7 +17,8 @@ from shim.control import client, launchers, paths, site, sources, starter
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
-from shim.job.agent import cgroup, libc
+from shim.job import libc
+from shim.job.agent import cgroup
 from shim.job.container import tools as container_tools
 
 GOOD, NOTE, BAD = "ok", "note", "FAIL"

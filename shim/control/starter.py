@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shim.job.agent.leader_herald import Ties
+    from shim.job.agent.herald import Ties
 
 # By this the processes that clean up after a job know a controller that was started inside it, and leave it alone.
 SERVICE_VARIABLE = "SHIM_SERVICE"
@@ -153,12 +153,12 @@ def _become(told: int) -> None:
     except TooLow as why:
         os.write(2, str(why).encode())
         return
-    from shim.job.agent import cgroup, leader_herald
+    from shim.job.agent import cgroup, herald
 
     cgroup.leave_jobs()
     command, own = argv(), environment(os.environ)
-    ties = leader_herald.begin(command, own)
-    os.execve(command[0], [*command, leader_herald.handed_on(ties.bell, ties.life)], own)
+    ties = herald.begin(command, own)
+    os.execve(command[0], [*command, herald.handed_on(ties.bell, ties.life)], own)
 
 
 ties: Ties | None = None  # where this process is a controller: to its herald

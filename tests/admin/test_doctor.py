@@ -12,7 +12,8 @@ import shellingham
 
 from shim.admin import doctor
 from shim.control import paths
-from shim.job.agent import cgroup, isolation, libc
+from shim.job import libc
+from shim.job.agent import cgroup, isolation
 from tests import reference
 
 

@@ -88,7 +88,7 @@ def ours() -> dict[int, str]:
             continue
         if b"forkserver" in line:
             found[int(name)] = "forked"
-        elif b"leader_herald" in line:
+        elif b"herald" in line:
             found[int(name)] = "herald"
     holder = processes.pid()
     if holder is not None and processes.is_controller(holder):

@@ -7,7 +7,7 @@ from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
 from contextlib import suppress
 
-from shim.job.agent import libc
+from shim.job import libc
 
 SOON = 5.0  # seconds: what is due within them is not worth a look at the clock
 _LONGEST = 3600.0  # seconds after which it is looked what is due, whatever happens

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from shim.control import alive, paths, starter
 from shim.core.errors import ShimError, missing_package
 from shim.job import dispositions
-from shim.job.agent import leader_herald
+from shim.job.agent import herald
 
 if TYPE_CHECKING:
     import socket
@@ -93,7 +93,7 @@ def _in_place(lock: int) -> bool:
         return True  # a network's troubles pass
 
 
-def _tied() -> leader_herald.Ties | None:
+def _tied() -> herald.Ties | None:
     """The ties to its herald that this controller was started with."""
     word = sys.argv[2] if len(sys.argv) > 2 else ""
     if not word:
@@ -103,7 +103,7 @@ def _tied() -> leader_herald.Ties | None:
         os.set_inheritable(fd, False)
     # A child that is forked without an exec must not seem to be a controller that lives.
     os.register_at_fork(after_in_child=lambda: os.close(life))
-    return leader_herald.Ties(bell, life, starter.argv())
+    return herald.Ties(bell, life, starter.argv())
 
 
 def _over(code: int) -> int:
@@ -126,7 +126,7 @@ def _begin_anew(lock: int) -> None:
     """Restarts in this process, with the current configuration. Nobody else gets the lock meanwhile."""
     sys.stderr.flush()
     os.set_inheritable(lock, True)
-    tied = leader_herald.handed_on(starter.ties.bell, starter.ties.life) if starter.ties is not None else ""
+    tied = herald.handed_on(starter.ties.bell, starter.ties.life) if starter.ties is not None else ""
     command = [*starter.argv(), tied, str(lock)]
     os.execve(command[0], command, starter.environment(os.environ))
 
@@ -200,7 +200,7 @@ async def _serve(sock: socket.socket, lock: int) -> int:
 
     from shim.control.controller.server import refuse_all
     from shim.control.controller.world import log
-    from shim.job.agent.leader_herald import SUCCESSION
+    from shim.job.agent.herald import SUCCESSION
 
     try:
         controller = _made()
@@ -222,7 +222,7 @@ async def _serve(sock: socket.socket, lock: int) -> int:
     return 0
 
 
-def _keep_herald(ties: leader_herald.Ties) -> None:
+def _keep_herald(ties: herald.Ties) -> None:
     """Has another herald made whenever there is none any more: it has the same pipes, so that leaders of before are heard by it."""
     import asyncio
 

@@ -9,7 +9,7 @@ import os
 
 from shim.job.address import read_address
 from shim.job.agent.cleaning import Belongings, send
-from shim.job.agent.node import Node
+from shim.job.agent.node.node import Node
 from shim.job.link import SessionLink
 from shim.job.loop import Loop
 from shim.job.session import open_session

@@ -25,7 +25,8 @@ import encodings.ascii  # noqa: F401  # loaded when a file is opened with it
 import resource  # noqa: F401
 
 from shim.core.jsonlite import dumps, loads
-from shim.job.agent import cgroup, leader_herald, libc
+from shim.job import libc
+from shim.job.agent import cgroup, herald
 from shim.job.agent.life import be_agent
 from shim.job.agent.spares import Spares
 
@@ -58,7 +59,7 @@ def serve(socket: int, tied: Sequence[str] = ()) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS)
-    ties = leader_herald.Ties(int(tied[0]), int(tied[1]), tied[2:]) if tied else None
+    ties = herald.Ties(int(tied[0]), int(tied[1]), tied[2:]) if tied else None
     if ties is not None:
         os.set_inheritable(ties.bell, False)
         os.set_inheritable(ties.life, False)
@@ -171,7 +172,7 @@ def _receive(connection: _socket.socket) -> tuple[bytes | None, int | None]:
         head += piece
         lines += b"".join(data for _level, _kind, data in passed)
     (size,) = _LENGTH.unpack(head)
-    if size == leader_herald.GOES:
+    if size == herald.GOES:
         raise _Ended
     line = int.from_bytes(lines, sys.byteorder) if len(lines) == _PASSED else None
     return (_read_exactly(connection, size) if size <= _MAX_REQUEST else None), line

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from shim.job.agent import libc
+from shim.job import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
-import shim.job.agent.nodestep  # noqa: F401 - a node loads it with its first task: here the fork server has it for all
+import shim.job.agent.node.step  # noqa: F401 - a node loads it with its first task: here the fork server has it for all
 from shim.core.jsonlite import loads
 from shim.job import rawfile
 from shim.job.agent.agent import Agent, log
+from shim.job.agent.herald import Herald
 from shim.job.agent.kept_line import KeptLine, drop
-from shim.job.agent.leader_herald import Herald
-from shim.job.agent.leading import LeadingAgent
+from shim.job.agent.leader.leading_agent import LeadingAgent
 from shim.job.agent.lock import take_lock
 from shim.job.agent.place import Place
 from shim.job.run_folder import ENVIRONMENT, KEY, SPEC, read_key

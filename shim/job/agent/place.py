@@ -9,7 +9,7 @@ import os
 import select
 
 from shim.job.agent import cgroup, isolation
-from shim.job.agent.libc import become_subreaper
+from shim.job.libc import become_subreaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import os
 from shim.core import container
 from shim.core.container import ContainerError
 from shim.core.jsonlite import dumps, loads
-from shim.job.agent import libc
+from shim.job import libc
 from shim.job.container import images
 from shim.job.container.tools import which
 

@@ -27,7 +27,7 @@ from shim.core.container import (
     unpack_argv,
 )
 from shim.core.jsonlite import dumps, loads
-from shim.job.agent import libc
+from shim.job import libc
 from shim.job.container.tools import which
 
 TYPE_CHECKING = False

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.job.agent.node import Node
+    from shim.job.agent.node.node import Node
     from shim.job.link import Link
     from shim.job.pod.places import Places
     from shim.job.pod.staging import NodeStage

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable
 
-    from shim.job.agent.leader import Leader
+    from shim.job.agent.leader.leader import Leader
     from shim.job.loop import Loop, Timer
     from shim.job.pod.places import Places
 

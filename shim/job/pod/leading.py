@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-import shim.job.agent.nodestep  # noqa: F401 - the batch script is started here as soon as all are there
+import shim.job.agent.node.step  # noqa: F401 - the batch script is started here as soon as all are there
 from shim.core.model.states import COMPLETED, FAILED, NODE_FAIL
 from shim.job.address import write_address
 from shim.job.agent.agent import TERMINATED, log
-from shim.job.agent.leader_outcome import Outcome, ended_by
-from shim.job.agent.leading import LeadingAgent
+from shim.job.agent.leader.leading_agent import LeadingAgent
+from shim.job.agent.leader.outcome import Outcome, ended_by
 from shim.job.pod.agent import PodPart
 from shim.job.pod.asking import Asking, Member
 from shim.job.pod.ending import Departure, tell_end, termination_record
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from shim.job.agent.node import Node
+    from shim.job.agent.node.node import Node
     from shim.job.link import Link
     from shim.job.pod.places import Places
     from shim.job.spec import RunSpec

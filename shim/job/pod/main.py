@@ -6,8 +6,8 @@ import os
 import sys
 
 from shim.job import rawfile
-from shim.job.agent.libc import become_subreaper
 from shim.job.agent.lock import take_lock
+from shim.job.libc import become_subreaper
 from shim.job.pod.agent import PodAgent
 from shim.job.pod.ending import tell_end
 from shim.job.pod.folder import StartedBefore, prepare

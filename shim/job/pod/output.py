@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from _stat import S_IMODE, S_ISREG
 
-from shim.job.agent import libc
+from shim.job import libc
 from shim.job.pod.echo import Echo
 from shim.job.wire import BATCH, CHUNK, FILES, STDERR, STDOUT, WINDOW
 

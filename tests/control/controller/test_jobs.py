@@ -17,7 +17,7 @@ from shim.control.controller import launching, spool
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Gres
 from shim.core.render import job_facts as facts
-from shim.job.agent import libc
+from shim.job import libc
 from tests.control.controller.fakes import CLUSTER, NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
 

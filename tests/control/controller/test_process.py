@@ -197,7 +197,7 @@ def ours(*programs: bytes) -> list[int]:
     return sorted(found)
 
 
-HERALD = b"leader_herald.main()"
+HERALD = b"herald.main()"
 
 
 def forked() -> list[int]:

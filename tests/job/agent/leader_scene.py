@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from shim.job.agent.leader import Leader
+from shim.job.agent.leader.leader import Leader
 from shim.job.link import local_pair
 from shim.job.loop import Loop
 from shim.job.spec import RunSpec

@@ -34,7 +34,7 @@ BOOT = (
 )
 # The same with everything loaded first and something done between: this user may not be able to read the interpreter.
 BOOT_AFTER = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import ctypes, os, socket; from shim.job.agent import forkserver, libc, place\n"
+    "import sys; sys.path.insert(0, sys.argv[1]); import ctypes, os, socket; from shim.job.agent import forkserver, place; from shim.job import libc\n"
     "%s\n"
     "forkserver.serve(0)"
 )

@@ -12,7 +12,7 @@ import pytest
 
 from shim.job.agent import cleaning, processes
 from shim.job.agent.cleaning import Belongings
-from shim.job.agent.memory import MemoryWatch, heaviest_over
+from shim.job.agent.node.memory import MemoryWatch, heaviest_over
 from shim.job.loop import Loop
 from tests.job.agent.support import lives
 from tests.support import wait_until

@@ -18,7 +18,8 @@ from tests.job.agent.support import NOBODY, ROOT
 ENTER = """
 import ctypes, encodings.ascii, os, sys
 sys.path.insert(0, sys.argv[1])
-from shim.job.agent import isolation, libc
+from shim.job import libc
+from shim.job.agent import isolation
 if sys.argv[4]:
     os.setgroups([]); os.setgid(int(sys.argv[4])); os.setuid(int(sys.argv[4])); libc._call("prctl", 4, 1, 0, 0, 0)
 try:
@@ -32,7 +33,8 @@ os.execv("/bin/sh", ["sh", "-c", sys.argv[5]])
 PROBE = """
 import ctypes, encodings.ascii, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from shim.job.agent import isolation, libc
+from shim.job import libc
+from shim.job.agent import isolation
 os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[3])); libc._call("prctl", 4, 1, 0, 0, 0)
 print(*isolation.probe(sys.argv[2]))
 """

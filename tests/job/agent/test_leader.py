@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shim.core.model.request import SignalRequest
-from shim.job.agent.leader import Leader
+from shim.job.agent.leader.leader import Leader
 from shim.job.wire import BATCH
 from tests.job.agent.leader_scene import Scene
 from tests.job.run_folder import spec_of

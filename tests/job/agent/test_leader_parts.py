@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from shim.core.model.states import CANCELLED, COMPLETED, FAILED, NODE_FAIL, OUT_OF_MEMORY, REQUEUED, TIMEOUT
-from shim.job.agent import leader_record
 from shim.job.agent.journal import Journal
-from shim.job.agent.leader_limit import TimeLimit
-from shim.job.agent.leader_outcome import ended_by, job_line, own_end, step_line, step_state, step_status
-from shim.job.agent.leader_record import Record
+from shim.job.agent.leader import record as record_module
+from shim.job.agent.leader.outcome import ended_by, job_line, own_end, step_line, step_state, step_status
+from shim.job.agent.leader.record import Record
+from shim.job.agent.leader.time_limit import TimeLimit
 from shim.job.link import Link, local_pair
 from shim.job.loop import Loop
 
@@ -185,7 +185,7 @@ def test_a_line_that_another_follows_is_told_with_it_or_a_little_later(tmp_path:
     assert watcher.lines == []
     if follows:
         record.write("ended")
-    clock.now += leader_record.TOGETHER
+    clock.now += record_module.TOGETHER
     loop.run_once(0)
     loop.run_once(0)
     assert [line["kind"] for line in watcher.lines] == (["ending", "ended"] if follows else ["ending"])
@@ -234,7 +234,7 @@ def test_news_start_a_controller_when_none_is_there(tmp_path: Path) -> None:
     pauses = [after - before for before, after in itertools.pairwise(calls)]
     assert pauses == sorted(pauses)
     advance(clock, loop, 3000)
-    assert len(calls) == leader_record.CALLS
+    assert len(calls) == record_module.CALLS
     assert len(unheard) == 1
     record.close()
     loop.close()

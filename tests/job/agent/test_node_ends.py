@@ -157,7 +157,7 @@ def test_nothing_starts_after_the_stop(leader: FakeLeader) -> None:
 @pytest.fixture
 def impatient(run_dir: Path) -> Iterator[Agent]:
     """An agent that soon gives up a reader of the last output."""
-    server = ForkServer("from shim.job.agent import node; node._LAST_OUTPUT = 0.3")
+    server = ForkServer("from shim.job.agent.node import node; node._LAST_OUTPUT = 0.3")
     agent = Agent(server, run_dir)
     agent.leader.start()
     yield agent

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from shim.job.agent.spawn import IGNORED, spawn
-from shim.job.agent.task_start import TaskStart
+from shim.job.agent.node.spawn import IGNORED, spawn
+from shim.job.agent.node.task_start import TaskStart
 from tests.support import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -87,7 +87,7 @@ def test_a_task_has_all_that_a_forked_one_has(make: Callable[..., TaskStart], tm
 def test_with_wrong_guesses_nothing_runs_and_nothing_is_left(
     make: Callable[..., TaskStart], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shim.job.agent.spawn._TRIES", 1)
+    monkeypatch.setattr("shim.job.agent.node.spawn._TRIES", 1)
     task = make(argv=["/bin/sh", "-c", "echo it ran"])
     before = children()
     assert spawn(task, lambda: os.getpid()) is None  # taken: no process can get it
@@ -149,7 +149,7 @@ def test_where_no_process_can_be_made_the_error_is_told(
     def full(*_: object) -> int:
         raise BlockingIOError(errno.EAGAIN, "no more")
 
-    monkeypatch.setattr("shim.job.agent.spawn._fork_exec", full)
+    monkeypatch.setattr("shim.job.agent.node.spawn._fork_exec", full)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(BlockingIOError):
         spawn(make())

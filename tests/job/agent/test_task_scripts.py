@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.job.agent.task_scripts import obeyed
+from shim.job.agent.node.task_scripts import obeyed
 from shim.job.wire import STDERR
 from tests.job.agent.support import FakeLeader
 

@@ -89,5 +89,5 @@ def test_a_pod_that_does_not_lead_loads_nothing_of_a_leader_and_no_steps_before_
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     loaded = done.stdout.split()
     assert "shim.job.pod.agent" in loaded
-    assert not [name for name in loaded if name.startswith(("shim.job.agent.leader", "shim.job.agent.stepman"))]
-    assert not {"shim.job.agent.nodestep", "shim.job.pod.leading", "shim.job.pod.staging"}.intersection(loaded)
+    assert not [name for name in loaded if name.startswith(("shim.job.agent.leader", "shim.job.agent.step_manager"))]
+    assert not {"shim.job.agent.node.step", "shim.job.pod.leading", "shim.job.pod.staging"}.intersection(loaded)

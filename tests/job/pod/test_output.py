@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.job.agent import libc
+from shim.job import libc
 from shim.job.link import LocalLink, local_pair
 from shim.job.loop import Loop
 from shim.job.pod.output import STALLED, PodOutput

@@ -19,7 +19,7 @@ from typing import Any
 from shim.control import starter
 from shim.control.backends.base import BackendError
 from shim.core import jsonlite
-from shim.job.agent import leader_herald
+from shim.job.agent import herald
 
 _LENGTH = struct.Struct(">I")
 _PIECE = 64 * 1024
@@ -57,7 +57,7 @@ class _ForkServer:
         """A new one. OSError."""
         ours, theirs = socket.socketpair()
         ties = starter.ties
-        pulse = None if ties is None else leader_herald.other_end(ties.life, os.O_RDONLY)
+        pulse = None if ties is None else herald.other_end(ties.life, os.O_RDONLY)
         tied = () if ties is None or pulse is None else (ties.bell, pulse)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -143,7 +143,7 @@ class _ForkServer:
         if self._socket.fileno() >= 0:
             self._lost("it is being ended")
             with suppress(OSError):  # else it finds out by itself that nobody was killed
-                self._socket.send(_LENGTH.pack(leader_herald.GOES))
+                self._socket.send(_LENGTH.pack(herald.GOES))
             self._socket.close()
         await self._process.wait()  # it ends when its socket closes
 

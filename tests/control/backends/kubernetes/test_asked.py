@@ -17,7 +17,7 @@ from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest, StepRequest
 from shim.core.placement.step_values import ShareUse
-from shim.job.agent.stepman_parts import Wish, lay_out
+from shim.job.agent.step_manager.parts import Wish, lay_out
 from shim.job.spec import RunSpec
 
 SETTINGS = Settings(mounts=({"path": "/home", "pvc": "home"}, {"path": "/data", "host_path": "/data"}))

@@ -14,11 +14,11 @@ from time import time
 
 from shim.core.model.states import CANCELLED
 from shim.core.placement.step_values import in_use
-from shim.job.agent.stepman_launch import Launcher
-from shim.job.agent.stepman_parts import lay_out, together, wishes_of
-from shim.job.agent.stepman_queue import Queue
-from shim.job.agent.stepman_relay import Relay
-from shim.job.agent.stepman_step import SIGKILL, SIGTERM, StepRun, Surroundings
+from shim.job.agent.step_manager.launch import Launcher
+from shim.job.agent.step_manager.parts import lay_out, together, wishes_of
+from shim.job.agent.step_manager.queue import Queue
+from shim.job.agent.step_manager.relay import Relay
+from shim.job.agent.step_manager.step import SIGKILL, SIGTERM, StepRun, Surroundings
 from shim.job.wire import WireError
 
 TYPE_CHECKING = False
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable
 
-    from shim.job.agent.leader_record import Record
-    from shim.job.agent.stepman_parts import Part, Wish
+    from shim.job.agent.leader.record import Record
+    from shim.job.agent.step_manager.parts import Part, Wish
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec

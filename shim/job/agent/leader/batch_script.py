@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from shim.core.formats.times import stamp
-from shim.job.agent.leader_outcome import job_line
-from shim.job.agent.stepman_launch import with_ours
+from shim.job.agent.leader.outcome import job_line
+from shim.job.agent.step_manager.launch import with_ours
 from shim.job.spec import SCRIPT
 from shim.job.wire import BATCH
 

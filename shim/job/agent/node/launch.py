@@ -10,9 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 
-from shim.job.agent.child import default_signals, place_files
-from shim.job.agent.spawn import spawn
-from shim.job.agent.task_start import TaskStart
+from shim.job.agent.node.spawn import spawn
+from shim.job.agent.node.task_start import TaskStart, default_signals, place_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _limit(rlimits: Mapping[str, Sequence[int]]) -> None:
 
 
 def _after_prolog(path: str, environment: dict[str, str]) -> dict[str, str]:
-    from shim.job.agent.task_scripts import PrologFailed, after_prolog
+    from shim.job.agent.node.task_scripts import PrologFailed, after_prolog
 
     try:
         return after_prolog(path, environment)

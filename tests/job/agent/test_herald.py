@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.job.agent import leader_herald
-from shim.job.agent.leader_herald import Herald, Ties, begin
+from shim.job.agent import herald as herald_module
+from shim.job.agent.herald import Herald, Ties, begin
 from tests.support import wait_until
 
 
@@ -151,7 +151,7 @@ def test_nobody_is_started_while_a_controller_lives(tmp_path: Path) -> None:
     herald = Herald(os.dup(ties.bell), told_to(f"echo rung >> {said}"))
     herald.ring()
     herald.close()
-    wait_until(lambda: not leader_herald._said(ties.bell), "it has heard that")
+    wait_until(lambda: not herald_module._said(ties.bell), "it has heard that")
     os.close(ties.bell)
     os.close(ties.life)
     wait_until(lambda: gone(mine), "the successor ended in order")
@@ -185,11 +185,11 @@ def test_controllers_that_do_not_live_long_are_replaced_ever_later(
     monkeypatch: pytest.MonkeyPatch, number: str, lived: float, pause: float | None
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(leader_herald, "monotonic", lambda: now[0])
+    monkeypatch.setattr(herald_module, "monotonic", lambda: now[0])
     monkeypatch.setenv("SHIM_SUCCESSION", number)
-    monkeypatch.setattr(leader_herald._Listening, "_watch", lambda listening: None)
+    monkeypatch.setattr(herald_module._Listening, "_watch", lambda listening: None)
     guarded, hold = os.pipe()
-    listening = leader_herald._Listening(guarded, [])
+    listening = herald_module._Listening(guarded, [])
     now[0] += lived
     due = listening._next()
     os.close(guarded)

@@ -7,15 +7,15 @@ import os
 from shim.core.model.states import NODE_FAIL
 from shim.job.agent.agent import TERMINATED, Agent
 from shim.job.agent.cleaning import kill_marked
-from shim.job.agent.leader import Leader
-from shim.job.agent.leader_outcome import ended_by
+from shim.job.agent.leader.leader import Leader
+from shim.job.agent.leader.outcome import ended_by
 from shim.job.agent.lock import take_lock
 from shim.job.link import local_pair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.job.agent.herald import Herald
     from shim.job.agent.kept_line import KeptLine
-    from shim.job.agent.leader_herald import Herald
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec

@@ -7,15 +7,15 @@ run on several components go on with what is left of them, and so does the scrip
 from __future__ import annotations
 
 from shim.core.model.states import TIMEOUT
-from shim.job.agent.leader_limit import TimeLimit
-from shim.job.agent.leader_outcome import Outcome
+from shim.job.agent.leader.outcome import Outcome
+from shim.job.agent.leader.time_limit import TimeLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from shim.job.agent.leader_record import Record
-    from shim.job.agent.stepman import StepManager
+    from shim.job.agent.leader.record import Record
+    from shim.job.agent.step_manager.manager import StepManager
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Callable
 
-    from shim.job.agent.stepman_parts import Part, Wish
+    from shim.job.agent.step_manager.parts import Part, Wish
     from shim.job.link import Link
 
 

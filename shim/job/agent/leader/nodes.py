@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from shim.job.agent.heartbeat import Heartbeat
-from shim.job.agent.leader_peers import guarded
+from shim.job.agent.leader.peers import guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from shim.job.agent.leader_record import Record
+    from shim.job.agent.leader.record import Record
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec

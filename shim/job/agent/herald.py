@@ -43,7 +43,7 @@ GOES = (
 _EARS, _PULSE = 3, 4  # a herald's ends of the bell and of the life
 _LOOK = 0.1  # seconds between looks of a fork server whose controller was killed
 _GONE_AFTER = 1.0  # seconds in which the kernel has closed all that a killed process held
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent import leader_herald; leader_herald.main()"
+_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from shim.job.agent import herald; herald.main()"
 
 
 def _root() -> str:

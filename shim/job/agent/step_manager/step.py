@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shim.core.formats.times import stamp
 from shim.core.model.states import CANCELLED, TIMEOUT
-from shim.job.agent.leader_limit import TimeLimit
-from shim.job.agent.leader_outcome import step_line, step_state, step_status, usage
+from shim.job.agent.leader.outcome import step_line, step_state, step_status, usage
+from shim.job.agent.leader.time_limit import TimeLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from shim.core.model.job import Usage
     from shim.core.placement.step_values import StepLayout
-    from shim.job.agent.stepman_parts import Part
-    from shim.job.agent.stepman_relay import Relay
+    from shim.job.agent.step_manager.parts import Part
+    from shim.job.agent.step_manager.relay import Relay
     from shim.job.link import Link
     from shim.job.loop import Loop, Timer
     from shim.job.spec import RunSpec

@@ -10,7 +10,7 @@ import os
 from shim.job import rawfile
 from shim.job.agent.cleaning import send
 from shim.job.agent.heartbeat import Heartbeat
-from shim.job.agent.memory import MemoryWatch
+from shim.job.agent.node.memory import MemoryWatch
 from shim.job.wire import BATCH, STAGE, STDIN
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.job.agent.cleaning import Belongings
-    from shim.job.agent.nodestep import NodeStep
+    from shim.job.agent.node.step import NodeStep
     from shim.job.link import Link
     from shim.job.loop import Loop, Timer
     from shim.job.spec import RunSpec
@@ -117,7 +117,7 @@ class Node:
         number = message["step"]
         if not self._started or self._stopping or number in self._steps:
             return
-        from shim.job.agent.nodestep import NodeStep  # with the first task: pods that wait for others are there sooner
+        from shim.job.agent.node.step import NodeStep  # with the first task: pods that wait for others are there sooner
 
         step = NodeStep(number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._drained)
         if self.kernel_kills is not None:

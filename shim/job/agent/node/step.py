@@ -10,11 +10,11 @@ import os
 
 from shim.core.model import states
 from shim.job.agent.cleaning import send
-from shim.job.agent.feed import Feed
-from shim.job.agent.files import Files, OpenError, pipe, resize, terminal
-from shim.job.agent.launch import start
-from shim.job.agent.output import Output
-from shim.job.agent.task_start import TaskStart
+from shim.job.agent.node.launch import start
+from shim.job.agent.node.task_files import Files, OpenError, pipe, resize, terminal
+from shim.job.agent.node.task_input import Feed
+from shim.job.agent.node.task_output import Output
+from shim.job.agent.node.task_start import TaskStart
 from shim.job.wire import BATCH, STDERR, STDIN, STDOUT
 
 TYPE_CHECKING = False
@@ -219,7 +219,7 @@ class NodeStep:
         if status or not self.running:  # a task that ends well while others run is not the one that was hit
             self._oom_kills += self.kernel_kills()
         if epilog is not None:
-            from shim.job.agent.task_scripts import start_epilog
+            from shim.job.agent.node.task_scripts import start_epilog
 
             self._epilogs += 1
             start_epilog(*epilog, self._loop, lambda words: self._epilog_over(rank, status, words))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from shim.job.agent.child import default_signals, place_files
+from shim.job.agent.node.task_start import default_signals, place_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 from shim.job.address import SOCKET, listen, write_address
 from shim.job.agent.kept_line import KeptLine, ListeningSocket
-from shim.job.agent.leader_orders import obey
+from shim.job.agent.leader.orders import obey
 from shim.job.link import SessionLink
 from shim.job.listener import Listener
 from shim.job.wire import STAGE
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Protocol
 
     from shim.job.agent.journal import Journal
-    from shim.job.agent.leader_orders import Obedient
-    from shim.job.agent.leader_record import Record
+    from shim.job.agent.leader.orders import Obedient
+    from shim.job.agent.leader.record import Record
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.pod.output import PodOutput as Output

@@ -6,7 +6,7 @@ from shim.core.environ.export import prepend_path
 from shim.core.environ.filenames import expand, job_names
 from shim.core.environ.het import step_group_variables
 from shim.core.environ.step import step_environment, task_environment
-from shim.job.agent.stepman_parts import command_lines
+from shim.job.agent.step_manager.parts import command_lines
 from shim.job.steps.streams import streams_of
 
 TYPE_CHECKING = False
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from shim.core.environ.filenames import Names
     from shim.core.model.job import Job, NodeShare
     from shim.core.model.request import StepRequest
-    from shim.job.agent.stepman_parts import Part
-    from shim.job.agent.stepman_step import StepRun
+    from shim.job.agent.step_manager.parts import Part
+    from shim.job.agent.step_manager.step import StepRun
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]

@@ -1,7 +1,7 @@
 """The leader: the agent of a run's first node, which the other nodes, srun and the controller talk to.
 
 It opens the barrier when all nodes have checked in, starts the batch script, keeps the time limit, obeys the controller's
-orders, leads the steps (``stepman``), and ends the run: every node stopped and clean, the end in the journal, a controller
+orders, leads the steps (``step_manager``), and ends the run: every node stopped and clean, the end in the journal, a controller
 told. Nothing of the user's runs before the barrier is open, and ``started`` is in the journal before that.
 """
 
@@ -13,17 +13,17 @@ from time import time
 from shim.core.jsonlite import loads
 from shim.core.model.states import CANCELLED, NODE_FAIL, TIMEOUT
 from shim.job import rawfile
+from shim.job.agent.herald import Herald
 from shim.job.agent.journal import Journal
 from shim.job.agent.kept_line import KeptLine, drop
-from shim.job.agent.leader_batch import BatchScript
-from shim.job.agent.leader_components import Components
-from shim.job.agent.leader_herald import Herald
-from shim.job.agent.leader_limit import TimeLimit
-from shim.job.agent.leader_nodes import Nodes
-from shim.job.agent.leader_outcome import Outcome, ended_by, own_end, usage
-from shim.job.agent.leader_peers import Peers
-from shim.job.agent.leader_record import Record
-from shim.job.agent.stepman import StepManager
+from shim.job.agent.leader.batch_script import BatchScript
+from shim.job.agent.leader.components import Components
+from shim.job.agent.leader.nodes import Nodes
+from shim.job.agent.leader.outcome import Outcome, ended_by, own_end, usage
+from shim.job.agent.leader.peers import Peers
+from shim.job.agent.leader.record import Record
+from shim.job.agent.leader.time_limit import TimeLimit
+from shim.job.agent.step_manager.manager import StepManager
 from shim.job.run_folder import JOURNAL
 from shim.job.wire import BATCH
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from shim.job.agent.leader_outcome import Outcome, ended_by, own_end
+from shim.job.agent.leader.outcome import Outcome, ended_by, own_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any, Protocol
 
-    from shim.job.agent.leader_batch import BatchScript
-    from shim.job.agent.leader_components import Components
-    from shim.job.agent.leader_limit import TimeLimit
-    from shim.job.agent.stepman import StepManager
+    from shim.job.agent.leader.batch_script import BatchScript
+    from shim.job.agent.leader.components import Components
+    from shim.job.agent.leader.time_limit import TimeLimit
+    from shim.job.agent.step_manager.manager import StepManager
 
     class Obedient(Protocol):
         """The leader, as far as orders concern it."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Callable, Mapping, Sequence
 
-    from shim.job.agent.task_start import TaskStart
+    from shim.job.agent.node.task_start import TaskStart
 else:
     import _signal
 

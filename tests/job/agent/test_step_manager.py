@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shim.core.jsonlite import dumps
-from shim.job.agent.stepman import LAST_WORDS
+from shim.job.agent.step_manager.manager import LAST_WORDS
 from shim.job.wire import ALL_RANKS, MAX_FRAME, WINDOW, WireError
 from tests.job.agent.leader_scene import Scene
 from tests.job.run_folder import spec_of
