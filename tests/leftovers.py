@@ -47,17 +47,17 @@ class Leftovers:
     def _processes(self) -> list[psutil.Process]:
         """Children of this process, and those that know a folder of a test: by their environment, command line or directory."""
         children = [one for one in psutil.Process().children(recursive=True) if _runs(one)]
-        return [*children, *(one for one in _knowing(self._base, str(self._temporary)) if one not in children)]
+        return [*children, *(one for one in knowing(self._base, str(self._temporary)) if one not in children)]
 
 
 def killed(folder: str) -> int:
     """Kills the processes that know the folder; how many there were."""
-    found = _knowing(folder)
+    found = knowing(folder)
     _kill(found)
     return len(found)
 
 
-def _knowing(*folders: str) -> list[psutil.Process]:
+def knowing(*folders: str) -> list[psutil.Process]:
     own = psutil.Process()
     return [one for one in psutil.process_iter() if one != own and _knows(one, folders) and _runs(one)]
 

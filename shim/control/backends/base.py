@@ -76,7 +76,10 @@ class Observer(Protocol):
         """Nodes appeared, vanished, changed state, or what others use of them has changed: the cluster as it is now."""
 
     def unknown(self, cluster: str) -> None:
-        """The cluster has jobs that the index does not know: see ``KeepsJobs``."""
+        """The cluster has jobs that the index does not know, or tells them otherwise: see ``KeepsJobs``."""
+
+    def wanted(self, cluster: str) -> None:
+        """Something was noted for the machine that orders the jobs, which is this one: see ``KeepsJobs``."""
 
     def outdated(self, cluster: str) -> None:
         """Another machine has become the one that orders the cluster's jobs: what this controller knows counts no more."""
@@ -170,7 +173,7 @@ class ShapedLater(Protocol):
 class Kept(Value):
     """A job that the cluster holds and an index does not know, with what was handed in with it.
 
-    ``files``: further ones for its spool folder. ``token`` names the submission. ``of_here``: it was submitted on this machine.
+    ``files``: further ones for its spool folder. ``token`` names the submission. ``job.origin`` says from where it was submitted.
     """
 
     run: Run
@@ -179,16 +182,36 @@ class Kept(Value):
     script: bytes | None = None
     files: dict[str, bytes] = {}
     token: str = ""
-    of_here: bool = True
     _nested = {"run": Run, "job": Job}
+
+
+class Wanted(Value):
+    """What somebody wants of a job who spoke to another machine: an operation of the controller and its message.
+
+    ``operator``: it counts as an operator's.
+    """
+
+    job_id: int
+    id: str
+    op: str
+    message: dict[str, Any]
+    operator: bool = False
 
 
 @runtime_checkable
 class KeepsJobs(Protocol):
     """A backend whose cluster holds the jobs: the index is a cache of them, and the history.
 
-    Whatever is lost (process, state folder, machine), a controller that is allowed to order the cluster's jobs carries on from there.
+    Whatever is lost (process, state folder, machine), a controller that is allowed to order the cluster's jobs carries on from there. One
+    machine orders them at a time; the others look on: they submit, show what the cluster tells, and note there what is wanted of jobs.
     """
+
+    @property
+    def orders(self) -> bool:
+        """Whether this machine orders the jobs."""
+
+    async def ordering(self) -> None:
+        """Returns when this machine orders the jobs, and all that the cluster holds is known."""
 
     async def accept(self, job: Job, handed_in: Mapping[str, Any], script: bytes | None, spool: str) -> int:
         """The id under which the cluster holds the job, with all that any controller needs to run it: from now on it is accepted.
@@ -200,11 +223,36 @@ class KeepsJobs(Protocol):
     def keep(self, job: Job) -> None:
         """The job as it has just been committed: the cluster is told soon. After its end the cluster need not hold it any more."""
 
+    async def written(self, job_ids: Sequence[int]) -> None:
+        """Returns when the cluster has these jobs as they were committed last. BackendError: it does not have them yet, and will be told."""
+
     async def kept(self) -> list[Kept]:
-        """The jobs of this user that the cluster holds and that were never told by ``accept`` or ``keep``. BackendError.
+        """The jobs that the cluster holds and that were never told by ``accept`` or ``keep``. BackendError.
 
         One that has ended is to be recorded as it is, and then told by ``keep``.
         """
+
+    async def shown(self, known: Sequence[Job]) -> list[Job]:
+        """Those of these jobs of the index that the cluster tells otherwise, as it tells them: what other machines have done. BackendError."""
+
+    async def handed_in(self, job: Job) -> Kept:
+        """A job that was submitted elsewhere, with all that its start needs. BackendError."""
+
+    @property
+    def operates(self) -> bool:
+        """Whether this user is an operator of what others have submitted."""
+
+    async def want(self, job_id: int, op: str, message: Mapping[str, Any], *, done: bool = False) -> bool:
+        """Notes in the cluster what is wanted of a job; whether the machine that orders it has seen to it within a moment.
+
+        ``done``: this one has, and another that takes over has to see to it again. BackendError: it is not noted, or nobody knows.
+        """
+
+    def wanted(self) -> list[Wanted]:
+        """What was noted by others and nobody has seen to. ``see_to`` says that it is done, and committed."""
+
+    def see_to(self, wanted: Wanted) -> None:
+        """See ``wanted``."""
 
     async def take_up(self, run: Run) -> None:
         """The run's job is in the index by now: it is followed from the beginning of its journal, if it was started."""

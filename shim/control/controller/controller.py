@@ -35,10 +35,12 @@ from shim.control.controller.operations import (
     recording,
     site_changing,
     stepping,
+    wishing,
 )
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.operations.importing import Importing
 from shim.control.controller.operations.submitting import learn_names
+from shim.control.controller.operations.wishing import Fulfilling
 from shim.control.controller.pruning import Pruning
 from shim.control.controller.server import Operation, Server
 from shim.control.controller.world import World, log
@@ -87,10 +89,14 @@ class Controller:
         self.observing = Observing(self.world, self._cluster_changed)
         self.observing.on_unknown = lambda cluster: self.world.task(self._take_in(cluster))
         self.observing.on_outdated = lambda cluster: self._begin_anew()
+        self.dispatcher.launcher.complete = self.importing.complete
         self.mailer = Mailer(self.world)
         days = configured.retention if configured is not None else max((one.retention for one in clusters), default=0)
         self.pruning = Pruning(self.world, days, lambda: self._memory)
-        self.server = Server(self._operations(), self._look_idle, self.world.operates)
+        operations = self._operations()
+        self.fulfilling = Fulfilling(self.world, operations)
+        self.observing.on_wanted = lambda cluster: self.world.task(self.fulfilling.look(cluster))
+        self.server = Server(self._asked(operations), self._look_idle, self.world.operates)
         self.keeping = Keeping(
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew
         )
@@ -298,7 +304,16 @@ class Controller:
             "reconfigure": self._reconfigure,
             "prune": self.pruning.asked,
         }
-        return {**operations, **{op: partial(self._agreed, operations[op]) for op in OF_CONFIGURATION}}
+        return operations
+
+    def _asked(self, operations: dict[str, Operation]) -> dict[str, Operation]:
+        """The operations as clients ask for them."""
+        held: dict[str, Operation] = {
+            op: partial(wishing.ask_of_jobs, self.world, op, operations[op]) for op in wishing.OF_JOBS
+        }
+        held.update({op: partial(wishing.ask_of_one, self.world, op, operations[op]) for op in wishing.OF_ONE})
+        asked: dict[str, Operation] = {**operations, **held}
+        return {**asked, **{op: partial(self._agreed, asked[op]) for op in OF_CONFIGURATION}}
 
     async def _agreed(self, operation: Operation, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The operation, once the configuration is the one that the client goes by. Else the client asks the next controller."""

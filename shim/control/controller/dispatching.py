@@ -91,6 +91,8 @@ class Dispatcher:
         try:
             with self._world.book.change() as change:
                 for cluster in self._world.clusters.values():
+                    if self._world.looks_on(cluster.name):
+                        continue  # whoever orders its jobs does all this
                     if judging:
                         self._judge.pass_over(change, cluster, now)
                     self._times(change, cluster, now)
@@ -225,6 +227,8 @@ class Dispatcher:
         if self._crowded and not self._forecast:
             times.append(now + self._forecast_due - self._loop.time())
         for job in self._world.book.active():
+            if self._world.looks_on(job.cluster):
+                continue
             if job.state == states.PENDING:
                 wake = waiting.wakes_at(job, now)
                 if wake is not None:

@@ -39,6 +39,7 @@ class Observing:
         self._cluster_changed = cluster_changed
         self._withdrawals: dict[int, int] = {}  # of jobs that have not run since: how often they were taken back
         self.on_unknown: Callable[[str], None] = lambda cluster: None
+        self.on_wanted: Callable[[str], None] = lambda cluster: None
         self.on_outdated: Callable[[str], None] = lambda cluster: None
 
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
@@ -65,6 +66,10 @@ class Observing:
     def unknown(self, cluster: str) -> None:
         """The cluster holds jobs that are not in the index."""
         self.on_unknown(cluster)
+
+    def wanted(self, cluster: str) -> None:
+        """Somebody who spoke to another machine wants something of the cluster's jobs."""
+        self.on_wanted(cluster)
 
     def outdated(self, cluster: str) -> None:
         """Another machine orders the cluster's jobs now."""
@@ -338,6 +343,8 @@ async def _recover(
     if isinstance(backend, KeepsJobs):
         for job in world.book.active(name):
             backend.keep(job)
+        await backend.ordering()  # until then what another machine does is shown
+        await take_in(name)
     allocated = [job for job in world.book.active(name) if job.state in states.ALLOCATED]
     runs = [job for job in allocated if not het.follows(job)]
     await backend.recover([(run_of(job), job.journal) for job in runs])

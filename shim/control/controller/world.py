@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import chain
 from typing import Any
 
-from shim.control.backends.base import Backend, Run
+from shim.control.backends.base import Backend, KeepsJobs, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller.book import Book
+from shim.control.controller.connection import Connection
 from shim.control.controller.ids import LOW, IdStock
 from shim.control.groups import user_name
 from shim.control.index.errors import IndexFault
@@ -20,7 +21,7 @@ from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.cluster_changes import apply_changes, differences, merge_changes
-from shim.core.model.job import Job, NodeShare
+from shim.core.model.job import OTHERS, Job, NodeShare
 
 log = logging.getLogger("shim.controller")
 
@@ -52,6 +53,19 @@ class World:
         # Who waits for a change of one job: woken and forgotten when it changes.
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
         book.followers.append(self._changed)
+
+    def may(self, connection: Connection, job: Job) -> bool:
+        """Whether the client may change the job: its owner, and operators. Of what others have submitted to a place this machine's are none."""
+        if job.uid == connection.uid:
+            return True
+        return connection.admin and (
+            job.origin != OTHERS or bool(getattr(self.backends.get(job.cluster), "operates", False))
+        )
+
+    def looks_on(self, cluster: str) -> bool:
+        """Whether another machine orders the cluster's jobs."""
+        backend = self.backends.get(cluster)
+        return isinstance(backend, KeepsJobs) and not backend.orders
 
     def operates(self, uid: int) -> bool:
         """Whether the user may do what Slurm leaves to operators."""

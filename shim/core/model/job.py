@@ -5,6 +5,9 @@ from __future__ import annotations
 from shim.core.model.request import JobRequest
 from shim.core.value import Value
 
+# Where jobs come from that the index knows from their cluster alone.
+OWN = "own"  # another machine of this user
+OTHERS = "others"  # another user of the same place
 SPECIAL_EXIT = "special_exit"  # among a request's texts: held after scontrol requeuehold State=SpecialExit
 
 
@@ -100,6 +103,7 @@ class Job(Value):
     usage: Usage | None = None  # the batch script's
     script_status: int | None = None  # its raw wait status, where the job's is another: requeued, or a node was lost
     journal: int = 0  # the last line of the current run's journal that this record has taken in
+    origin: str = ""  # OWN, OTHERS: from where a job came that was not submitted on this machine
     _nested = {"request": JobRequest, "shares": NodeShare, "usage": Usage}
 
     @property

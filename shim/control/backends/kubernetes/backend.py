@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shim.control.backends.base import BackendError, Kept, Observer, Order, Run
+from shim.control.backends.base import BackendError, Kept, Observer, Order, Run, Wanted
 from shim.control.backends.kubernetes.api.api_health import Hearing
 from shim.control.backends.kubernetes.api.errors import AccessError, ApiError
 from shim.control.backends.kubernetes.api.threads import beside
@@ -26,6 +26,7 @@ from shim.control.backends.kubernetes.run.legacy import Legacy, is_legacy
 from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.control.backends.kubernetes.submit import ids, submit_checks
 from shim.control.backends.kubernetes.submit.accepting import Accepting
+from shim.control.backends.kubernetes.submit.wishing import Wishes
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -33,7 +34,11 @@ from shim.core.model.job import Job, NodeShare
 from shim.job.pod.places import ROOT, Places
 from shim.job.spec import RunSpec
 
-LEASE_PATIENCE = 3.0  # seconds until it is said that another machine orders the jobs
+WRITTEN = 10.0  # seconds in which a record should be written for a command that waits
+SEEN_TO = 3.0  # seconds in which the machine that orders the jobs should have seen to what is wanted of one
+LOOK_ON = 0.5  # seconds in which a Lease that is free should be had
+RETRY = 2.0
+_GONE = {"kind": "ended", "state": states.NODE_FAIL, "status": 0, "detail": "another machine has removed its record"}
 
 
 class KubernetesBackend:
@@ -54,6 +59,7 @@ class KubernetesBackend:
         self._index: dict[int, Job] = {}  # the index's jobs, as they were committed last
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._recovered = False
+        self._news: set[int] | None = None  # jobs that others may have changed, for one who looks on; None: any
         self._untold = False  # jobs that the index does not know were told, and not asked for yet
 
     # Opening and closing
@@ -82,10 +88,11 @@ class KubernetesBackend:
             lambda: access.greet(limit + 1), access.unheard, limit, lambda text: self._trouble("server", text)
         )
         self._watching = Watching(self._site, self._changed, self._synced, self._trouble)
-        self._lease = Lease(access, namespace, self._site.user, identity(self._site.owner), settings.lease, self._lost)
+        self._lease = Lease(access, namespace, identity(self._site.owner), settings.lease, self._lost)
         self._shape = Shape(self._site, self._configured, self._reshaped, self._counts)
         self._chooses = lambda: self._shape.names_nodes
-        self._accepting = Accepting(self._site)
+        self._wishes = Wishes(self._site)
+        self._accepting = Accepting(self._site, self._wishes)
         self._preparing = Preparing(self._configured, self._site, self._bundle, self._shape)
         self._watching.start()
         self._lease.start()
@@ -123,14 +130,22 @@ class KubernetesBackend:
             one.poke()
         elif job_id >= 0 and self._recovered:
             self._shape.look()
+        if job_id >= 0 and self._site.synced:
             self._look_for(job_id)
 
     def _look_for(self, job_id: int) -> None:
-        """A job that is followed by nobody here may be one that another machine has submitted."""
+        """Another machine may have submitted the job, want something of it, or order it."""
         record = self._site.records.find(job_id)
-        if record is not None and job_id not in self._index and not self._untold:
+        if not self.orders and self._news is not None:
+            self._news.add(job_id)
+        news = not self.orders or (self._recovered and record is not None and job_id not in self._index)
+        if news and not self._untold:
             self._untold = True
             self._observer.unknown(self._site.cluster)
+        if not self.orders:
+            self._site.soon(self._wishes.look())
+        elif self._recovered and record is not None and record.wishes:
+            self._observer.wanted(self._site.cluster)
 
     def _reshaped(self, cluster: Cluster) -> None:
         if cluster != self._cluster:
@@ -158,9 +173,34 @@ class KubernetesBackend:
 
     # Runs
 
-    async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
-        await self._held()
+    @property
+    def orders(self) -> bool:
+        """See ``KeepsJobs``."""
+        return hasattr(self, "_lease") and self._lease.held.is_set()
+
+    async def ordering(self) -> None:
+        """See ``KeepsJobs``."""
         await self._watching.synced.wait()
+        await self._learn()
+        try:
+            async with asyncio.timeout(LOOK_ON):
+                await self._lease.held.wait()
+        except TimeoutError:
+            self._observer.unknown(self._site.cluster)  # what is there is shown from the beginning
+            await self._lease.held.wait()
+
+    async def _learn(self) -> None:
+        while True:
+            try:
+                await self._site.user()
+                await self._wishes.learn()
+                return
+            except ApiError as error:
+                self._site.log("cluster %s: %s", self._site.cluster, error.message)
+                await asyncio.sleep(RETRY)
+
+    async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
+        await self.ordering()
         await self._shape.settled()
         wanted = {run.job_id: (run, seen) for run, seen in runs}
         for job_id, (run, seen) in wanted.items():
@@ -174,6 +214,8 @@ class KubernetesBackend:
                 # One of whose journal nothing is known is started again, which completes what was begun.
                 if seen:
                     await driver.follow(run, seen)
+            elif seen and record is None:
+                self._observer.happened(run, {**_GONE, "at": self._site.now()})
             elif seen:
                 self._observer.lost(run, "the cluster has no record of it")
         for one in run_folders.known(self._site.cluster):
@@ -185,17 +227,8 @@ class KubernetesBackend:
         self._recovered = True
         for job in list(self._index.values()):
             self.keep(job)
-
-    async def _held(self) -> None:
-        """Returns when this machine orders the jobs; says why if that is not soon."""
-        try:
-            async with asyncio.timeout(LEASE_PATIENCE):
-                await self._lease.held.wait()
-        except TimeoutError:
-            if self._lease.holder:
-                self._trouble("lease", "another machine of yours orders its jobs")
-            await self._lease.held.wait()
-            self._trouble("lease", None)
+        if self._wishes.waiting():
+            self._observer.wanted(self._site.cluster)
 
     def _driver(self, job_id: int) -> Driver:
         driver = self._drivers.get(job_id)
@@ -229,6 +262,10 @@ class KubernetesBackend:
 
     async def start(self, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, spool: str = "") -> None:
         job = spec.job
+        record = self._site.records.find(job.job_id)
+        if record is not None and record.files and not self._accepting.has_files(record) and not record.register:
+            why = f"its working directory is on {record.files} alone: it starts when that machine orders the jobs"
+            raise BackendError(why, transient=True)
         run = Run(cluster=spec.cluster.name, job_id=job.job_id, restart=job.restarts)
         self.keep(job)
         if is_legacy(run):
@@ -247,7 +284,8 @@ class KubernetesBackend:
     async def order(self, run: Run, order: Order) -> None:
         one = self._legacy.get(run.job_id) or self._drivers.get(run.job_id)
         if one is not None:
-            one.order(order)
+            # A leader obeys each number once, whoever it comes from: those of different indexes must not be the same.
+            one.order(order.replace(number=(int(self._site.owner[:8], 16) << 32) + order.number))
 
     async def forget(self, run: Run) -> None:
         one = self._legacy.get(run.job_id) or self._drivers.get(run.job_id)
@@ -255,6 +293,8 @@ class KubernetesBackend:
             await one.forget()
         if run.job_id in self._legacy:
             return  # it is still to be removed, and its folder says so
+        if self._site.records.find(run.job_id) is not None:
+            run_folders.ensure(run.replace(restart=run.restart + 1))  # a folder says that the cluster holds the job
         run_folders.remove(self._site.cluster, run.job_id, run.restart + 1)
 
     def reach(self, run: Run) -> str:
@@ -297,7 +337,18 @@ class KubernetesBackend:
         record = self._site.records.find(job.job_id)
         if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
             self._driver(job.job_id).poke()
-        self._accepting.keep(job)
+        if self.orders:
+            self._accepting.keep(job)
+
+    async def written(self, job_ids: Sequence[int]) -> None:
+        """See ``KeepsJobs``."""
+        try:
+            async with asyncio.timeout(WRITTEN):
+                await self._accepting.write_now(job_ids)
+        except TimeoutError as error:
+            raise BackendError("the API server does not answer", transient=True) from error
+        except ApiError as error:
+            raise BackendError(error.message, transient=True) from error
 
     async def kept(self) -> list[Kept]:
         """See ``KeepsJobs``."""
@@ -307,11 +358,65 @@ class KubernetesBackend:
             if record.job_id in self._index:
                 continue
             try:
-                if await self._accepting.is_ours(record):
-                    found.append(await self._accepting.kept(record))
+                if await self._accepting.is_of_here(record):
+                    found.append(await self._accepting.kept(record, orders=self.orders))
             except ApiError as error:
                 raise BackendError(error.message, transient=True) from error
         return [one for one in found if one is not None]
+
+    async def shown(self, known: Sequence[Job]) -> list[Job]:
+        """See ``KeepsJobs``."""
+        news, self._news = self._news, None if self.orders or not self._site.synced else set()
+        found = []
+        for before in known:
+            if not self.orders and news is not None and before.job_id not in news:
+                continue
+            record = self._site.records.find(before.job_id)
+            if record is None:
+                record = self._site.records.departed.pop(before.job_id, None)
+                ended = record is not None and record.ended
+                gone = self._site.synced and before.state in states.ACTIVE
+                if not ended and gone and not (self.orders and self._accepting.may_be_made_again(before)):
+                    found.append(_gone(before, self._site.now()))
+                    continue
+            if record is not None and await self._accepting.is_of_here(record):
+                found.append(self._accepting.as_shown(record, before, orders=self.orders))
+        return [job for job in found if job not in known]
+
+    async def handed_in(self, job: Job) -> Kept:
+        """See ``KeepsJobs``."""
+        try:
+            record = await self._site.records.read(job.job_id)
+            if record is None:
+                raise BackendError("its record is gone")
+            return await self._accepting.handed_in(record)
+        except ApiError as error:
+            raise BackendError(error.message, transient=True) from error
+
+    @property
+    def operates(self) -> bool:
+        """See ``KeepsJobs``."""
+        return hasattr(self, "_wishes") and self._wishes.operates
+
+    async def want(self, job_id: int, op: str, message: Mapping[str, Any], *, done: bool = False) -> bool:
+        """See ``KeepsJobs``."""
+        try:
+            async with asyncio.timeout(WRITTEN):
+                wish = await self._wishes.note(job_id, op, message, done=done)
+        except TimeoutError as error:
+            raise BackendError("the API server does not answer", transient=True) from error
+        return done or await self._wishes.answered(job_id, wish, SEEN_TO)
+
+    def wanted(self) -> list[Wanted]:
+        """See ``KeepsJobs``."""
+        return self._wishes.waiting()
+
+    def see_to(self, wanted: Wanted) -> None:
+        """See ``KeepsJobs``."""
+        self._wishes.see_to(wanted)
+        job = self._index.get(wanted.job_id)
+        if job is not None:
+            self._accepting.keep(job)
 
     async def take_up(self, run: Run) -> None:
         """See ``KeepsJobs``."""
@@ -351,3 +456,10 @@ class KubernetesBackend:
         if problem:
             raise BackendError(f"{self._site.cluster}: {problem}", transient=True)
         return notes
+
+
+def _gone(job: Job, now: float) -> Job:
+    """A job whose record is there no more, and whose end was not seen: it never runs again."""
+    state = states.CANCELLED if job.state == states.PENDING else states.NODE_FAIL
+    comment = "its record was removed while this machine did not look: how it ended is not known here"
+    return job.replace(state=state, reason="None", end_time=now, system_comment=comment)

@@ -252,6 +252,8 @@ class _Nobody:
     def unknown(self, cluster: str) -> None:
         """Nothing to do."""
 
+    def wanted(self, cluster: str) -> None: ...
+
     def outdated(self, cluster: str) -> None:
         """Nothing to do."""
 

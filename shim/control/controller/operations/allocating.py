@@ -15,6 +15,7 @@ from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.operations.admitting import admitted
 from shim.control.controller.operations.choosing import cluster_for
 from shim.control.controller.operations.submitting import submitter
+from shim.control.controller.operations.wishing import ask_to_end
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running
@@ -70,7 +71,7 @@ class Allocations:
         job = self._world.book.find(int(message["job_id"]))
         if job is None:
             raise ShimError(f"error: {INVALID_JOB_ID}")
-        if job.uid != connection.uid and not connection.admin:
+        if not self._world.may(connection, job):
             raise ShimError(f"error: {ACCESS_DENIED}")
         if job.state not in states.TERMINAL:
             self._released.add(job.key)
@@ -200,6 +201,9 @@ class Allocations:
 
     def _end(self, job: Job, order: Order | None) -> None:
         """Ends the job: by ``order`` if it runs, as cancelled by its user if there is none."""
+        if self._world.looks_on(job.cluster):
+            self._world.task(ask_to_end(self._world, job, order))
+            return
         now = self._world.clock()
         with self._world.book.change() as change:
             components = self._world.book.components(job)
@@ -224,6 +228,7 @@ class Allocations:
             for job in self._world.book.active()
             if job.request.kind != "batch"
             and not het.follows(job)
+            and not job.origin  # its command is on another machine
             and not self._submission(job).keep
             and job.state != states.COMPLETING
         ]

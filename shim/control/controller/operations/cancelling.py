@@ -10,7 +10,7 @@ from shim.control.backends.base import Order
 from shim.control.controller import crash
 from shim.control.controller.book import Change
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.targets import Target, as_they_are, is_rest_with, records, targets_of
+from shim.control.controller.operations.targets import Target, Trial, as_they_are, is_rest_with, records, targets_of
 from shim.control.controller.world import World
 from shim.control.lifecycle import het, running, tasks
 from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_JOB_ID
@@ -39,12 +39,14 @@ async def cancel(
             current = as_they_are(change, target, found)
             if not found:
                 error = INVALID_JOB_ID
-            elif any(job.uid != connection.uid for job in current) and not connection.admin:
+            elif not all(world.may(connection, job) for job in current):
                 error = ACCESS_DENIED
             else:
                 error = _one(change, target, current, number, scope, connection.uid, world.clock(), ordered)
             gone = not error and number is None and _no_such_step(world, target, current)
             results.append({"target": target.to_dict(), "error": error, **({"gone": True} if gone else {})})
+        if message.get("trial"):
+            raise Trial(results)
     crash.point("cancelled")
     for job in ordered:
         order(job)

@@ -10,7 +10,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.operations.targets import Target, records
 from shim.control.controller.world import World, run_of
 from shim.control.lifecycle import het
-from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID, ShimError
+from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, INVALID_JOB_ID, ShimError
 from shim.core.model import states
 from shim.core.model.job import Job
 from shim.core.script import text_of
@@ -57,6 +57,8 @@ async def reach(world: World, connection: Connection, message: dict[str, Any]) -
         while job.state == states.CONFIGURING:
             await world.changed([job.key], gone)
             job = _running(world.book, message)
+    if not world.may(connection, job):
+        raise ShimError(f"error: {ACCESS_DENIED}")
     if job.state == states.PENDING:
         raise ShimError("error: Job is pending execution")
     if job.state not in states.ALLOCATED or job.state == states.COMPLETING:

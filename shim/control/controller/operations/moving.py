@@ -91,7 +91,7 @@ def movable(world: World, connection: Connection, job_id: int) -> list[Job]:
     if job is None:
         raise ShimError(f"error: {INVALID_JOB_ID}")
     found = world.book.array(job.array_job_id, job.cluster) if job.array_job_id else [job]
-    if job.uid != connection.uid and not connection.admin:
+    if not world.may(connection, job):
         raise ShimError(f"error: {ACCESS_DENIED}")
     if job.array_job_id not in (0, job_id):
         raise ShimError(f"error: job {job_id} is a task of array {job.array_job_id}: only a whole array can be moved")

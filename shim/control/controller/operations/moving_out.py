@@ -97,7 +97,7 @@ async def stay(world: World, connection: Connection, message: dict[str, Any]) ->
     job = world.book.find(int(message["job_id"]))
     if job is None:
         raise ShimError(f"error: {INVALID_JOB_ID}")
-    if job.uid != connection.uid and not connection.admin:
+    if not world.may(connection, job):
         raise ShimError(f"error: {ACCESS_DENIED}")
     found = world.book.array(job.array_job_id, job.cluster) if job.array_job_id else [job]
     now = world.clock()

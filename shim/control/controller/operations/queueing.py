@@ -12,7 +12,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.judging import split
 from shim.control.controller.operations import cancelling
 from shim.control.controller.operations.depending import foreign
-from shim.control.controller.operations.targets import as_they_are, is_rest_with, records, targets_of
+from shim.control.controller.operations.targets import Trial, as_they_are, is_rest_with, records, targets_of
 from shim.control.controller.world import World
 from shim.control.lifecycle import files, het, moving, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
@@ -86,6 +86,8 @@ async def ask(
                     error = str(refused) if len(found) == 1 or job is leader else error
                     why = getattr(refused, "why", "")
             results.append({"target": target.to_dict(), "error": error, **({"why": why} if why else {})})
+        if message.get("trial"):
+            raise Trial(results)
     for job in asking.ordered:
         order(job)
     if asking.smaller:
@@ -100,7 +102,7 @@ def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None
         after = asking.change.get(leader.key) or leader
         asking.change.put(het.like_leader(asking.change.get(job.key) or job, after, asking.now), asking.now)
         return
-    if job.uid != asking.connection.uid and not asking.connection.admin:
+    if not asking.world.may(asking.connection, job):
         raise Refused(INVALID_USER_ID if op == "update" else ACCESS_DENIED)
     if moving.leaving(job) is not None:
         raise Refused(LEAVING)

@@ -7,7 +7,7 @@ from typing import Any
 
 from shim.control.backends.base import Order
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.targets import Target, records
+from shim.control.controller.operations.targets import Target, Trial, records
 from shim.control.controller.world import World
 from shim.core.errors import ACCESS_DENIED, ALREADY_DONE, DISABLED, INVALID_JOB_ID, INVALID_USER_ID, ShimError, plain
 from shim.core.model import states
@@ -23,7 +23,7 @@ async def update_step(
     found = records(world.book, target)
     if not found:
         raise _refused(INVALID_JOB_ID)
-    if any(job.uid != connection.uid for job in found) and not connection.admin:
+    if not all(world.may(connection, job) for job in found):
         raise _refused(INVALID_USER_ID)
     jobs = [job for job in found if job.state in states.ALLOCATED]
     steps = [
@@ -34,6 +34,8 @@ async def update_step(
     ]
     if not steps and target.step is not None:
         raise _refused(INVALID_JOB_ID)
+    if message.get("trial"):
+        raise Trial([])
     with world.book.change() as change:
         for job, step in steps:
             change.step(job, step.replace(time_limit=minutes))
@@ -52,7 +54,7 @@ async def notify(
     target = Target.from_dict(message["target"])
     found = records(world.book, target)
     problem = INVALID_JOB_ID if not found else ""
-    if any(job.uid != connection.uid for job in found) and not connection.admin:
+    if not all(world.may(connection, job) for job in found):
         problem = ACCESS_DENIED
     running = [job for job in found if job.state in (states.RUNNING, states.SUSPENDED, states.STOPPED)]
     if found and not running:
@@ -61,6 +63,8 @@ async def notify(
         raise ShimError("error: notify of an allocation of salloc is not supported here: name a step")
     if problem:
         raise ShimError(plain(f"job notify failure: {problem}"))
+    if message.get("trial"):
+        raise Trial([])
     with world.book.change() as change:
         for job in running:
             change.order(job, Order(number=0, kind="notify", step=target.step, why=str(message["text"])))

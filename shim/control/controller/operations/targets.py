@@ -25,6 +25,14 @@ class Target(Value):
     cluster: str | None = None
 
 
+class Trial(Exception):
+    """What an operation would answer that was asked to change nothing."""
+
+    def __init__(self, results: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self.results = results
+
+
 def targets_of(message: dict[str, Any]) -> list[Target]:
     """The targets of a request, in its order."""
     return [Target.from_dict(target) for target in message.get("targets") or ()]

@@ -44,6 +44,7 @@ class FakeCluster:
         self.printed = b""
         self.user = "jane"
         self.events: list[Object] = []
+        self.may_not = {"operate"}
         self.kill_after = 0  # the write after which the controller is killed; 0: none
         self.silent_after = 0  # the write whose answer is lost
         self.refusals: dict[str, Exception] = {}  # what is answered to a write, or Killed
@@ -122,7 +123,7 @@ class FakeCluster:
         return {}
 
     async def can(self, verb: str, resource: str, group: str = "", **_more: Any) -> bool:
-        return resource != "podgroups"
+        return resource != "podgroups" and verb not in self.may_not
 
     async def log(self, namespace: str, pod: str, container: str, *, limit: int) -> bytes:
         return self.printed

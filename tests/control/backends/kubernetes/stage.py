@@ -33,6 +33,7 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
         self.unknowns = 0
+        self.wants = 0
 
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
         self.lines.append(dict(event))
@@ -45,6 +46,9 @@ class Told:
 
     def unknown(self, cluster: str) -> None:
         self.unknowns += 1
+
+    def wanted(self, cluster: str) -> None:
+        self.wants += 1
 
     def outdated(self, cluster: str) -> None: ...
 

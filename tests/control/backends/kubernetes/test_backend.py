@@ -308,11 +308,11 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing(cluster: FakeClus
     clock.run(inside())
 
 
-def test_a_run_of_which_the_cluster_has_no_record_is_lost(cluster: FakeCluster) -> None:
+def test_a_run_whose_record_another_machine_has_removed_has_ended(cluster: FakeCluster) -> None:
     async def inside() -> None:
         told = Told()
         backend = await opened([(Run(cluster="k8s", job_id=9), 4)], told)
-        assert told.last == {"kind": "lost", "reason": "the cluster has no record of it"}
+        assert (told.last["kind"], told.last["state"]) == ("ended", "NODE_FAIL")
         await backend.order(RUN, Order(number=1, kind="end"))
         await backend.close()
 

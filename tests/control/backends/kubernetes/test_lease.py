@@ -12,7 +12,7 @@ from shim.control.backends.kubernetes.cluster.lease import SCHEMA, Lease, identi
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import FakeCluster
 
-PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases/slurm-controller-me"
+PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases/slurm-controller"
 
 
 class Machine:
@@ -21,13 +21,10 @@ class Machine:
     def __init__(self, cluster: FakeCluster, name: str, duration: int = 60) -> None:
         self.lost = 0
 
-        async def user() -> str:
-            return "me"
-
         def lose() -> None:
             self.lost += 1
 
-        self.lease = Lease(cluster.access, "default", user, name, duration, lose, asyncio.get_running_loop().time)
+        self.lease = Lease(cluster.access, "default", name, duration, lose, asyncio.get_running_loop().time)
         self.lease.start()
 
     @property
@@ -56,12 +53,12 @@ def test_a_machine_that_is_silent_for_the_whole_duration_loses_it_and_hears_so()
         cluster = FakeCluster()
         first = Machine(cluster, "first")
         await asyncio.sleep(1)
-        cluster.refusals["PUT leases/slurm-controller-me"] = ApiError(500, "InternalError", "no way there")
+        cluster.refusals["PUT leases/slurm-controller"] = ApiError(500, "InternalError", "no way there")
         second = Machine(cluster, "second")
         await asyncio.sleep(55)
         cluster.refusals.clear()
         assert not second.holds
-        cluster.before["PUT leases/slurm-controller-me"] = lambda: None
+        cluster.before["PUT leases/slurm-controller"] = lambda: None
         first.lease._closing.set()  # its machine sleeps
         await asyncio.sleep(70)
         assert second.holds
@@ -102,7 +99,7 @@ def test_where_leases_are_refused_everybody_goes_on_and_asks_again() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
         text = 'leases is forbidden: User "me" cannot create resource "leases"'
-        cluster.refusals["POST leases/slurm-controller-me"] = ApiError(403, "Forbidden", text)
+        cluster.refusals["POST leases/slurm-controller"] = ApiError(403, "Forbidden", text)
         machine = Machine(cluster, "first")
         await asyncio.sleep(5)
         assert machine.holds

@@ -40,16 +40,18 @@ class Site:
         self.turns = Turns()
         self.place = ""  # uid of the ConfigMap that numbers the jobs of the namespace; "": not known yet
         self.all_known = asyncio.Event()  # the watches have told everything there is
-        self._user = ""
+        self.known_user = ""
+        self.who = ""  # the API server's name for this user
         self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
         self.nodes: Mapping[str, Object] | None = None  # None: not known yet
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def user(self) -> str:
         """Who this user is for the API server, as a label may say it. ApiError."""
-        if not self._user:
-            self._user = await whoami(self.access)
-        return self._user
+        if not self.known_user:
+            self.who = await whoami(self.access)
+            self.known_user = hashlib.sha256(f"slurm-shim {self.who}".encode()).hexdigest()[:40]
+        return self.known_user
 
     now = staticmethod(time.time)
     clock = staticmethod(boot_time)
@@ -104,7 +106,7 @@ class Site:
 
 
 async def whoami(access: Access) -> str:
-    """Who this user is for the API server, as a hash; the uid here where that cannot be asked (before Kubernetes 1.28). ApiError."""
+    """The API server's name for this user; the uid here where that cannot be asked (before Kubernetes 1.28). ApiError."""
     kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await access.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", dict(kind))
@@ -112,5 +114,9 @@ async def whoami(access: Access) -> str:
         if not error.missing and not error.forbidden:
             raise
         return f"uid-{os.getuid()}"
-    name = str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
-    return hashlib.sha256(f"slurm-shim {name}".encode()).hexdigest()[:40]
+    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
+
+
+def plain_name(who: str) -> str:
+    """The API server's name for a user as listings show it: ``alice`` for a service account or a certificate of that name."""
+    return who.rpartition(":")[2]

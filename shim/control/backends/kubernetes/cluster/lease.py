@@ -1,4 +1,4 @@
-"""Which of a user's machines orders the user's jobs in a namespace: the holder of one Lease. No safety rule rests on it: two holders do the same, and one of them each thing.
+"""Which machine orders the jobs of a namespace: the holder of one Lease. No safety rule rests on it: two holders do the same, and one of them each thing.
 
 It is taken when it is free, when its holder was a process of this machine that is no more, or when it has stood unchanged for its whole
 duration by this machine's own clock, which counts while the machine sleeps; renewed while there are jobs; given back by a holder that leaves.
@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from shim.control.backends.kubernetes.api.access import Access
@@ -62,7 +62,6 @@ class Lease:
         self,
         access: Access,
         namespace: str,
-        user: Callable[[], Awaitable[str]],
         holder: str,
         duration: int,
         lost: Callable[[], None],
@@ -72,8 +71,6 @@ class Lease:
         self.holder = ""  # who has it, as far as is known
         self._access = access
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._user = user
-        self._name = ""
         self._own = holder
         self._duration = duration
         self._lost = lost
@@ -116,11 +113,9 @@ class Lease:
 
     @property
     def _path(self) -> str:
-        return f"{self._leases}/{self._name}"
+        return f"{self._leases}/{names.LEASE}"
 
     async def _try(self) -> bool:
-        if not self._name:
-            self._name = names.lease(await self._user())
         try:
             found = await self._access.get(self._path)
         except ApiError as error:
@@ -155,7 +150,7 @@ class Lease:
         return now - self._stood[1] >= max(duration, 1)
 
     def _metadata(self) -> Object:
-        return {"name": self._name, "labels": {names.MANAGED: names.MANAGER}}
+        return {"name": names.LEASE, "labels": {names.MANAGED: names.MANAGER}}
 
     def _signed(self, found: Object, holder: str | None = None) -> Object:
         """The Lease with a sign of life, as it was read but for that: another's write in between makes this one a conflict."""

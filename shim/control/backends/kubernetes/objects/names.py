@@ -49,9 +49,7 @@ def ticket(job_id: int, number: int) -> str:
     return f"{stem(job_id, number)}-run"
 
 
-def lease(user: str) -> str:
-    """The Lease of a user, by the user's hash: which of the user's machines holds it orders the user's jobs in the namespace."""
-    return f"slurm-controller-{user[:16]}"
+LEASE = "slurm-controller"  # who holds it orders the jobs of the namespace
 
 
 def host(job_id: int, number: int, index: int) -> str:

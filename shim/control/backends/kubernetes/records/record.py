@@ -17,7 +17,9 @@ SCHEMA = 1  # of records and payloads; who knows only older ones leaves the reco
 _HIDDEN = {"submit_line": ""}
 _HIDDEN_OF_REQUEST = {"export": None}
 # What only this index, or only the present run, makes of a job.
-_OWN = {"key": 0, "journal": 0}
+_OWN = {"key": 0, "journal": 0, "origin": ""}
+# What each machine shows in its own way of a job that was submitted elsewhere.
+_HERE = ("uid", "gid", "user", "group", "cluster")
 
 
 class Way(Value):
@@ -28,12 +30,26 @@ class Way(Value):
     base: int = 0
 
 
+class Wish(Value):
+    """What somebody wants of a job who spoke to a machine that does not order the jobs: an operation of the controller, and its message.
+
+    ``by``: a hash of the API server's name for who wants it; ``operator``: whether the API server lets them do what is Slurm's operators'.
+    """
+
+    id: str
+    op: str
+    message: dict[str, Any]
+    by: str
+    operator: bool = False
+
+
 class JobRecord(Value):
     """A record as it was read or will be written. ``found``: the object that it was read from.
 
     ``submission`` tells this submission from any other; ``place`` is the uid of the ConfigMap that numbers the jobs of the namespace;
-    ``user`` a hash of the API server's name for who submitted it; ``home`` the index that it was submitted to, ``host`` its machine; ``files``
-    the machine that has the copy of the working directory, where the payload has no room for that.
+    ``user`` a hash of the API server's name for who submitted it, ``who`` that name; ``home`` the index that it was submitted to, ``host`` its
+    machine; ``files`` the machine that has the copy of the working directory, where the payload has no room for that. ``wishes`` are
+    added by any machine, and removed by the one that orders the jobs. ``settled``: its machine has its end and all of its output.
     """
 
     name: str
@@ -43,6 +59,7 @@ class JobRecord(Value):
     submission: str = ""
     place: str = ""
     user: str = ""
+    who: str = ""
     home: str = ""
     host: str = ""
     files: str = ""
@@ -53,7 +70,9 @@ class JobRecord(Value):
     ended: str = ""
     copied: str = ""  # the working directory that the pods have a copy of: files of steps come back to it
     outputs: tuple[Way, ...] = ()
-    _nested = {"job": Job, "wanted": Wanted, "register": Register, "outputs": Way}
+    wishes: tuple[Wish, ...] = ()
+    settled: str = ""
+    _nested = {"job": Job, "wanted": Wanted, "register": Register, "outputs": Way, "wishes": Wish}
 
     @property
     def job_id(self) -> int:
@@ -79,6 +98,18 @@ def shown(job: Job) -> Job:
     return job.replace(request=request, **_HIDDEN, **_OWN)
 
 
+def current(record: JobRecord, job: Job) -> Job:
+    """What the record is to show of the job, as the index of some machine has it."""
+    return shown(job).replace(**{name: getattr(record.job, name) for name in _HERE})
+
+
+def mirrored(record: JobRecord, before: Job) -> Job:
+    """The job as its record shows it now, for an index that has it as ``before``."""
+    kept = {name: getattr(before, name) for name in (*_HERE, *_OWN, *_HIDDEN)}
+    request = record.job.request.replace(**{name: getattr(before.request, name) for name in _HIDDEN_OF_REQUEST})
+    return record.job.replace(request=request, **kept)
+
+
 def whole(shown_job: Job, handed_in: Job) -> Job:
     """The job of a record with what only the payload's has."""
     hidden = {name: getattr(handed_in.request, name) for name in _HIDDEN_OF_REQUEST}
@@ -86,8 +117,8 @@ def whole(shown_job: Job, handed_in: Job) -> Job:
     return shown_job.replace(request=shown_job.request.replace(**hidden), **own)
 
 
-_PARTS = ("job", "wanted", "register", "outputs")
-_WORDS = ("submission", "place", "user", "home", "host", "files", "payload", "ended", "copied")
+_PARTS = ("job", "wanted", "register", "outputs", "wishes")
+_WORDS = ("submission", "place", "user", "who", "home", "host", "files", "payload", "ended", "copied", "settled")
 
 
 def manifest(record: JobRecord, before: Object | None = None) -> Object:

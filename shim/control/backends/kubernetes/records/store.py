@@ -27,6 +27,7 @@ class Records:
         self._secrets = f"/api/v1/namespaces/{namespace}/secrets"
         self._known: dict[int, JobRecord] = {}
         self._objects: dict[int, Object] = {}
+        self.departed: dict[int, JobRecord] = {}  # as they were known last; for those who look on
         self._gone: set[str] = set()  # uids of records that this controller has seen deleted: a watch may lag
         self._payloads: dict[str, Payload] = {}
 
@@ -63,6 +64,7 @@ class Records:
         for job_id, record in list(self._known.items()):
             if record.uid == uid:
                 del self._known[job_id], self._objects[job_id]
+                self.departed[job_id] = record
                 self._payloads.pop(record.payload, None)
                 self.changed(job_id)
 

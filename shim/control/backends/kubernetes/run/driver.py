@@ -14,7 +14,7 @@ from shim.control.backends.base import BackendError, Observer, Order, Run
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.run_objects import refusal
-from shim.control.backends.kubernetes.records.record import JobRecord, Way, shown
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, current
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course
@@ -22,6 +22,7 @@ from shim.control.backends.kubernetes.run.decide import Answer, CreateJob, Delet
 from shim.control.backends.kubernetes.run.evidence import Report, Seen, fence
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, Limits, Register, answer, withdrawn
 from shim.control.backends.kubernetes.settings import Settings
+from shim.control.lifecycle import running
 from shim.core.model import states
 from shim.core.model.job import Job
 from shim.core.value import Value
@@ -436,19 +437,21 @@ class Driver:
 
     async def _write(self, record: JobRecord, write: Write, **more: Any) -> JobRecord:
         """The record as it is after the write, or as another has written it; whether it took place is seen in it."""
-        job = shown(self.index) if self.index is not None else record.job
+        job = current(record, self.index) if self.index is not None else record.job
+        if write.register is not None and write.register.state == GRANTED and job.state == states.CONFIGURING:
+            job = running.started(job, self._site.now())  # as the others see it; the leader tells when exactly
         try:
             return await self._site.records.write(record, register=write.register, ended=write.ended, job=job, **more)
         except ApiError as error:
             if not error.conflict and not error.transient:
                 raise
             failed = error
-        current = await self._site.records.read(self._job_id)  # whoever is in doubt reads live, and decides anew
+        now = await self._site.records.read(self._job_id)  # whoever is in doubt reads live, and decides anew
         if failed.conflict:
             self.poke()
-        elif current is None or current.register != write.register:
+        elif now is None or now.register != write.register:
             raise failed
-        return current if current is not None else record
+        return now if now is not None else record
 
     async def _answer(self, effect: Answer) -> None:
         current = await self._site.records.read(self._job_id)

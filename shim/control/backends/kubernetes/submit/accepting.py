@@ -5,39 +5,44 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shim.control import paths
 from shim.control.backends.base import BackendError, Kept, Run
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.api.threads import beside
-from shim.control.backends.kubernetes.cluster.cluster_session import Site
+from shim.control.backends.kubernetes.cluster.cluster_session import Site, plain_name
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records.payload import INLINE, SECRET_BYTES, Payload
-from shim.control.backends.kubernetes.records.record import JobRecord, Way, shown, whole
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, current, mirrored, shown, whole
+from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.output import begin
-from shim.control.backends.kubernetes.run.register import MADE
+from shim.control.backends.kubernetes.run.register import MADE, WITHDRAWN
 from shim.control.backends.kubernetes.submit import ids, staging
+from shim.control.backends.kubernetes.submit.wishing import Wishes
 from shim.control.lifecycle.tasks import pending_tasks
 from shim.core.model import states
-from shim.core.model.job import Job
+from shim.core.model.job import OTHERS, OWN, Job
 from shim.job import rawfile
 
 TOGETHER = 1.0  # seconds in which changes of a job are written together
 PAYLOAD_LATE = 600.0  # seconds after which a record that has no payload was never accepted
 _TRIES = 3
+NOBODY = 65534  # the uid of others' jobs whose own is this user's here
 _SYNC = 30.0  # seconds in which it must be known what there is
 # What a record shows of a job that no run is asked for anew.
 _CURRENT = ("request", "held", "time_limit", "comment", "array_tasks", "array_task_id", "restarts", "priority")
+_SEEN = (states.RUNNING, states.SUSPENDED, states.STOPPED)
 _RUN = ("time_limit",)  # … but for a job that has started: the write that makes the run has it
 
 
 class Accepting:
-    """Of one namespace, for the jobs of this user."""
+    """Of one namespace."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, wishes: Wishes) -> None:
         self._site = site
+        self._wishes = wishes
         self._host = os.uname().nodename
         self._late: dict[int, Job] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -111,6 +116,7 @@ class Accepting:
             home=site.owner,
             host=self._host,
             user=await site.user(),
+            who=site.who,
             job=shown(job),
         )
 
@@ -125,7 +131,9 @@ class Accepting:
             record = await self._record(job, f"{whole_array.submission}.{job.array_task_id}")
             await records.make(record.replace(payload=whole_array.payload, files=whole_array.files), None)
             return
-        # Of a version before, whose jobs that waited had no objects.
+        if not self.may_be_made_again(job):
+            raise BackendError("its record is gone: another machine has removed it")
+        # It had ended and was queued again, or it is of a version before, whose jobs that waited had no objects.
         handed_in = json.loads(rawfile.read(f"{spool}/submission.json"))
         script = rawfile.read(f"{spool}/script") if handed_in.get("has_script") else None
         await self._make(job, handed_in, script, spool, os.urandom(16).hex())
@@ -138,12 +146,18 @@ class Accepting:
             if self._writing is None or self._writing.done():
                 self._writing = self._site.soon(self._write_late())
 
-    @staticmethod
-    def _differs(record: JobRecord, job: Job) -> bool:
+    def _differs(self, record: JobRecord, job: Job) -> bool:
         started = job.state in states.ALLOCATED
         names_ = [name for name in _CURRENT if not (started and name in _RUN)]
-        now = shown(job)
-        return any(getattr(record.job, name) != getattr(now, name) for name in names_)
+        now = current(record, job)
+        if any(getattr(record.job, name) != getattr(now, name) for name in names_):
+            return True
+        if self._wishes.left(record) != record.wishes:
+            return True
+        # Of its state what those see who look on; the writes that make, grant and end a run have the rest.
+        if job.state == states.PENDING:
+            return record.job.state in states.ALLOCATED or (job.reason != record.job.reason and job.reason != "None")
+        return job.state in _SEEN and record.job.state != job.state
 
     async def _write_late(self) -> None:
         while self._late:
@@ -163,16 +177,26 @@ class Accepting:
         if record is None or record.ended or not self._differs(record, job):
             return
         try:
-            await records.write(record, job=shown(job))
+            await records.write(record, job=current(record, job), wishes=self._wishes.left(record))
         except ApiError as error:
             if error.conflict:
                 await records.read(job.job_id)
             raise
 
-    async def flush(self) -> None:
-        """Returns when what was kept is written, or could not be."""
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
+    async def write_now(self, job_ids: Iterable[int]) -> None:
+        """Returns when the records of these jobs say what was kept. ApiError: not yet; they will."""
+        for job_id in job_ids:
+            for last in (*[False] * (_TRIES - 1), True):
+                job = self._late.get(job_id)
+                try:
+                    if job is not None:
+                        await self._write(job)
+                        if self._late.get(job_id) is job:
+                            del self._late[job_id]
+                    break
+                except ApiError as error:
+                    if last or not error.conflict:
+                        raise
 
     async def close(self) -> None:
         """Writes what is left, as far as that is possible now."""
@@ -185,49 +209,87 @@ class Accepting:
 
     # Out of the cluster
 
-    async def is_ours(self, record: JobRecord) -> bool:
-        """Whether the job is this user's, and was numbered in this namespace: not a copy that was restored from somewhere."""
+    async def is_of_here(self, record: JobRecord) -> bool:
+        """Whether the job was numbered in this namespace: it is no copy that was restored from somewhere."""
         site = self._site
         if not site.place:
             site.place = await ids.place(site.access, site.namespace)
         if record.place != site.place:
             site.log("job %s: its record was copied from elsewhere: it is left alone", record.job_id)
             return False
-        return record.user == await site.user()
+        return True
 
-    async def kept(self, record: JobRecord) -> Kept | None:
-        """The job for an index that does not know it; None for one that was never accepted. BackendError, ApiError."""
+    async def origin(self, record: JobRecord) -> str:
+        """Where the job comes from, for this machine's index."""
+        if record.user != await self._site.user():
+            return OTHERS
+        return OWN if record.host != self._host else ""
+
+    async def kept(self, record: JobRecord, *, orders: bool) -> Kept | None:
+        """The job for an index that does not know it; None for one that was never accepted. BackendError, ApiError.
+
+        ``orders``: for the machine that orders the jobs. Others are shown no more of somebody else's job than its record says.
+        """
+        origin = await self.origin(record)
+        if origin == OTHERS and not orders:
+            return self._kept(record, self._as_it_stands(record, record.job, orders=False), origin, None)
         try:
             payload = await self._site.records.payload(record)
         except BackendError:
-            await self._never_accepted(record)
-            return None
-        job = whole(record.job, payload.job)
+            if orders or not record.ended:
+                await self._never_accepted(record)
+                return None
+            raise
+        job = self._as_it_stands(record, whole(record.job, payload.job), orders=orders)
+        return self._kept(record, job, origin, payload)
+
+    async def handed_in(self, record: JobRecord) -> Kept:
+        """The job as whoever submitted it handed it in, to be started by this machine. BackendError, ApiError."""
+        payload = await self._site.records.payload(record)
+        return self._kept(record, whole(record.job, payload.job), await self.origin(record), payload, renamed=False)
+
+    def _as_it_stands(self, record: JobRecord, job: Job, *, orders: bool) -> Job:
         register = record.register
         if record.ended:  # its end is for an index that has lost it
-            job = job.replace(state=record.ended)
-            return self._kept(record, job, payload)
+            return job.replace(state=record.ended)
         running = register is not None and register.restart == job.restarts and job.state in states.ALLOCATED
-        if running and register is not None and register.state != MADE:
-            job = job.replace(state=states.CONFIGURING, reason="None", journal=0)
-        else:  # one that was made is taken back: nothing has begun
-            job = job.replace(state=states.PENDING, shares=(), journal=0, start_time=0, end_time=0)
-            job = self._without_started(record, job)
-        if record.files and job.state == states.PENDING:
-            why = f"its working directory is on {record.files}: submit it again there"
-            job = job.replace(held="admin", reason="JobHeldAdmin", system_comment=why)
-        return self._kept(record, self._with_files(record, job), payload)
+        if running and register is not None and register.state != (MADE if orders else WITHDRAWN):
+            # Who orders it hears from its leader how far it is.
+            return job.replace(state=states.CONFIGURING, reason="None", journal=0) if orders else job
+        # One that was made is taken back by a new holder: nothing has begun.
+        job = job.replace(state=states.PENDING, shares=(), journal=0, start_time=0, end_time=0)
+        return self._without_started(record, job) if orders else job
 
-    def _kept(self, record: JobRecord, job: Job, payload: Payload) -> Kept:
+    def _kept(self, record: JobRecord, job: Job, origin: str, payload: Payload | None, *, renamed: bool = True) -> Kept:
+        if origin == OTHERS and renamed:
+            # Two users may have the same names on their machines: the API server's tells them apart.
+            uid = job.uid if job.uid != os.getuid() else NOBODY
+            job = job.replace(user=plain_name(record.who) or job.user, uid=uid)
         return Kept(
             run=Run(cluster=self._site.cluster, job_id=job.job_id, restart=job.restarts),
-            job=job.replace(cluster=self._site.cluster, key=0),
-            handed_in=payload.handed_in,
-            script=payload.script,
-            files={staging.NAME: payload.stage} if payload.stage is not None else {},
+            job=job.replace(cluster=self._site.cluster, key=0, origin=origin),
+            handed_in=payload.handed_in if payload is not None else {},
+            script=payload.script if payload is not None else None,
+            files={staging.NAME: payload.stage} if payload is not None and payload.stage is not None else {},
             token=record.submission,
-            of_here=record.host == self._host,
         )
+
+    def as_shown(self, record: JobRecord, before: Job, *, orders: bool) -> Job:
+        """A job that the index knows as ``before``, as the record tells it. ``orders``: this machine orders the jobs from now on."""
+        job = mirrored(record, before)
+        if record.ended or not orders:
+            return self._as_it_stands(record, job, orders=False).replace(journal=before.journal)
+        register = record.register
+        if before.restarts > job.restarts or before.state in states.TERMINAL:
+            return before  # committed here, and the record not told
+        if before.restarts == job.restarts and before.state in states.ALLOCATED:
+            lives = register is not None and register.restart == before.restarts and register.state != WITHDRAWN
+            return (
+                before
+                if lives or record.job.state in states.ALLOCATED
+                else self._as_it_stands(record, job, orders=True)
+            )
+        return self._as_it_stands(record, job, orders=True)
 
     def _without_started(self, record: JobRecord, job: Job) -> Job:
         """The rest of an array without the tasks that have records of their own: those are made first, and told to the array's soon."""
@@ -247,16 +309,25 @@ class Accepting:
             del self._without[record.uid]
             await self._site.records.delete(record)
 
-    def _with_files(self, record: JobRecord, job: Job) -> Job:
-        """The job with the names of the files that are filled here."""
-        if record.host == self._host:
-            return job
-        here = {way.path: mine.path for way, mine in zip(record.outputs, self.ways(record))}
-        files = {name: here[getattr(job, name)] for name in ("stdout", "stderr") if getattr(job, name) in here}
-        return job.replace(request=job.request.replace(**files), **files)  # listings show what was asked for
+    def has_files(self, record: JobRecord) -> bool:
+        """Whether the job's working directory can be given to its pods from here."""
+        return record.files in ("", self._host)
+
+    def may_be_made_again(self, job: Job) -> bool:
+        """Whether a job without a record is one that ended here and was queued again since, or waited in a version before.
+
+        While this host has a folder of a job, the cluster held it when it was seen last: then another machine has brought it to its end.
+        """
+        held = {run.job_id for run in run_folders.known(self._site.cluster)}
+        return job.origin == "" and not held.intersection((job.job_id, job.array_job_id))
 
     def ways(self, record: JobRecord) -> tuple[Way, ...]:
-        """The files that the run's output goes to on this machine. What another machine names is never written to: it may be anything here."""
+        """The files that the run's output goes to on this machine. What another machine names is never written to: it may be anything here.
+
+        Output of other users is theirs to fetch.
+        """
+        if record.user != self._site.known_user:
+            return ()
         if record.host == self._host:
             return record.outputs
         folder = os.path.join(paths.state_dir(), "adopted", self._site.cluster)

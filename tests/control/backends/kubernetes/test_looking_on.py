@@ -1,0 +1,185 @@
+"""Two machines beside one namespace: one orders the jobs, the other looks on, and both speak for their users."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shim.control.backends.base import BackendError
+from shim.control.backends.kubernetes import backend as backends
+from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.backend import KubernetesBackend
+from shim.control.backends.kubernetes.submit import accepting
+from shim.core.model import states
+from shim.core.model.job import OTHERS, OWN, Job
+from tests.control.backends.kubernetes import clock
+from tests.control.backends.kubernetes.fakecluster import SECRETS, FakeCluster
+from tests.control.backends.kubernetes.stage import RECORD, Told
+from tests.control.backends.kubernetes.test_backend import HANDED_IN, SCRIPT, SHAPE, job
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Opens the backend of a machine of that name; it has the Lease, or is told that another has."""
+
+    async def open_on(name: str, told: Told | None = None, *, orders: bool = True) -> KubernetesBackend:
+        monkeypatch.setattr(backends, "identity", lambda owner: f"{name}.x.1.1")
+        made = KubernetesBackend(SHAPE)
+        await made.open(told or Told())
+        made._accepting._host = name
+        await made.reserve(1)
+        if orders:
+            await made.recover([])
+        else:
+            made._coming = asyncio.ensure_future(made.recover([]))  # type: ignore[attr-defined]
+            await asyncio.sleep(1)
+        assert made.orders == orders
+        return made
+
+    return open_on
+
+
+async def close(*opened: KubernetesBackend) -> None:
+    for one in opened:
+        coming = getattr(one, "_coming", None)
+        if coming is not None:
+            coming.cancel()
+        await one.close()
+
+
+async def shown(backend: KubernetesBackend, before: Job) -> Job:
+    (found,) = await backend.shown([before])
+    return found
+
+
+def test_what_the_one_does_the_other_shows(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        told = Told()
+        one, two = await there("one"), await there("two", told, orders=False)
+        unknowns = told.unknowns
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        assert told.unknowns == unknowns + 1
+        (kept,) = await two.kept()
+        assert (kept.job.origin, kept.job.state, kept.script) == (OWN, states.PENDING, SCRIPT)
+        two.keep(kept.job)
+        await two.shown([kept.job])
+        one.keep(job().replace(held="user", reason="JobHeldUser"))
+        await one.written([7])
+        assert (await shown(two, kept.job)).reason == "JobHeldUser"
+        one.keep(job().replace(state=states.CANCELLED, end_time=5.0))
+        await asyncio.sleep(5)
+        assert RECORD not in cluster.objects
+        ended = await shown(two, kept.job)
+        assert (ended.state, ended.end_time) == (states.CANCELLED, 5.0)
+        await close(two, one)
+
+    clock.run(inside())
+
+
+def test_a_job_whose_end_nobody_saw_here_never_runs_again(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        await one.close()
+        cluster.vanish(RECORD)
+        again = KubernetesBackend(SHAPE)
+        await again.open(Told())
+        await again.ordering()
+        assert (await shown(again, job())).state == states.CANCELLED
+        with pytest.raises(BackendError, match="its record is gone"):
+            await again._accepting.ensure(job(), "/nowhere")
+        await again.close()
+
+    clock.run(inside())
+
+
+def test_a_wish_is_in_the_record_and_is_seen_to_by_the_one_that_orders(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        told = Told()
+        one, two = await there("one", told), await there("two", orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        asked = asyncio.ensure_future(two.want(7, "hold", {"targets": [{"job_id": 7}]}))
+        await asyncio.sleep(1)
+        assert told.wants == 1
+        (wanted,) = one.wanted()
+        assert (wanted.job_id, wanted.op, wanted.operator) == (7, "hold", False)
+        one.keep(job().replace(held="user"))
+        one.see_to(wanted)
+        await one.written([7])
+        assert await asked
+        assert "wishes" not in cluster.objects[RECORD]["data"]
+        assert one.wanted() == []
+        await close(two, one)
+
+    clock.run(inside())
+
+
+def test_a_wish_waits_for_a_machine_that_is_off(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one, two = await there("one"), await there("two", orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        assert not await two.want(7, "hold", {"targets": [{"job_id": 7}]})
+        await close(two, one)
+        told = Told()
+        three = await there("three", told)
+        assert told.wants == 1
+        assert [wanted.op for wanted in three.wanted()] == ["hold"]
+        await three.close()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("error", [ApiError(409, "Conflict", "x"), ApiError(0, "Timeout", "no answer")])
+def test_a_wish_that_meets_another_write_is_noted_once(cluster: FakeCluster, there: Any, error: ApiError) -> None:
+    async def inside() -> None:
+        one, two = await there("one"), await there("two", orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        if error.conflict:
+            cluster.before["PUT configmaps/slurm-7"] = lambda: cluster.changed(
+                cluster.objects[RECORD], RECORD.rpartition("/")[0]
+            )
+        else:
+            cluster.silent_after = len(cluster.said) + 1
+        await two.want(7, "hold", {})
+        assert cluster.objects[RECORD]["data"]["wishes"].count('"op": "hold"') == 1
+        await close(two, one)
+
+    clock.run(inside())
+
+
+def test_a_wish_for_a_cluster_that_does_not_answer_is_refused(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one, two = await there("one"), await there("two", orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        cluster.refusals["PUT configmaps/slurm-7"] = ApiError(403, "Forbidden", "no configmaps for you")
+        with pytest.raises(BackendError, match="no configmaps for you"):
+            await two.want(7, "hold", {})
+        await close(two, one)
+
+    clock.run(inside())
+
+
+def test_of_others_jobs_one_who_looks_on_gets_no_more_than_the_record(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job().replace(user="root", uid=0), HANDED_IN, SCRIPT, "/nowhere")
+        cluster.user = "system:serviceaccount:lab:bob"
+        two = await there("two", orders=False)
+        (kept,) = await two.kept()
+        assert (kept.job.origin, kept.job.user, kept.job.uid) == (OTHERS, "jane", accepting.NOBODY)
+        assert (kept.handed_in, kept.script, kept.job.request.export) == ({}, None, None)
+        assert f"{SECRETS}/slurm-7-payload" in cluster.objects
+        # Who may order it starts it as the one who submitted it.
+        whole = await two.handed_in(kept.job)
+        assert (whole.job.user, whole.job.uid, whole.script) == ("root", 0, SCRIPT)
+        # Wishes of somebody else than its owner count for nothing, an operator's do.
+        await two.want(7, "cancel", {})
+        assert one.wanted() == []
+        two._wishes.operates = True
+        await two.want(7, "cancel", {})
+        assert [wanted.operator for wanted in one.wanted()] == [True]
+        await close(two, one)
+
+    clock.run(inside())
