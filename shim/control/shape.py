@@ -11,6 +11,7 @@ from shim.control.config import Config, ConfigError
 from shim.control.config_words import CLUSTER, PARTITION, Word
 from shim.control.id_ranges import numbered
 from shim.control.machine import Machine
+from shim.core import mail
 from shim.core.formats import hostlist, tres
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.options.grammar import VERSIONS
@@ -56,6 +57,8 @@ _BESIDE = {
     "max_jobs": "max_job_count",
     "kill_wait": "kill_wait",
     "mail_prog": "mail_prog",
+    "mail_server": "mail_server",
+    "mail_domain": "mail_domain",
     "output_wait": "output_wait",
     "min_job_age": "min_job_age",
     "def_mem_per_cpu": "def_mem_per_cpu",
@@ -72,7 +75,20 @@ def _beside_slurm_conf(cluster: str, words: Mapping[str, Any]) -> dict[str, Any]
     for word in words:
         if word not in _BESIDE and word not in _ANYWAY:
             raise ConfigError(f'error: clusters.{cluster}: "{word}" cannot stand beside "slurm_conf", which says it')
+    _check_mail_server(cluster, words)
     return {field: words[word].value for word, field in _BESIDE.items() if word in words}
+
+
+def _check_mail_server(cluster: str, words: Mapping[str, Any]) -> None:
+    text = _value(words, CLUSTER, "mail_server")
+    try:
+        if text:
+            mail.server(text)
+    except ValueError:
+        origin = words["mail_server"].origin
+        raise ConfigError(
+            f'error: {origin}: clusters.{cluster}: bad mail_server "{text}": HOST or HOST:PORT is wanted'
+        ) from None
 
 
 def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: str) -> Cluster:
@@ -197,12 +213,15 @@ def _limited(name: str, words: Mapping[str, Any], cluster: Cluster) -> Cluster:
     def get(word: str) -> Any:
         return _value(words, CLUSTER, word)
 
+    _check_mail_server(name, words)
     return cluster.replace(
         first_job_id=get("first_job_id") or 0,
         max_array_size=get("max_array_size"),
         max_job_count=get("max_jobs"),
         kill_wait=get("kill_wait"),
         mail_prog=get("mail_prog"),
+        mail_server=get("mail_server"),
+        mail_domain=get("mail_domain"),
         output_wait=get("output_wait"),
         min_job_age=get("min_job_age"),
         def_mem_per_cpu=get("def_mem_per_cpu"),

@@ -202,6 +202,7 @@ def _cluster(
         first_job_id=general.number("firstjobid", 0),
         kill_wait=general.number("killwait", 30),
         mail_prog=general.words.get("mailprog", ""),
+        mail_domain=general.words.get("maildomain", ""),
         min_job_age=general.number("minjobage", 300),
         def_mem_per_cpu=general.size("defmempercpu", None),
         def_mem_per_node=general.size("defmempernode", None),

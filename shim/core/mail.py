@@ -44,6 +44,26 @@ def reminder(job: Job, kind: str, now: float) -> str:
     return f"{_head(job)}Reached {_PARTS[kind]}% of time limit, Run time {show_clock(max(now - job.start_time, 0))}"
 
 
+def recipients(user: str, domain: str) -> str:
+    """``user`` (of --mail-user, or who submitted; several with commas) as MailDomain completes it: a name without "@" gets ``domain``."""
+    if not domain:
+        return user
+    return ",".join(f"{one}@{domain}" if one and "@" not in one else one for one in user.split(","))
+
+
+def server(text: str) -> tuple[str, int]:
+    """``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT`` as host and port (25 where none is said). ValueError for anything else."""
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon:
+        host, port = text, "25"
+    bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if bracketed else host
+    plain = host.replace("-", "").replace(".", "").replace(":" if bracketed else ".", "")
+    if not (plain.isascii() and plain.isalnum() and host[0] != "-" and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(text)
+    return host, int(port)
+
+
 def _types(job: Job) -> list[str]:
     return (job.request.mail_type or "").split(",")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shim.core.mail import mails
+from shim.core.mail import mails, recipients, server
 from shim.core.model.job import Job, NodeShare
 from shim.core.model.request import JobRequest
 
@@ -90,3 +90,24 @@ def test_a_job_that_is_requeued() -> None:
     ran = job(state="COMPLETING")
     again = ran.replace(state="PENDING", restarts=1, submit_time=133)
     assert mails(ran, again) == [("REQUEUE", "Slurm Job_id=7 Name=sim Requeued, Run time 00:00:30")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mx", ("mx", 25)),
+        ("mx.example.org:587", ("mx.example.org", 587)),
+        ("[::1]", ("::1", 25)),
+        ("[::1]:26", ("::1", 26)),
+    ],
+)
+def test_a_mail_server(text: str, expected: tuple[str, int]) -> None:
+    assert server(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "domain", "expected"),
+    [("ann", "", "ann"), ("ann", "x.org", "ann@x.org"), ("a@b,ann,", "x.org", "a@b,ann@x.org,")],
+)
+def test_mail_domain_completes_names_without_one(user: str, domain: str, expected: str) -> None:
+    assert recipients(user, domain) == expected

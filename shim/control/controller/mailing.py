@@ -1,10 +1,11 @@
-"""Sends the mails that jobs ask for (--mail-type) through the program that the configuration names (MailProg)."""
+"""Sends the mails that jobs ask for (--mail-type), by the program (MailProg) or to the mail server that the configuration names."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 
+from shim.control.controller import smtp
 from shim.control.controller.alarm import Alarm
 from shim.control.controller.world import World
 from shim.core import mail
@@ -15,6 +16,13 @@ from shim.core.model.job import Job
 log = logging.getLogger("shim.controller")
 
 _PATIENCE = 60.0  # seconds for one mail
+
+
+def _program(cluster: Cluster) -> list[str]:
+    """What is called with ``-s SUBJECT USER`` for each mail; [] where none are sent."""
+    if cluster.mail_server:
+        return smtp.argv(cluster.mail_server, cluster.mail_domain)
+    return [cluster.mail_prog] if cluster.mail_prog else []
 
 
 class Mailer:
@@ -37,7 +45,7 @@ class Mailer:
         if next_mark is not None and (self.alarm.due is None or next_mark < self.alarm.due):
             self.alarm.set(next_mark)
         cluster = self._world.cluster_of(job)
-        if not cluster.mail_prog:
+        if not _program(cluster):
             return
         array = self._world.book.array(job.array_job_id, job.cluster) if job.array_job_id else ()
         for kind, subject in mail.mails(old, job, array):
@@ -58,12 +66,13 @@ class Mailer:
                     continue
                 self._told.setdefault(job.key, set()).add(kind)
                 cluster = self._world.cluster_of(job)
-                if at > self._since and cluster.mail_prog:  # else it fell due before this controller
+                if at > self._since and _program(cluster):  # else it fell due before this controller
                     self._world.task(self._send(cluster, job, kind, mail.reminder(job, kind, now)))
         self.alarm.set(min(later, default=None))
 
     async def _send(self, cluster: Cluster, job: Job, kind: str, subject: str) -> None:
-        user = job.request.mail_user or job.user
+        program = _program(cluster)
+        user = mail.recipients(job.request.mail_user or job.user, cluster.mail_domain)
         if user.startswith("-"):
             log.error("job %s: no mail goes to %s, which the program would take for an option", job.job_id, user)
             return
@@ -80,23 +89,25 @@ class Mailer:
         null = asyncio.subprocess.DEVNULL
         try:
             sent = await asyncio.create_subprocess_exec(
-                cluster.mail_prog,
+                *program,
                 "-s",
                 subject,
                 user,
                 stdin=null,
                 stdout=null,
-                stderr=null,
+                stderr=asyncio.subprocess.PIPE if cluster.mail_server else null,
                 env=environment,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            log.error("job %s: mail by %s: %s", job.job_id, cluster.mail_prog, error)
+            log.error("job %s: mail by %s: %s", job.job_id, program[-1], error)
             return
+        said = b""
         try:
-            code = await asyncio.wait_for(sent.wait(), _PATIENCE)
+            _, said = await asyncio.wait_for(sent.communicate(), _PATIENCE)
         except TimeoutError:
             sent.kill()
-            code = await sent.wait()
-        if code:
-            log.error("job %s: mail by %s: exit code %s", job.job_id, cluster.mail_prog, code)
+            await sent.wait()
+        if sent.returncode:
+            told = (said or b"").decode(errors="replace").strip()
+            log.error("job %s: mail by %s: %s", job.job_id, program[-1], told or f"exit code {sent.returncode}")

@@ -130,7 +130,9 @@ class Cluster(Value):
     licenses: tuple[Gres, ...] = ()
     gres_types: tuple[str, ...] = ()  # GresTypes: names that may be asked for, beside what nodes have
     over_time: int = 0  # minutes
-    mail_prog: str = ""  # what sends the mails of --mail-type: called with -s SUBJECT USER; "": none are sent
+    mail_prog: str = ""  # what sends the mails of --mail-type: called with -s SUBJECT USER
+    mail_server: str = ""  # HOST[:PORT]: takes them by SMTP in place of mail_prog; with neither none are sent
+    mail_domain: str = ""  # of a --mail-user without "@"
     requeue: bool = True
     elastic: bool = False  # not configured: its nodes grow to what jobs ask for (core/admission/elastic.py)
     accounting: bool = True  # False: as a site without AccountingStorageType, which knows no QOS and no other clusters

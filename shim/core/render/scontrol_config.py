@@ -86,7 +86,7 @@ LaunchParameters (null)
 LaunchType launch/slurm
 Licenses
 LogTimeFormat iso8601
-MailDomain (null)
+MailDomain
 MailProg
 MaxArraySize
 MaxDBDMsgs 0
@@ -244,6 +244,7 @@ def _of_cluster(cluster: Cluster) -> dict[str, str]:
         "InactiveLimit": f"{cluster.inactive_limit} sec",
         "JobRequeue": str(int(cluster.requeue)),
         "KillWait": f"{cluster.kill_wait} sec",
+        "MailDomain": cluster.mail_domain or "(null)",
         "MailProg": cluster.mail_prog or "(null)",
         "Licenses": ",".join(f"{one.name}:{one.count}" for one in cluster.licenses) or "(null)",
         "MaxArraySize": str(cluster.max_array_size),
