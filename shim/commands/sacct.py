@@ -152,6 +152,7 @@ def _listed(ask: Selection, runs: list[Job], steps: list[tuple[Job, Step]]) -> l
     by_cluster = {job.cluster: views.of(job.cluster) for job in runs}
     for view in by_cluster.values():
         view.units = ask.units
+        view.noconvert = "noconvert" in ask.values
     recorded = {(job.key, step.restart) for job, step in steps if step.step_id == "batch"}
     scripts = [(job, sacct_rows.batch_step(job)) for job in runs if (job.key, job.restarts) not in recorded]
     steps = [*steps, *((job, step) for job, step in scripts if step is not None)]

@@ -14,7 +14,15 @@ from time import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, Callable
+    from typing import Any, Callable, Protocol
+
+    class ChildrenBytes(Protocol):
+        """Counts what a child has moved, while it is waited for."""
+
+        def before(self) -> None: ...
+
+        def after(self) -> tuple[int, int] | None: ...
+
 else:
     import _signal  # ``signal`` itself imports enum
 
@@ -58,6 +66,8 @@ class Loop:
         self._order = 0
         self._soon: list[Callable[[], None]] = []
         self.used: Any = None  # resources, by the child whose end is being told
+        self.moved: tuple[int, int] | None = None  # bytes that it has read and written, if ``bytes_moved`` counts them
+        self.bytes_moved: ChildrenBytes | None = None
         self._unseen = 0  # turns since the last look at the descriptors
         self._signals: dict[int, Callable[[], None]] = {}
         self._old_handlers: dict[int, Any] = {}
@@ -169,12 +179,16 @@ class Loop:
                 pass
 
     def _wait(self, which: int) -> bool:
+        counted = self.bytes_moved if self._children else None
+        if counted is not None:
+            counted.before()
         try:
             pid, status, self.used = os.wait4(which, os.WNOHANG)
         except ChildProcessError:
             return False
         if not pid:
             return False
+        self.moved = counted.after() if counted is not None and pid in self._children else None
         callback = self._children.pop(pid, None)
         if callback is not None:
             callback(status)
@@ -256,6 +270,7 @@ class Loop:
         self._signals.clear()
         self._children.clear()
         self._orphan = None
+        self.bytes_moved = None
         self._stopped = False
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from shim.control import paths
 from shim.control.index.opening import open_store
-from shim.core.model.job import Job, NodeShare, Step, Usage
+from shim.core.model.job import Job, NodeShare, Step
+from shim.core.model.usage import Spread, Usage
 from tests import reference
 from tests.commands.conftest import World
 
@@ -335,10 +336,13 @@ def test_no_index_is_an_empty_listing(world: World) -> None:
 @pytest.mark.parametrize(
     ("usage", "shown"),
     [
-        (Usage(user=1.5, system=0.25, rss=86524, task=3, node="n2"), "00:01.500|00:00.250|00:01.750|86524K|n2|3"),
-        (Usage(user=60, system=2, rss=2048), "00:01:00|00:00:02|00:01:02|2M||0"),
-        (Usage(user=3600.5, system=90000, rss=1536), "01:00:00|1-01:00:00|1-02:00:00|1.50M||0"),
-        (Usage(rss=512), "00:00:00|00:00:00|00:00:00|512K||0"),
+        (
+            Usage(user=1.5, system=0.25, memory=Spread(most=86524, most_task=3, most_node="n2")),
+            "00:01.500|00:00.250|00:01.750|86524K|n2|3",
+        ),
+        (Usage(user=60, system=2, memory=Spread(most=2048)), "00:01:00|00:00:02|00:01:02|2M||0"),
+        (Usage(user=3600.5, system=90000, memory=Spread(most=1536)), "01:00:00|1-01:00:00|1-02:00:00|1.50M||0"),
+        (Usage(memory=Spread(most=512)), "00:00:00|00:00:00|00:00:00|512K||0"),
         (None, "00:00:00|00:00:00|00:00:00|||"),
     ],
 )
@@ -351,7 +355,7 @@ def test_what_was_used(world: World, usage: Usage | None, shown: str) -> None:
 
 
 def test_memory_in_other_units(world: World) -> None:
-    world.index([ended(7, "COMPLETED", usage=Usage(rss=1536), request=reference.request(kind="batch"))])
+    world.index([ended(7, "COMPLETED", usage=Usage(memory=Spread(most=1536)), request=reference.request(kind="batch"))])
     assert world.run("sacct", "-nPaj7.batch", "--units=G", "-o", "MaxRSS").lines == ["0.00G"]
     assert world.run("sacct", "-nPaj7.batch", "--units=M", "-o", "MaxRSS").lines == ["1.50M"]
 

@@ -183,11 +183,13 @@ def test_what_tasks_have_used_is_told(road: Path) -> None:
         "import os, time\n"
         "held = bytearray(100 << 20)\n"
         "while time.process_time() < 0.3: pass\n"
+        "os.write(os.open('/dev/null', os.O_WRONLY), bytes(5000000))\n"
+        "time.sleep(0.6)\n"  # it is looked at after half a second
         "os.wait() if os.fork() else None\n"  # what a task waits for counts too
     )
     (road / "burn").chmod(0o755)
     said("sbatch", "--wait", "-N2", "-n2", "-o", "/dev/null", "--wrap", "srun ./burn; srun -n1 -N1 true")
-    columns = "JobID,UserCPU,SystemCPU,TotalCPU,MaxRSS,MaxRSSNode,MaxRSSTask,AveCPU"
+    columns = "JobID,UserCPU,SystemCPU,TotalCPU,MaxRSS,MaxRSSNode,MaxRSSTask,AveCPU,AveVMSize,MaxDiskWrite,MinCPUTask"
     rows = [line.split("|") for line in said("sacct", "-nPj1", "-o", columns).splitlines()]
     job, batch, burnt, idle = rows
     assert [row[0] for row in rows] == ["1", "1.batch", "1.0", "1.1"]
@@ -195,12 +197,15 @@ def test_what_tasks_have_used_is_told(road: Path) -> None:
     assert 0.5 <= total <= 20
     assert total == pytest.approx(user + system, abs=0.0015)
     assert int(burnt[4].removesuffix("K")) >= 100 << 10
-    assert burnt[5:] in (["node1", "0", "00:00:00"], ["node2", "1", "00:00:00"])
+    assert burnt[5:8] in (["node1", "0", "00:00:00"], ["node2", "1", "00:00:00"])
+    assert int(burnt[8].removesuffix("K")) >= 100 << 10
+    assert burnt[9] == "4.77M", "what a process has written whose end was not seen by anybody but the agent"
+    assert burnt[10] in "01"
     assert seconds(batch[3]) > 0, "the script has waited for srun"
     assert batch[5:7] == ["node1", "0"]
     assert 0 <= seconds(idle[3]) < total
     assert seconds(job[3]) == pytest.approx(sum(seconds(row[3]) for row in rows[1:]), abs=0.005)
-    assert job[4:] == ["", "", "", ""]
+    assert not any(job[4:])
     assert said("sacct", "-nXPj1", "-o", columns).split("|") == [*job[:-1], "\n"]
 
 

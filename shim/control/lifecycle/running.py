@@ -10,8 +10,9 @@ from shim.control.lifecycle import files, submission, waiting
 from shim.control.lifecycle.transitions import move
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
-from shim.core.model.job import SPECIAL_EXIT, Job, NodeShare, Usage
+from shim.core.model.job import SPECIAL_EXIT, Job, NodeShare
 from shim.core.model.request import INFINITE, JobRequest
+from shim.core.model.usage import Usage
 from shim.core.placement.resolve import resolve
 
 # A requeued job waits this long where the cluster does not say (``requeue_delay``); Slurm waits 120 s, twice its bf_interval.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.model.request import JobRequest
+from shim.core.model.usage import Usage
 from shim.core.value import Value
 
 # Where jobs come from that the index knows from their cluster alone.
@@ -26,26 +27,6 @@ class NodeShare(Value):
     gpu_types: tuple[str, ...] = ()  # parallel to gpus; "" = untyped
     host: str = ""
     planned: bool = False
-
-
-class Usage(Value):
-    """What tasks have used: seconds of CPU, and the most memory (KiB) that one of their processes had; whose that was.
-
-    As the kernel tells it of a task that has ended: of its first process, and of what that has waited for.
-    """
-
-    user: float = 0
-    system: float = 0
-    rss: int = 0
-    task: int = 0
-    node: str = ""
-
-    def plus(self, other: Usage | None) -> Usage:
-        """Of both."""
-        if other is None:
-            return self
-        most = max(self, other, key=lambda one: one.rss)
-        return most.replace(user=round(self.user + other.user, 6), system=round(self.system + other.system, 6))
 
 
 class Job(Value):

@@ -182,4 +182,5 @@ class StepRequest(Value):
         None  # RLIMIT_ name -> (soft, hard) of srun, by --propagate; None: the job's
     )
     comm_port: int = 0  # where srun listens, for SLURM_SRUN_COMM_PORT
+    acctg_freq: str | None = None
     preserve_env: bool = False  # -E: the numbers of tasks and nodes in the environment stay

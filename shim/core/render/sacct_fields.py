@@ -1,6 +1,6 @@
 """Every field of sacct (22.05): its width, negative for left-justified, and what it shows of a row.
 
-What is not measured here (disk, pages, virtual memory) is empty, as for steps that ended before a sample was taken.
+What was not seen of a step (memory, of one that ended before it was looked at) is empty.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from shim.core.formats.times import show_clock
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
+from shim.core.render import usage
 from shim.core.render.sacct_rows import exit_code
+from shim.core.render.usage import UNITS, Sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shim.core.model.job import Job, Step, Usage
+    from shim.core.model.job import Job
+    from shim.core.model.usage import Usage
     from shim.core.render.sacct_rows import Row
-    from shim.core.render.view import View
 
     Show = Callable[[Row], str]
-
-_UNITS = "KMGTP"
 
 
 def _nothing(row: Row) -> str:
@@ -45,9 +45,15 @@ def _cpu(show: Callable[[Usage], float]) -> Show:
     return lambda row: _show_seconds(show(row.usage) if row.usage is not None else 0.0)
 
 
-def _of_step(show: Callable[[Usage, Step, View], str]) -> Show:
-    """Of a step that has ended; a job has none."""
-    return lambda row: show(row.usage, row.step, row.view) if row.step is not None and row.usage is not None else ""
+def _used(show: Callable[[Usage, Sizes], str]) -> Show:
+    """What a step that has ended has used; a job has none."""
+
+    def shown(row: Row) -> str:
+        if row.step is None or row.usage is None:
+            return ""
+        return show(row.usage, Sizes(row.view.units, raw=row.view.noconvert, in_mib=True))
+
+    return shown
 
 
 def _show_seconds(seconds: float) -> str:
@@ -56,16 +62,6 @@ def _show_seconds(seconds: float) -> str:
     if seconds >= 3600 or not milliseconds:
         return show_clock(int(seconds))
     return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}.{milliseconds:03d}"
-
-
-def _show_kib(kib: int, units: str) -> str:
-    """As ``show_size``, with kilobytes."""
-    if units and kib:
-        amount = kib / 1024.0 ** _UNITS.index(units)
-        return f"{int(amount)}{units}" if amount == int(amount) else f"{amount:.2f}{units}"
-    if kib % 512 or 0 < kib < 1024:
-        return f"{kib}K"
-    return show_memory(kib // 1024) if not kib % 1024 else f"{kib / 1024:.2f}M"
 
 
 def _state(row: Row) -> str:
@@ -125,7 +121,7 @@ def show_size(mib: int, units: str = "") -> str:
     """A size in the largest unit that it is a whole number of; in ``units`` if they are said."""
     if not mib or not units:
         return show_memory(mib)
-    amount = mib / 1024.0 ** (_UNITS.index(units) - 1)
+    amount = mib / 1024.0 ** (UNITS.index(units) - 1)
     return f"{int(amount)}{units}" if amount == int(amount) else f"{amount:.2f}{units}"
 
 
@@ -158,7 +154,6 @@ _SHOWN: dict[str, Show] = {
     "AllocNodes": lambda row: str(_node_count(row) if row.ran else 0),
     "AllocTRES": lambda row: _tres(row) if row.ran else "",
     "AssocID": _both("0", ""),
-    "AveCPU": _of_step(lambda usage, step, view: show_clock(int((usage.user + usage.system) / step.tasks))),
     "AveCPUFreq": _both("", "0"),
     "Cluster": lambda row: row.job.cluster,
     "Comment": _job(lambda job: job.comment),
@@ -181,9 +176,6 @@ _SHOWN: dict[str, Show] = {
     "JobIDRaw": lambda row: row.raw_label,
     "JobName": lambda row: row.job.name if row.step is None else row.step.name,
     "Layout": _layout,
-    "MaxRSS": _of_step(lambda usage, step, view: _show_kib(usage.rss, view.units)),
-    "MaxRSSNode": _of_step(lambda usage, step, view: usage.node),
-    "MaxRSSTask": _of_step(lambda usage, step, view: str(usage.task)),
     "NCPUS": lambda row: str(row.cpus),
     "NNodes": lambda row: str(_node_count(row)),
     "NodeList": _nodes,
@@ -221,6 +213,7 @@ _SHOWN: dict[str, Show] = {
     "WCKey": _job(lambda job: job.request.wckey or ""),
     "WCKeyID": _both("0", ""),
     "WorkDir": _job(lambda job: job.request.work_dir),
+    **{name: _used(show) for name, show in usage.FIELDS.items()},
 }
 _WIDTHS = """
 Account 10 AdminComment 15 AllocCPUS 10 AllocNodes 10 AllocTRES 10 AssocID 7 AveCPU 10 AveCPUFreq 10 AveDiskRead 14

@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from shim.core.model.job import Job, NodeShare, Usage
+    from shim.core.model.job import Job, NodeShare
+    from shim.core.model.usage import Usage
     from shim.core.render.view import View
 
 # States that slurmctld keeps as a flag beside RUNNING: accounting knows the state alone.

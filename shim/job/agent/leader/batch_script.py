@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.core.formats.times import stamp
+from shim.core.model.usage import sampling
 from shim.job.agent.leader.outcome import job_line
 from shim.job.agent.step_manager.launch import with_ours
 from shim.job.spec import SCRIPT
@@ -12,7 +13,7 @@ from shim.job.wire import BATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence
+    from typing import Any, Callable
 
     from shim.job.loop import Loop
     from shim.job.spec import RunSpec
@@ -26,7 +27,7 @@ class BatchScript:
     def __init__(self, spec: RunSpec, run_dir: str, wall: Callable[[], float]) -> None:
         self.running = False
         self.status: int | None = None  # the script's own, raw, where the job had another end before
-        self.used: Sequence[float] | None = None
+        self.used: dict[str, Any] | None = None
         self._spec = spec
         self._run_dir = run_dir
         self._wall = wall
@@ -75,6 +76,7 @@ class BatchScript:
             "stdout": out,
             "stderr": out if job.stderr in ("", job.stdout) else _file(job.stderr, append),
             "ntasks": 1,
+            "sampling": sampling(request.extra.get("acctg-freq")),
             "container": {} if self._spec.apart else request.container,
         }
 

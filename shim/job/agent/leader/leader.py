@@ -12,6 +12,7 @@ from time import time
 
 from shim.core.jsonlite import loads
 from shim.core.model.states import CANCELLED, NODE_FAIL, TIMEOUT
+from shim.core.model.usage import of_task
 from shim.job import rawfile
 from shim.job.agent.herald import Herald
 from shim.job.agent.journal import Journal
@@ -19,10 +20,11 @@ from shim.job.agent.kept_line import KeptLine, drop
 from shim.job.agent.leader.batch_script import BatchScript
 from shim.job.agent.leader.components import Components
 from shim.job.agent.leader.nodes import Nodes
-from shim.job.agent.leader.outcome import Outcome, ended_by, own_end, usage
+from shim.job.agent.leader.outcome import Outcome, ended_by, own_end
 from shim.job.agent.leader.peers import Peers
 from shim.job.agent.leader.record import Record
 from shim.job.agent.leader.time_limit import TimeLimit
+from shim.job.agent.leader.usage_questions import UsageQuestions
 from shim.job.agent.step_manager.manager import StepManager
 from shim.job.run_folder import JOURNAL
 from shim.job.wire import BATCH
@@ -102,6 +104,7 @@ class Leader:
         self.nodes.on_joined = self._node_joined
         self.nodes.on_message = self._node_message
         self.nodes.on_lost = self._node_lost
+        self.usage = UsageQuestions(spec, self.nodes.links, self.steps)
         self._stopping = False
         self._peers = Peers(self, loop)
 
@@ -212,6 +215,8 @@ class Leader:
             self.end(ended_by(NODE_FAIL))
         elif do == "stopped":
             self._node_stopped(index)
+        elif do == "sampled":
+            self.usage.sampled(index, message)
         elif self.stage is not None and self.stage.node_message(index, message):
             return
         elif message.get("step") == BATCH:
@@ -233,6 +238,7 @@ class Leader:
         if not stopped:
             self.on_node_lost(index)
         self.steps.node_lost(index)
+        self.usage.node_lost(index)
         if stopped or self.over:
             return
         if not self._stopping and index not in self.steps.given_up:
@@ -333,7 +339,7 @@ class Leader:
         assert self.outcome is not None
         more: dict[str, Any] = {"detail": self.outcome.detail} if self.outcome.detail else {}
         if self.batch.used:
-            more["usage"] = usage(self.batch.used, 0, self.spec.nodes[0].name).to_dict()
+            more["usage"] = of_task(self.batch.used, 0, self.spec.nodes[0].name).to_dict()
         status = self.outcome.status
         if self.batch.status is not None and self.outcome.state in (CANCELLED, TIMEOUT):
             status = self.batch.status  # what the script made of it

@@ -5,12 +5,11 @@ Statuses are raw wait statuses: 256 * exit code + signal.
 
 from __future__ import annotations
 
-from shim.core.model.job import Usage
 from shim.core.model.states import CANCELLED, COMPLETED, FAILED, NODE_FAIL, OUT_OF_MEMORY, PREEMPTED, REQUEUED, TIMEOUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 OUT_OF_MEMORY_STATUS = 125  # 0:125
 _CANCELLED_STATUS = 15  # 0:15, unless a script made something else of the signal
@@ -69,11 +68,6 @@ def step_status(statuses: Iterable[int], killed: Iterable[int] = ()) -> int:
     unless all were."""
     own = list(statuses)
     return max(own) if own else max(killed, default=0)
-
-
-def usage(used: Sequence[float], rank: int, node: str) -> Usage:
-    """What a node tells of a task that has ended: seconds of CPU for itself and in the kernel, KiB of memory."""
-    return Usage(user=used[0], system=used[1], rss=int(used[2]), task=rank, node=node)
 
 
 def job_line(job_id: int, host: str, when: str, state: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shim.job.agent.journal import Journal
     from shim.job.agent.leader.orders import Obedient
     from shim.job.agent.leader.record import Record
+    from shim.job.agent.leader.usage_questions import UsageQuestions
     from shim.job.link import Link
     from shim.job.loop import Loop
     from shim.job.pod.output import PodOutput as Output
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         output: Output | None
         stage: Stage | None
         orders_done: set[int]
+        usage: UsageQuestions
         over: bool
         on_done: Callable[[], None]
         on_watched: Callable[[], None]
@@ -109,7 +111,7 @@ class Peers:
             link.on_close = lambda _reason: self._srun_gone(link)
         elif role == "command":
             link.on_message = guarded(link, lambda message: self._command_message(link, message))
-            link.on_close = lambda _reason: self._links.discard(link)
+            link.on_close = lambda _reason: self._command_gone(link)
         else:
             link.on_message = guarded(link, lambda message: self._controller_message(link, message))
             stage = leader.stage
@@ -128,6 +130,10 @@ class Peers:
     def _srun_gone(self, link: Link) -> None:
         self.discard(link)
         self._leader.steps.srun_gone(link)
+
+    def _command_gone(self, link: Link) -> None:
+        self._links.discard(link)
+        self._leader.usage.gone(link)
 
     def _controller_gone(self, link: Link) -> None:
         leader = self._leader
@@ -171,6 +177,9 @@ class Peers:
     def _command_message(self, link: Link, message: Message) -> None:
         """A command inside the job (where it reaches no controller) asks about it, or wants something of it."""
         do = message["do"]
+        if do == "usage":
+            self._leader.usage.ask(link)
+            return
         if do == "show":
             for line in self._leader.journal.lines:
                 link.send({"do": "journal", "line": line})

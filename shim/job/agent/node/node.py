@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from shim.job.agent.cleaning import Belongings
     from shim.job.agent.node.step import NodeStep
+    from shim.job.agent.node.usage import UsageWatch
     from shim.job.link import Link
     from shim.job.loop import Loop, Timer
     from shim.job.spec import RunSpec
@@ -62,6 +63,7 @@ class Node:
         self._timer: Timer | None = None
         memory = spec.memory[index] if index < len(spec.memory) else 0
         self._memory = MemoryWatch(memory, belongings, loop, self._over_memory)
+        self._usage: UsageWatch | None = None  # with the first task
         self._beats = Heartbeat(loop, spec.heartbeat if index else 0, spec.grace, self._leader_silent, _ignore, _ignore)
         self.obeys: dict[str, Callable[[dict[str, Any]], None]] = {
             "start": self._start,
@@ -69,6 +71,7 @@ class Node:
             "signal": self._signal,
             "window": self._window,
             "credit": self._credit,
+            "sample": self._sample,
             "stop": lambda message: self.stop(message["grace"]),
             "beat": _ignore,
             "refused": _ignore,  # the end of the link follows
@@ -117,9 +120,14 @@ class Node:
         number = message["step"]
         if not self._started or self._stopping or number in self._steps:
             return
-        from shim.job.agent.node.step import NodeStep  # with the first task: pods that wait for others are there sooner
+        # With the first task: pods that wait for others are there sooner.
+        from shim.job.agent.node.step import NodeStep
+        from shim.job.agent.node.usage import UsageWatch
 
-        step = NodeStep(number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._drained)
+        self._usage = self._usage or UsageWatch(self._loop)
+        step = NodeStep(
+            number, self._spec.job.job_id, self._link, self._loop, self._belongings, self._usage, self._drained
+        )
         if self.kernel_kills is not None:
             step.kernel_kills = self.kernel_kills
         self._steps[number] = step
@@ -145,6 +153,12 @@ class Node:
         if message["step"] in self._steps:
             self._steps[message["step"]].output.credit(message["bytes"])
 
+    def _sample(self, message: dict[str, Any]) -> None:
+        if self._usage is not None:
+            self._usage.look()
+        steps = [{"step": step.number, "tasks": step.sample()} for step in self._steps.values()]
+        self._link.send({"do": "sampled", "ticket": message["ticket"], "steps": steps})
+
     def _leader_silent(self, _leader: int) -> None:
         self._link.close()
         self._lost(f"no sign of life for {self._spec.grace} seconds")
@@ -161,6 +175,8 @@ class Node:
         del self._steps[step.number]
         if not self._steps:
             self._memory.stop()
+            if self._usage is not None:
+                self._usage.close()
         self.look()
 
     def _over_memory(self, pid: int) -> None:

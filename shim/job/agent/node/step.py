@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from shim.core.model import states
+from shim.core.model.usage import FREQUENCY
 from shim.job.agent.cleaning import send
 from shim.job.agent.node.launch import start
 from shim.job.agent.node.task_files import Files, OpenError, pipe, resize, terminal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Mapping, Sequence
 
     from shim.job.agent.cleaning import Belongings
+    from shim.job.agent.node.usage import Told, UsageWatch
     from shim.job.container.enter import ContainerPlace
     from shim.job.link import Link
     from shim.job.loop import Loop
@@ -47,6 +49,7 @@ class NodeStep:
         link: Link,
         loop: Loop,
         belongings: Belongings,
+        usage: UsageWatch,
         on_drained: Callable[[NodeStep], None],
     ) -> None:
         self.number = number
@@ -59,15 +62,15 @@ class NodeStep:
         self._link = link
         self._loop = loop
         self._belongings = belongings
+        self._usage = usage
         self._on_drained = on_drained
         self.kernel_kills: Callable[[], int] = _none
         self._oom_kills = 0
         self._epilogs = 0  # that run
         self._children = False  # are waited for
         self._held: list[tuple[int, int]] = []  # rank and status of tasks whose end is not reported yet
-        self._used: dict[
-            int, list[float]
-        ] = {}  # rank -> seconds of CPU for itself and in the kernel, KiB of memory, of tasks that ended
+        self._every: float = FREQUENCY  # seconds between two looks at its tasks' usage
+        self._used: dict[int, Told] = {}  # by rank, of tasks that ended
         self._clean = False
         self._drained = False
         self._terminals: list[int] = []
@@ -83,6 +86,7 @@ class NodeStep:
         environment = dict(message["environment"], SHIM_RUN_DIR=run_dir)
         self._first_rank = message["tasks"][0]["rank"]
         self._children = bool(message.get("wait_for_children"))
+        self._every = float(message.get("sampling", FREQUENCY))
         if message.get("container") and _wants_container(message["container"]):
             node = message["tasks"][0]["environment"].get("SLURMD_NODENAME") or environment.get("SLURMD_NODENAME", "")
             self._container = (run_dir, f"{'batch' if self.number == BATCH else self.number}.{node}")
@@ -143,6 +147,7 @@ class NodeStep:
         self.running[rank] = pid
         self.pids.append(pid)
         self._belongings.tasks.add(pid)
+        self._usage.add(pid, self._every)
         self._link.send({"do": "task", "step": self.number, "rank": rank, "pid": pid})
         self._loop.on_exit(pid, lambda status: self._ended(rank, status, epilog))
 
@@ -200,6 +205,11 @@ class NodeStep:
         tasks = [pid for rank, pid in self.running.items() if ranks is None or rank in ranks]
         send(tasks if only_tasks else self._belongings.of_step(tasks, self.id if ranks is None else b""), number)
 
+    def sample(self) -> list[dict[str, Any]]:
+        """What its running tasks used when they were looked at last: rank, ``used``, and their processes."""
+        told = ((rank, *self._usage.told(pid)) for rank, pid in sorted(self.running.items()))
+        return [{"rank": rank, "used": used, "pids": pids} for rank, used, pids in told]
+
     def window(self, rows: int, columns: int) -> None:
         """Its terminal has another size."""
         for fd in self._terminals:
@@ -212,9 +222,9 @@ class NodeStep:
     # Ends
 
     def _ended(self, rank: int, status: int, epilog: Epilog | None) -> None:
-        self._belongings.tasks.discard(self.running.pop(rank))
-        used = self._loop.used
-        self._used[rank] = [round(used.ru_utime, 6), round(used.ru_stime, 6), used.ru_maxrss]
+        pid = self.running.pop(rank)
+        self._belongings.tasks.discard(pid)
+        self._used[rank] = self._usage.ended(pid, self._loop.used, self._loop.moved)
         self.feed.remove(rank)
         if status or not self.running:  # a task that ends well while others run is not the one that was hit
             self._oom_kills += self.kernel_kills()

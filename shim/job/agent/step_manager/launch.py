@@ -6,6 +6,7 @@ from shim.core.environ.export import prepend_path
 from shim.core.environ.filenames import expand, job_names
 from shim.core.environ.het import step_group_variables
 from shim.core.environ.step import step_environment, task_environment
+from shim.core.model.usage import sampling
 from shim.job.agent.step_manager.parts import command_lines
 from shim.job.steps.streams import streams_of
 
@@ -152,6 +153,7 @@ class Launcher:
                     "container": self._container(job, request),
                     "task_epilog": request.task_epilog or "",
                     "wait_for_children": request.wait_for_children,
+                    "sampling": sampling(request.acctg_freq or job.request.extra.get("acctg-freq")),
                     "ntasks": step.ntasks,
                 },
             )

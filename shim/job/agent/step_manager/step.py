@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shim.core.formats.times import stamp
 from shim.core.model.states import CANCELLED, TIMEOUT
-from shim.job.agent.leader.outcome import step_line, step_state, step_status, usage
+from shim.core.model.usage import of_task
+from shim.job.agent.leader.outcome import step_line, step_state, step_status
 from shim.job.agent.leader.time_limit import TimeLimit
 
 TYPE_CHECKING = False
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable
 
-    from shim.core.model.job import Usage
+    from shim.core.model.usage import Usage
     from shim.core.placement.step_values import StepLayout
     from shim.job.agent.step_manager.parts import Part
     from shim.job.agent.step_manager.relay import Relay
@@ -64,7 +65,7 @@ class StepRun:
         self.ended_as = ""  # the state that its end from outside gives it
         self.place = {rank: index for index, ranks in zip(layout.nodes, layout.ranks) for rank in ranks}
         self._around = around
-        self._used: dict[int, Usage] = {}  # by rank
+        self.used: dict[int, Usage] = {}  # by rank
         self._felled: set[int] = set()  # ranks that had not ended when the step was told to end
         self._cancelled_by: int | None = None
         self._timers: list[Timer] = []
@@ -126,11 +127,11 @@ class StepRun:
         self._felled.update(rank for rank in (part.ranks if part else self.place) if rank not in self.statuses)
         self._cancelled_by = self._cancelled_by if uid is None else uid
 
-    def task_ended(self, rank: int, status: int, oom: bool, used: Sequence[float] | None) -> None:
-        """Notes the end of a task. ``used``: seconds of CPU for itself and in the kernel, KiB of memory."""
+    def task_ended(self, rank: int, status: int, oom: bool, used: Message | None) -> None:
+        """Notes the end of a task. ``used``: as ``of_task`` takes it."""
         self.statuses[rank] = status
         if used:
-            self._used[rank] = usage(used, rank, self.name_of(self.place[rank]))
+            self.used[rank] = of_task(used, rank, self.name_of(self.place[rank]))
         self.oom = self.oom or oom
         if not status & 0x7F:
             self._felled.discard(rank)  # it ended by itself after all
@@ -156,8 +157,8 @@ class StepRun:
         status = step_status(own, killed)
         used: Usage | None = None
         for rank in sorted(statuses):
-            if rank in self._used:
-                used = self._used[rank].plus(used)
+            if rank in self.used:
+                used = self.used[rank].plus(used)
         return {
             **self.in_journal(part),
             "status": status,
