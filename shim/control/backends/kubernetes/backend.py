@@ -22,6 +22,7 @@ from shim.control.backends.kubernetes.objects.gang_builder import probe
 from shim.control.backends.kubernetes.objects.preparing import Preparing
 from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.driver import Driver, next_number
+from shim.control.backends.kubernetes.run.fetching import Fetching
 from shim.control.backends.kubernetes.run.legacy import Legacy, is_legacy
 from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.control.backends.kubernetes.submit import ids, submit_checks
@@ -55,10 +56,12 @@ class KubernetesBackend:
         self._hearing: Hearing
         self._lease: Lease
         self._drivers: dict[int, Driver] = {}
+        self._fetching: dict[int, Fetching] = {}
         self._legacy: dict[int, Legacy] = {}  # runs of the version before
         self._index: dict[int, Job] = {}  # the index's jobs, as they were committed last
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._recovered = False
+        self._found_ended: set[int] = set()  # jobs that another machine has brought to their end
         self._news: set[int] | None = None  # jobs that others may have changed, for one who looks on; None: any
         self._untold = False  # jobs that the index does not know were told, and not asked for yet
 
@@ -126,12 +129,36 @@ class KubernetesBackend:
 
     def _changed(self, job_id: int) -> None:
         one = self._legacy.get(job_id) or self._drivers.get(job_id)
+        if job_id in self._fetching:
+            self._fetching[job_id].poke()
         if one is not None:
             one.poke()
         elif job_id >= 0 and self._recovered:
             self._shape.look()
         if job_id >= 0 and self._site.synced:
             self._look_for(job_id)
+
+    def _fetch(self, job: Job) -> None:
+        """Another machine orders the job, or has brought it to its end: this one has its output fetched, and srun a way to it."""
+        record = self._site.records.find(job.job_id)
+        own = record is not None and record.user == self._site.known_user and not record.settled
+        one = self._fetching.get(job.job_id)
+        if one is None and record is not None and own and (record.register is not None or record.ended):
+            watches = record.host == self._site.host
+            if self.orders and not (watches and record.ended):
+                return
+            one = self._fetching[job.job_id] = Fetching(
+                self._site, job.job_id, self._settings, self._observer, self._accepting.ways, watches
+            )
+            self._site.soon(self._end_fetching(job.job_id, one))
+        if one is not None:
+            one.index = job
+            one.poke()
+
+    async def _end_fetching(self, job_id: int, one: Fetching) -> None:
+        await one.done.wait()
+        if self._fetching.get(job_id) is one:
+            del self._fetching[job_id]
 
     def _look_for(self, job_id: int) -> None:
         """Another machine may have submitted the job, want something of it, or order it."""
@@ -158,7 +185,7 @@ class KubernetesBackend:
         self._observer.outdated(self._site.cluster)
 
     async def close(self) -> None:
-        for one in self._followed:
+        for one in (*self._followed, *self._fetching.values()):
             await one.close()
         await self._shape.close()
         await self._hearing.close()
@@ -201,6 +228,9 @@ class KubernetesBackend:
 
     async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
         await self.ordering()
+        for fetching in list(self._fetching.values()):
+            await fetching.close()
+        self._fetching.clear()
         await self._shape.settled()
         wanted = {run.job_id: (run, seen) for run, seen in runs}
         for job_id, (run, seen) in wanted.items():
@@ -336,7 +366,14 @@ class KubernetesBackend:
             driver.index = job
         record = self._site.records.find(job.job_id)
         if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
-            self._driver(job.job_id).poke()
+            driver = self._driver(job.job_id)
+            if job.state in states.TERMINAL and record.ended and driver.course is None:
+                driver.saw_end = driver.saw_end and job.job_id not in self._found_ended
+                if not driver.saw_end:
+                    self._fetch(job)
+            driver.poke()
+        elif not self._recovered and self._site.synced and self._site.known_user and not self.orders:
+            self._fetch(job)
         if self.orders:
             self._accepting.keep(job)
 
@@ -359,6 +396,8 @@ class KubernetesBackend:
                 continue
             try:
                 if await self._accepting.is_of_here(record):
+                    if record.ended:
+                        self._found_ended.add(record.job_id)
                     found.append(await self._accepting.kept(record, orders=self.orders))
             except ApiError as error:
                 raise BackendError(error.message, transient=True) from error
@@ -381,6 +420,10 @@ class KubernetesBackend:
                     continue
             if record is not None and await self._accepting.is_of_here(record):
                 found.append(self._accepting.as_shown(record, before, orders=self.orders))
+                if record.ended:
+                    self._found_ended.add(record.job_id)
+                if not self.orders:
+                    self._fetch(before)
         return [job for job in found if job not in known]
 
     async def handed_in(self, job: Job) -> Kept:

@@ -28,7 +28,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(backends, "identity", lambda owner: f"{name}.x.1.1")
         made = KubernetesBackend(SHAPE)
         await made.open(told or Told())
-        made._accepting._host = name
+        made._site.host = name
         await made.reserve(1)
         if orders:
             await made.recover([])

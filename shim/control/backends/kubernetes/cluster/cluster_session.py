@@ -33,6 +33,7 @@ class Site:
         self.namespace = namespace
         self.cluster = cluster
         self.owner = owner
+        self.host = os.uname().nodename
         self.objects = Objects(access, namespace)
         self.records = Records(access, namespace)
         self.seen = Seen()

@@ -51,7 +51,12 @@ class Preparing:
                 )
                 register = record.register
                 again = register is not None and register.run == number  # its files were begun when it was made
-                ways = record.outputs if again else await beside(lambda: _ways(spec, settings))
+                if again:
+                    ways = record.outputs
+                elif record.host != self._site.host:
+                    ways = _ways_elsewhere(spec, settings)
+                else:
+                    ways = await beside(lambda: _ways(spec, settings))
             except OSError as error:
                 raise BackendError(f"{error.strerror}: {error.filename}", transient=True) from error
             return Prepared(
@@ -65,6 +70,11 @@ class Preparing:
             )
 
         return prepare
+
+
+def _ways_elsewhere(spec: RunSpec, settings: Settings) -> tuple[Way, ...]:
+    """Files that the machine begins which submitted the job."""
+    return tuple(Way(stream=stream, path=path, base=-1) for stream, path in submit_checks.streamed(spec.job, settings))
 
 
 def _ways(spec: RunSpec, settings: Settings) -> tuple[Way, ...]:

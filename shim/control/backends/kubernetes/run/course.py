@@ -15,7 +15,7 @@ from shim.control.backends.kubernetes.run import termination_record as terminati
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.evidence import Report
 from shim.control.backends.kubernetes.run.following import Follower
-from shim.control.backends.kubernetes.run.output import Output, StepFile
+from shim.control.backends.kubernetes.run.output import LateOutput, Output, StepFile
 from shim.control.backends.kubernetes.run.pod_view import PodView
 from shim.control.backends.kubernetes.run.proxy import Proxy
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, NODE_FAIL, NOT_BEGUN, WITHDRAWN, Register
@@ -51,7 +51,7 @@ class Course:
         self._stage = stage
         self._poke = poke
         self._key = b""
-        self._of_here = record.host == os.uname().nodename
+        self._of_here = record.host == self._site.host
         self._starting = Starting(
             context, pinned, bool(stage), lambda: self._follower is not None and self._follower.connected
         )
@@ -187,7 +187,7 @@ class Course:
             self._site.turns,
             context.seen,
             self._journal,
-            tuple(Output(way.stream, way.path, way.base) for way in self._ways),
+            tuple(self._output(way) for way in self._ways),
             self._stage,
             self._output_trouble,
             self._step_file,
@@ -202,6 +202,15 @@ class Course:
         if not copied or not self._of_here or volumes.mounted(str(told["path"]), context.settings):
             return None
         return StepFile(told, copied, os.path.join(run_folders.path_of(context.run), _FILES))
+
+    def _output(self, way: Way) -> Output:
+        """A file of the script's output, which is begun now if the run was made by another machine."""
+        if way.base >= 0:
+            return Output(way.stream, way.path, way.base)
+        noted = os.path.join(run_folders.path_of(self._context.run), _FILES)
+        request = self._record.job.request
+        append = request.open_mode == "a" or self._context.run.restart > 0
+        return LateOutput(way.stream, way.path, append, request.umask, noted)
 
     def _output_trouble(self, text: str) -> None:
         self._context.tell_reason("OutputNotWritten" if text else "None", text)
@@ -332,15 +341,30 @@ class Course:
             self._tell(line)
         return None
 
+    async def fetched(self, register: Register) -> bool:
+        """Whether the output of a run that is over is here as far as it is anywhere: what is left comes from its leader, or from its log."""
+        assert register.leader is not None
+        leader = self._context.leader(self._context.views(), register.leader.pod)
+        if self._told:
+            return True
+        if leader is None:
+            self._site.log("job %s: its output is incomplete: its first pod is gone", self._context.run.job_id)
+            return True
+        if not leader.over:
+            if self._follower is None and leader.running:
+                self._follow()
+            return False
+        if self._context.elapsed("leader over", True) < _FINAL_WORDS and self._follower is not None:
+            return False
+        await self.hush()
+        await self._fetch_output(leader)
+        return True
+
     async def _fetch_output(self, leader: PodView) -> None:
         """What nobody fetched while the leader was there comes from the kubelet's log."""
         site = self._site
         ways = self._ways
-        left = (
-            self._follower.outputs_left
-            if self._follower is not None
-            else [Output(w.stream, w.path, w.base) for w in ways]
-        )
+        left = self._follower.outputs_left if self._follower is not None else [self._output(way) for way in ways]
         if not left:
             return
         try:
@@ -353,7 +377,7 @@ class Course:
         pieces = echo.split(text)
         if pieces is None:
             # One stream; or an agent that was killed: then both are in one, in about the order in which they were fetched.
-            before = sum([await Output(way.stream, way.path, way.base).taken() for way in ways])
+            before = sum([await self._output(way).taken() for way in ways])
             pieces = {left[0].stream: (await left[0].taken(), text[before:])}
         for output in left:
             await self._add_rest(output, *pieces.get(output.stream, (0, b"")))

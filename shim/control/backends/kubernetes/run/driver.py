@@ -18,7 +18,7 @@ from shim.control.backends.kubernetes.records.record import JobRecord, Way, curr
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course
-from shim.control.backends.kubernetes.run.decide import Answer, CreateJob, Delete, Effect, Write, decide
+from shim.control.backends.kubernetes.run.decide import ENDED, Answer, CreateJob, Delete, Effect, Write, decide
 from shim.control.backends.kubernetes.run.evidence import Report, Seen, fence
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, Limits, Register, answer, withdrawn
 from shim.control.backends.kubernetes.settings import Settings
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from shim.control.backends.kubernetes.cluster.cluster_session import Site
     from shim.control.backends.kubernetes.objects.gang_spec import Gang
 
+KEPT = 7 * 86400.0  # seconds for which the end of a job waits for its machine
 RETRY = 2.0  # seconds until what could not be done is tried again
 _NEVER = 10.0**12
 _TRIES = 5
@@ -64,6 +65,7 @@ class Driver:
         ways: Callable[[JobRecord], tuple[Way, ...]],
     ) -> None:
         self.index: Job | None = None
+        self.saw_end = True  # the end came about here; else it was found in the record
         self.done = asyncio.Event()  # the record is gone, and everything is told
         self.course: Course | None = None
         self._site = site
@@ -272,6 +274,8 @@ class Driver:
         if course is not None and record.register is not None and record.register.closed:
             left = await self._look_closed(record, course)
             pause = left if pause is None else pause
+        if decision.next == ENDED and not decision.effects and not self._may_go(record):
+            return pause  # whoever fetches what is left writes to the record
         waits = [one for one in (pause, decision.look_again) if one is not None]
         return min(waits, default=None)
 
@@ -358,8 +362,17 @@ class Driver:
             since=self._since[1],
             heard=now,
             ended=self._ended(record),
-            archived=self.index is not None and self.index.state in states.TERMINAL and self.course is None,
+            archived=self.index is not None
+            and self.index.state in states.TERMINAL
+            and self.course is None
+            and self._may_go(record),
         )
+
+    def _may_go(self, record: JobRecord) -> bool:
+        """Whether the machine that the job was submitted on needs its record no more: it has the end, and the output."""
+        own = record.host in ("", self._site.host) and record.user in ("", self._site.known_user)
+        late = self._site.now() - record.job.end_time > KEPT and record.job.end_time > 0
+        return bool(record.settled) or late or (own and self.saw_end)
 
     def _ended(self, record: JobRecord) -> str:
         """How the job has ended by the index; "" while it has not."""

@@ -103,6 +103,23 @@ class Output:
             os.close(descriptor)
 
 
+class LateOutput(Output):
+    """A file of a script's output that was not begun when its run was made: that was another machine's doing. ``noted``: see ``StepFile``."""
+
+    def __init__(self, stream: str, path: str, append: bool, umask: int, noted: str) -> None:
+        super().__init__(stream, path)
+        self._append = append
+        self._umask = umask
+        self._noted = noted
+        self._begun = False
+
+    def _taken(self) -> int:
+        if not self._begun:
+            self._base = _begun(self.path, self.path, -1, self._append, self._umask, self._noted)
+            self._begun = True
+        return super()._taken()
+
+
 class StepFile(Output):
     """A file that an srun in the pods has opened, below the working directory ``folder`` that they have a copy of.
 
@@ -132,17 +149,22 @@ class StepFile(Output):
     def _begin(self) -> None:
         named, self.path = self.path, _within(self.path, self._folder)
         _make_folders(os.path.dirname(self.path), self._mode)
-        known = _noted(self._noted).get((named, self.round))
-        if known is not None:
-            self._base = known
-            return
-        self._base = begin(self.path, self._append, 0o777 & ~self._mode)
-        line = json.dumps([named, self.round, self._base]) + "\n"
-        descriptor = os.open(self._noted, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+        self._base = _begun(self.path, named, self.round, self._append, 0o777 & ~self._mode, self._noted)
+
+
+def _begun(path: str, named: str, number: int, append: bool, umask: int, noted: str) -> int:
+    """How many bytes the file had before; it is made, or emptied, where it is not noted that this was done."""
+    known = _noted(noted).get((named, number))
+    if known is not None:
+        return known
+    base = begin(path, append, umask)
+    line = json.dumps([named, number, base]) + "\n"
+    descriptor = os.open(noted, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+    return base
 
 
 def _make_folders(path: str, mode: int) -> None:

@@ -43,7 +43,6 @@ class Accepting:
     def __init__(self, site: Site, wishes: Wishes) -> None:
         self._site = site
         self._wishes = wishes
-        self._host = os.uname().nodename
         self._late: dict[int, Job] = {}
         self._writing: asyncio.Task[None] | None = None
         self._without: dict[str, float] = {}  # records whose payload is not there, and since when
@@ -94,7 +93,7 @@ class Accepting:
         stage = await beside(lambda: _stage(spool))
         small = stage is not None and len(stage) <= INLINE
         record = (await self._record(job, submission)).replace(
-            payload=names.payload(job.job_id), files=self._host if stage is not None and not small else ""
+            payload=names.payload(job.job_id), files=self._site.host if stage is not None and not small else ""
         )
         payload = Payload(
             secret=os.urandom(SECRET_BYTES),
@@ -114,7 +113,7 @@ class Accepting:
             submission=submission,
             place=site.place,
             home=site.owner,
-            host=self._host,
+            host=self._site.host,
             user=await site.user(),
             who=site.who,
             job=shown(job),
@@ -223,7 +222,7 @@ class Accepting:
         """Where the job comes from, for this machine's index."""
         if record.user != await self._site.user():
             return OTHERS
-        return OWN if record.host != self._host else ""
+        return OWN if record.host != self._site.host else ""
 
     async def kept(self, record: JobRecord, *, orders: bool) -> Kept | None:
         """The job for an index that does not know it; None for one that was never accepted. BackendError, ApiError.
@@ -311,7 +310,7 @@ class Accepting:
 
     def has_files(self, record: JobRecord) -> bool:
         """Whether the job's working directory can be given to its pods from here."""
-        return record.files in ("", self._host)
+        return record.files in ("", self._site.host)
 
     def may_be_made_again(self, job: Job) -> bool:
         """Whether a job without a record is one that ended here and was queued again since, or waited in a version before.
@@ -328,7 +327,7 @@ class Accepting:
         """
         if record.user != self._site.known_user:
             return ()
-        if record.host == self._host:
+        if record.host == self._site.host:
             return record.outputs
         folder = os.path.join(paths.state_dir(), "adopted", self._site.cluster)
         endings = {"stdout": "out", "stderr": "err"}

@@ -126,6 +126,15 @@ def kept_files(spool: str) -> tuple[dict[str, bytes], str]:
         return {staging.NAME: file.read()}, ""
 
 
+def streamed(job: Job, settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The job's streams, and the files that they go to, which the pods do not share; a file of both is its standard output."""
+    if job.request.kind != "batch":
+        return ()
+    found = {job.stderr: "stderr", job.stdout: "stdout"}
+    own = [path for path in found if path not in ("", "/dev/null") and not volumes.mounted(path, settings)]
+    return tuple(sorted(((found[path], path) for path in own), reverse=True))
+
+
 _LOOK_AGAIN = 0.05  # seconds between two looks for the folder of an output file
 
 
@@ -135,13 +144,9 @@ def outputs(
     """The job's output files that the pods do not share, made here as Slurm makes them at the start. BackendError. It may block:
     also for the folder of one, which its submitter may make only now, ``patience`` seconds in all.
     """
-    if job.request.kind != "batch":
-        return ()
     found: list[tuple[str, str, int]] = []
     append = job.request.open_mode == "a" or job.restarts > 0
-    for stream, path in (("stdout", job.stdout), ("stderr", job.stderr)):
-        if not path or path == "/dev/null" or volumes.mounted(path, settings) or path in [one[1] for one in found]:
-            continue
+    for stream, path in streamed(job, settings):
         while patience > 0 and not os.path.isdir(os.path.dirname(path)):
             pause(_LOOK_AGAIN)
             patience -= _LOOK_AGAIN
