@@ -40,9 +40,9 @@ def _options(
 @app.command()
 def doctor() -> None:
     """Tries what jobs need on this machine and says what works, what does not, and why."""
-    from shim.admin import doctor as checks
+    from shim.admin.doctor import machine
 
-    if not checks.report(sys.stdout):
+    if not machine.report(sys.stdout):
         raise typer.Exit(1)
 
 

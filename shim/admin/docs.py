@@ -13,7 +13,7 @@ from shim.core.options.help import spelling
 from shim.core.options.query_options import ROWS
 from shim.core.options.query_options import options_of as query_options_of
 from shim.core.options.submit_options import COMMANDS, options_of
-from shim.core.options.support import level_of, support_level
+from shim.core.options.support import support_of, support_of_row
 from shim.dispatch import MODULES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -106,7 +106,7 @@ A requeued job waits `requeue_delay` seconds (1; Slurm: 120).
 `slurm_version` in the configuration says whose options there are: `22.05` (the default) or `25.11`. At 22.05 the newer ones are
 unknown and take no part in abbreviations, as on that release; at 25.11 they have their meaning, and those marked "22.05 only"
 are gone. `--version` of every command follows (`slurm 22.05.8`, `slurm 25.11.0`), because scripts ask for it to learn which
-options they may use. What commands print is that of 22.05 at both levels.
+options they may use. What commands print is that of 22.05 at both releases.
 """
 _PLUGINS = """
 ## Options of plugins
@@ -128,51 +128,51 @@ can be tried where there are none: `ignore = ["container-image=", "container-mou
 
 
 class Row:
-    """One option: its spelling, the commands that take it, their variables, and the levels at which it is there."""
+    """One option: its spelling, the commands that take it, their variables, and the releases that have it."""
 
     def __init__(self, option: Option) -> None:
         self.option = option
         self.commands: list[str] = []
         self.variables: list[str] = []
-        self.levels: list[str] = []
+        self.releases: list[str] = []
 
     def line(self) -> str:
         """The row of the table."""
         variables = " ".join(f"`{name}`" for name in self.variables)
-        return f"| `{spelling(self.option)}` | {' '.join(self.commands)} | {variables} | {self._level('local')} | {self._level('kubernetes')} | {self._note()} |"
+        return f"| `{spelling(self.option)}` | {' '.join(self.commands)} | {variables} | {self._outcome('local')} | {self._outcome('kubernetes')} | {self._note()} |"
 
-    def _level(self, backend: str) -> str:
-        level, reason = level_of(self.option, backend)
-        if backend != "local" and reason == level_of(self.option)[1]:
+    def _outcome(self, backend: str) -> str:
+        outcome, reason = support_of(self.option, backend)
+        if backend != "local" and reason == support_of(self.option)[1]:
             reason = ""
         if self.option.field != self.option.long:
             reason = f"the same as --{self.option.field}" if backend == "local" else ""
-        return level + (f": {reason}" if reason else "")
+        return outcome + (f": {reason}" if reason else "")
 
     def _note(self) -> str:
-        if len(self.levels) == len(VERSIONS):
+        if len(self.releases) == len(VERSIONS):
             return ""
-        return "22.05 only" if self.levels == [OLD] else "25.11"
+        return "22.05 only" if self.releases == [OLD] else "25.11"
 
 
 def rows(pyxis: bool = False) -> list[Row]:
-    """Every option of sbatch, srun and salloc at any level, by name; with ``pyxis`` those of that plugin alone."""
+    """Every option of sbatch, srun and salloc of any release, by name; with ``pyxis`` those of that plugin alone."""
     found: dict[tuple[str, str], Row] = {}
-    for level in VERSIONS:
+    for release in VERSIONS:
         for command in COMMANDS:
-            for option in _options(command, level, pyxis):
+            for option in _options(command, release, pyxis):
                 row = found.setdefault((option.long, option.short), Row(option))
                 _add(row.commands, [command])
-                _add(row.levels, [level])
+                _add(row.releases, [release])
                 _add(row.variables, option.env)
     return [found[key] for key in sorted(found)]
 
 
-def _options(command: str, level: str, pyxis: bool) -> Iterable[Option]:
-    table = options_of(command, Grammar(level=level))
+def _options(command: str, release: str, pyxis: bool) -> Iterable[Option]:
+    table = options_of(command, Grammar(release=release))
     if not pyxis:
         return table
-    return [one for one in options_of(command, Grammar(level=level, pyxis=True)) if one.long not in table.by_name]
+    return [one for one in options_of(command, Grammar(release=release, pyxis=True)) if one.long not in table.by_name]
 
 
 def _add(seen: list[str], more: Iterable[str]) -> None:
@@ -208,16 +208,16 @@ def _queries() -> Iterator[str]:
         for option in sorted(query_options_of(command), key=lambda option: option.long):
             if option.long in ("help", "usage", "version"):
                 continue
-            level, reason = support_level(query_options_of(command).by_name[option.field])
+            outcome, reason = support_of_row(query_options_of(command).by_name[option.field])
             if option.field != option.long:
                 reason = f"the same as --{option.field}"
             variables = " ".join(f"`{name}`" for name in option.env)
-            yield f"| {command} | `{spelling(option)}` | {variables} | {level}{f': {reason}' if reason else ''} |"
+            yield f"| {command} | `{spelling(option)}` | {variables} | {outcome}{f': {reason}' if reason else ''} |"
     yield ""
 
 
 def _table(found: Iterable[Row]) -> Iterator[str]:
-    yield "| option | commands | variables | local | kubernetes | level |"
+    yield "| option | commands | variables | local | kubernetes | release |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in found:
         yield row.line()

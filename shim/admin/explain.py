@@ -17,7 +17,7 @@ from shim.core.options import values
 from shim.core.options.batch import command_line
 from shim.core.options.grammar import Grammar
 from shim.core.options.sources import read_line
-from shim.core.options.support import level_of
+from shim.core.options.support import support_of
 from shim.job import capped
 
 
@@ -50,7 +50,7 @@ def _explain(words: Sequence[str], text: str, found: Found, cluster: Cluster, wr
         write("")
         write(f"{place}: {words_}")
         for option, value in options:
-            what, reason = level_of(option, cluster.backend)
+            what, reason = support_of(option, cluster.backend)
             shown = f"--{option.long}" + (f"={value}" if value is not None else "")
             write(f"    {what:<12} {shown}" + (f": {reason}" if reason else ""))
 

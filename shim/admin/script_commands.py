@@ -12,7 +12,7 @@ from shim.control import site
 from shim.core.errors import ShimError, Unsupported
 from shim.core.options import srun_salloc, value_parsing, values
 from shim.core.options.sources import read_line
-from shim.core.options.support import approximations, level_of, refuse_unsupported
+from shim.core.options.support import approximations, refuse_unsupported, support_of
 from shim.job.container.tools import refuse_without
 
 _COMMANDS = ("srun", "sbatch", "salloc", "scancel", "scontrol", "squeue", "sacct", "sinfo")
@@ -90,7 +90,7 @@ def _srun(words: Sequence[str], backend: str) -> list[str]:
     options, _rest = read_line("srun", words, grammar)
     said = []
     for option, _value in options:
-        what, reason = level_of(option, backend)
+        what, reason = support_of(option, backend)
         if what == "refused":
             raise Unsupported(f"error: --{option.long} is not supported here: {reason}")
         if what == "approximated":

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from shim.commands.job_ids import JobId
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
-    from shim.core.routing import Place, Route
+    from shim.core.routing import ClusterRef, Route
 
 _NO_ACCOUNTING = b"accounting storage is disabled"  # a site without has nothing that could be missing
 
 
-def clusters_to_ask(names: Sequence[str], ids: Sequence[JobId], program: str) -> list[Place]:
+def clusters_to_ask(names: Sequence[str], ids: Sequence[JobId], program: str) -> list[ClusterRef]:
     """The real Slurms that a listing of these clusters (of all for none) asks: none about jobs that are all ours."""
     found = site_view.real_clusters(names)
     if found and ids and not names and all_ours([one.job_id for one in ids], program):
@@ -39,7 +39,7 @@ class ClusterQuery:
         self,
         program: str,
         argv: Sequence[str],
-        places: Sequence[Place],
+        refs: Sequence[ClusterRef],
         *,
         header: bool,
         each: bool = False,
@@ -50,10 +50,10 @@ class ClusterQuery:
 
         options, words = to_query_argv(program, argv, ("clusters", "iterate", "noheader", "allclusters"))
         self.program = program
-        self.dated = {place.name for place, headed in zip(places, _headed(places, header, each)) if headed and dated}
+        self.dated = {ref.name for ref, headed in zip(refs, _headed(refs, header, each)) if headed and dated}
         self.questions = [
-            Question(place, program, [*options, *(() if headed else ("--noheader",)), *words])
-            for place, headed in zip(places, _headed(places, header, each))
+            Question(ref, program, [*options, *(() if headed else ("--noheader",)), *words])
+            for ref, headed in zip(refs, _headed(refs, header, each))
         ]
 
     def wait(self) -> None:
@@ -65,20 +65,20 @@ class ClusterQuery:
 
     def of(self, name: str) -> Question | None:
         """The question to that cluster; None if the cluster is not a real Slurm."""
-        return next((question for question in self.questions if question.place.name == name), None)
+        return next((question for question in self.questions if question.ref.name == name), None)
 
     def put(self, question: Question, prefix: str = "") -> int:
         """Prints an answer, each line after ``prefix``; the exit code for the answer."""
         lines = _text(question.out).split("\n")
         output.put(
-            [prefix + line for line in lines[1 if question.place.name in self.dated else 0 : -1]]
+            [prefix + line for line in lines[1 if question.ref.name in self.dated else 0 : -1]]
             + [line for line in lines[-1:] if line]
         )
         return self.complain(question)
 
     def complain(self, question: Question) -> int:
         """Prints the cluster's errors on stderr; the exit code for the answer."""
-        name = question.place.name
+        name = question.ref.name
         lines = [_named(self.program, name, line) for line in _text(question.err).split("\n") if line]
         if question.problem:
             lines.append(f"error: {name}: {question.problem}")
@@ -88,9 +88,9 @@ class ClusterQuery:
         return 1 if question.code != 0 and _NO_ACCOUNTING not in question.err else 0
 
 
-def _headed(places: Sequence[Place], header: bool, each: bool) -> List[bool]:
-    """For each place whether its answer has headers."""
-    return [header and (each or number == 0) for number in range(len(places))]
+def _headed(refs: Sequence[ClusterRef], header: bool, each: bool) -> List[bool]:
+    """For each cluster whether its answer has headers."""
+    return [header and (each or number == 0) for number in range(len(refs))]
 
 
 def keeps_no_accounting(question: Question) -> bool:
@@ -190,26 +190,26 @@ def _named(program: str, cluster: str, line: str) -> str:
     return f"error: {cluster}: {line}"
 
 
-def owners_of(ids: Iterable[int], places: Sequence[Place], program: str) -> Dict[int, Place | None]:
+def owners_of(ids: Iterable[int], refs: Sequence[ClusterRef], program: str) -> Dict[int, ClusterRef | None]:
     """For each id the real Slurm that has the job. None: the job is ours, or no one of several real Slurms knows the id.
 
     By the index, in which our jobs stay for good and those that were submitted through us to a real Slurm are noted; an id
     that it does not know is asked for where there are several real Slurms.
     """
-    by_name = {place.name: place for place in places}
+    by_name = {ref.name: ref for ref in refs}
     reader = site_view.open_index(program)
-    found: Dict[int, Place | None] = {}
+    found: Dict[int, ClusterRef | None] = {}
     unknown = []
     for job_id in dict.fromkeys(ids):
         if _ours(reader, job_id):
             found[job_id] = None
             continue
-        place = by_name.get(_noted(reader, job_id)) or (places[0] if len(places) == 1 else None)
-        found[job_id] = place
-        if place is None:
+        ref = by_name.get(_noted(reader, job_id)) or (refs[0] if len(refs) == 1 else None)
+        found[job_id] = ref
+        if ref is None:
             unknown.append(job_id)
     for job_id in unknown:
-        found[job_id] = _who_knows(job_id, places)
+        found[job_id] = _who_knows(job_id, refs)
     return found
 
 
@@ -232,39 +232,39 @@ def _noted(reader: Reader | None, job_id: int) -> str:
     return rows[-1].cluster if rows else ""
 
 
-def _who_knows(job_id: int, places: Sequence[Place]) -> Place | None:
+def _who_knows(job_id: int, refs: Sequence[ClusterRef]) -> ClusterRef | None:
     from shim.control.backends.slurm.questions import Question, answered
 
     questions = [
-        Question(place, "squeue", ["--noheader", "--states=all", f"--jobs={job_id}", "--format=%A"]) for place in places
+        Question(ref, "squeue", ["--noheader", "--states=all", f"--jobs={job_id}", "--format=%A"]) for ref in refs
     ]
     answered(questions)
-    return next((question.place for question in questions if question.code == 0 and question.out.strip()), None)
+    return next((question.ref for question in questions if question.code == 0 and question.out.strip()), None)
 
 
-def become(program: str, place: Place, argv: Sequence[str]) -> NoReturn:
+def become(program: str, ref: ClusterRef, argv: Sequence[str]) -> NoReturn:
     """Makes this process the real command of that cluster: its ``-M`` is ours to understand."""
     from shim.control.backends.slurm import call
 
     sys.stdout.flush()
-    call.follow(program, _route(program, place, argv))
+    call.follow(program, _route(program, ref, argv))
 
 
-def run(program: str, place: Place, argv: Sequence[str]) -> int:
+def run(program: str, ref: ClusterRef, argv: Sequence[str]) -> int:
     """Runs the real command with our terminal and streams, however long it takes; its exit code."""
     from shim.control.backends.slurm import call
 
-    made = call.made(program, _route(program, place, argv))
+    made = call.made(program, _route(program, ref, argv))
     sys.stdout.flush()
     pid = os.posix_spawn(made.path, made.argv, made.environment)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return code if code >= 0 else 128 - code
 
 
-def _route(program: str, place: Place, argv: Sequence[str]) -> Route:
+def _route(program: str, ref: ClusterRef, argv: Sequence[str]) -> Route:
     from shim.core.options.to_argv import to_query_argv
     from shim.core.routing import Route
 
     options, words = to_query_argv(program, argv, ("clusters",))
     dropped = [name for name in ("SLURM_CLUSTERS",) if name in os.environ]
-    return Route(place, [*options, *words], dropped)
+    return Route(ref, [*options, *words], dropped)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shim.core.model.job import Job, Step
     from shim.core.options.query_options import Values
     from shim.core.render.sacct_rows import Row
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
 _PROGRAM = "sacct"
 _NAMED = 10  # ids in a line of errors
@@ -44,25 +44,25 @@ def main(argv: list[str]) -> int:
         return 0
     site_view.refuse_options(_PROGRAM, values)
     chosen = site_view.chosen_clusters(_clusters(values))
-    ask = sacct_query.Selection(values, chosen, time.time())
+    selection = sacct_query.Selection(values, chosen, time.time())
     if "verbose" in values:
         from shim.commands import verbose_options
 
-        output.say(_PROGRAM, *verbose_options.sacct(ask))
+        output.say(_PROGRAM, *verbose_options.sacct(selection))
     if "completion" in values or "file" in values:
         raise ShimError(plain("Slurm job completion is disabled"))
     if "batch-script" in values:
-        return _scripts(ask)
+        return _scripts(selection)
     real = site_view.real_clusters(chosen)
-    ours = len(real) < len(chosen or site.places())
+    ours = len(real) < len(chosen or site.cluster_refs())
     header = "noheader" not in values
-    asked = _ask_real(argv, ask, chosen, header=header and not ours) if real else None
+    asked = _ask_real(argv, selection, chosen, header=header and not ours) if real else None
     reader = site_view.open_index(_PROGRAM) if ours else None
-    outlook = Outlook(chosen) if ours and not ask.ids else None
-    jobs = _jobs(ask, reader)
+    outlook = Outlook(chosen) if ours and not selection.ids else None
+    jobs = _jobs(selection, reader)
     if ours:
-        _show(ask, _rows(ask, reader, jobs), header=header)
-        _say_pruned(ask, reader, jobs)
+        _show(selection, _rows(selection, reader, jobs), header=header)
+        _say_pruned(selection, reader, jobs)
     code = 0
     if asked is not None:
         from shim.commands import real_slurm
@@ -72,26 +72,26 @@ def main(argv: list[str]) -> int:
             asked,
             None,
             found=False,
-            instead=lambda question: _remembered(ask, question, header=question is headed),
+            instead=lambda question: _remembered(selection, question, header=question is headed),
         )
     site_view.warn_unreachable(_PROGRAM, reader, outlook, jobs)
     return code
 
 
-def _ask_real(argv: list[str], ask: Selection, chosen: list[str], *, header: bool) -> ClusterQuery | None:
+def _ask_real(argv: list[str], selection: Selection, chosen: list[str], *, header: bool) -> ClusterQuery | None:
     """The question to the real Slurms; None where the jobs asked for are all ours."""
     from shim.commands import real_slurm
 
-    real = real_slurm.clusters_to_ask(chosen, ask.ids, _PROGRAM)
+    real = real_slurm.clusters_to_ask(chosen, selection.ids, _PROGRAM)
     return real_slurm.ClusterQuery(_PROGRAM, argv, real, header=header) if real else None
 
 
-def _say_pruned(ask: Selection, reader: Reader | None, jobs: list[Job]) -> None:
+def _say_pruned(selection: Selection, reader: Reader | None, jobs: list[Job]) -> None:
     """Says what may be missing: who asks for a time, or for ids, of which not everything is kept."""
-    if reader is None or (ask.named and jobs):
+    if reader is None or (selection.named and jobs):
         return
     until = reader.pruned()
-    if until and ask.since <= until:
+    if until and selection.since <= until:
         sys.stdout.flush()
         output.say(_PROGRAM, f"note: jobs that ended up to {stamp(until)} are kept no longer (retention)")
 
@@ -100,7 +100,7 @@ def _clusters(values: dict[str, str]) -> str | None:
     return "all" if "allclusters" in values else values.get("clusters")
 
 
-def _remembered(ask: Selection, question: Question, *, header: bool) -> int | None:
+def _remembered(selection: Selection, question: Question, *, header: bool) -> int | None:
     """In place of the answer of a Slurm without accounting: its jobs that were submitted through us, as far as they are known.
 
     The exit code; None if it has accounting.
@@ -109,13 +109,13 @@ def _remembered(ask: Selection, question: Question, *, header: bool) -> int | No
 
     if not real_slurm.keeps_no_accounting(question):
         return None
-    found = PassedJobs(ask, question.place, site_view.open_index(_PROGRAM))
-    _show(ask, _listed(ask, found.jobs, []), header=header)
+    found = PassedJobs(selection, question.ref, site_view.open_index(_PROGRAM))
+    _show(selection, _listed(selection, found.jobs, []), header=header)
     return found.told(_PROGRAM)
 
 
-def _show(ask: Selection, rows: list[Row], *, header: bool) -> None:
-    values = ask.values
+def _show(selection: Selection, rows: list[Row], *, header: bool) -> None:
+    values = selection.values
     shown = sacct_table.columns(_format(values))
     if "parsable" in values or "parsable2" in values:
         lines = sacct_table.parsable(
@@ -140,52 +140,56 @@ def _format(values: Values) -> str:
     return ",".join(fields) or values.get("format") or sacct_table.DEFAULT
 
 
-def _rows(ask: Selection, reader: Reader | None, jobs: list[Job]) -> list[Row]:
+def _rows(selection: Selection, reader: Reader | None, jobs: list[Job]) -> list[Row]:
     """The lines of these jobs, which run from here."""
     steps = reader.steps_of(jobs, every_run=True) if reader is not None else []
-    return _listed(ask, _runs(ask, reader, jobs), steps)
+    return _listed(selection, _runs(selection, reader, jobs), steps)
 
 
-def _listed(ask: Selection, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Row]:
+def _listed(selection: Selection, runs: list[Job], steps: list[tuple[Job, Step]]) -> list[Row]:
     """The lines of these runs and their steps, as far as they are asked for."""
     views = site_view.Views()
     by_cluster = {job.cluster: views.of(job.cluster) for job in runs}
     for view in by_cluster.values():
-        view.units = ask.units
-        view.noconvert = "noconvert" in ask.values
+        view.units = selection.units
+        view.noconvert = "noconvert" in selection.values
     recorded = {(job.key, step.restart) for job, step in steps if step.step_id == "batch"}
     scripts = [(job, sacct_rows.batch_step(job)) for job in runs if (job.key, job.restarts) not in recorded]
     steps = [*steps, *((job, step) for job, step in scripts if step is not None)]
-    wanted = [(job, step) for job, step in steps if ask.steps and ask.wants_step(job, step)]
-    rows = [row for row in sacct_rows.rows(runs, wanted, by_cluster, sacct_rows.used(steps)) if ask.names(row)]
-    if "truncate" in ask.values:
+    wanted = [(job, step) for job, step in steps if selection.steps and selection.wants_step(job, step)]
+    rows = [row for row in sacct_rows.rows(runs, wanted, by_cluster, sacct_rows.used(steps)) if selection.names(row)]
+    if "truncate" in selection.values:
         for row in rows:
-            row.truncate(ask.since, ask.until)
+            row.truncate(selection.since, selection.until)
     return rows
 
 
-def _jobs(ask: Selection, reader: Reader | None) -> list[Job]:
+def _jobs(selection: Selection, reader: Reader | None) -> list[Job]:
     if reader is None:
         return []
-    return [part for part in map(ask.narrow, reader.jobs(ask.query())) if part is not None and ask.fits(part)]
+    return [
+        part
+        for part in map(selection.narrow, reader.jobs(selection.query()))
+        if part is not None and selection.fits(part)
+    ]
 
 
-def _runs(ask: Selection, reader: Reader | None, jobs: list[Job]) -> list[Job]:
+def _runs(selection: Selection, reader: Reader | None, jobs: list[Job]) -> list[Job]:
     """The jobs; with --duplicates also the runs before a requeue, each as a job of its own."""
-    if "duplicates" not in ask.values or reader is None:
+    if "duplicates" not in selection.values or reader is None:
         return jobs
     again = [job for job in jobs if job.restarts]
     past = reader.transitions(job.key for job in again)
     return [*jobs, *(run for job in again for run in sacct_rows.earlier_runs(job, past.get(job.key, [])))]
 
 
-def _scripts(ask: Selection) -> int:
+def _scripts(selection: Selection) -> int:
     """``--batch-script``: the scripts of the jobs that -j names, as long as they are kept."""
     from shim.control import client
 
-    if not ask.ids:
+    if not selection.ids:
         raise ShimError("error: --batch-script needs --jobs")
-    for job in _jobs(ask, site_view.open_index(_PROGRAM)):
+    for job in _jobs(selection, site_view.open_index(_PROGRAM)):
         try:
             script = str(client.call("script", {"job_id": job.job_id})["script"])
         except client.Unreachable:
@@ -199,19 +203,21 @@ def _scripts(ask: Selection) -> int:
 class PassedJobs:
     """The jobs that were submitted from here to a real Slurm without accounting: the index has them, and squeue of that Slurm their present state."""
 
-    def __init__(self, ask: Selection, place: Place, reader: Optional[Reader]) -> None:
+    def __init__(self, selection: Selection, ref: ClusterRef, reader: Optional[Reader]) -> None:
         from shim.control.backends.slurm import remembering
 
-        self._place = place
-        rows = reader.passed_of(place.name, [one.job_id for one in ask.ids], ask.ended_since) if reader else []
-        known, self._problem = remembering.brought_up([job for job in rows if ask.means(job)], place)
-        fitting = [job for job in map(ask.narrow, known) if job is not None and ask.fits(job)]
+        self._ref = ref
+        rows = (
+            reader.passed_of(ref.name, [one.job_id for one in selection.ids], selection.ended_since) if reader else []
+        )
+        known, self._problem = remembering.brought_up([job for job in rows if selection.means(job)], ref)
+        fitting = [job for job in map(selection.narrow, known) if job is not None and selection.fits(job)]
         self.jobs = [job.replace(key=number) for number, job in enumerate(fitting)]  # by it steps are told apart
 
     def told(self, program: str) -> int:
         """Says on stderr what is missing; the exit code."""
         sys.stdout.flush()
-        name = self._place.name
+        name = self._ref.name
         lines = [f"{name}: Slurm accounting storage is disabled: these are the jobs that were submitted from here"]
         gone = [str(job.job_id) for job in self.jobs if job.system_comment]
         if gone:

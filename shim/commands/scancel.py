@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.job import Job
     from shim.core.options.query_options import Values
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
     Ids = List[Tuple[str, JobId]]
     from typing import Any
@@ -83,13 +83,13 @@ def main(argv: list[str]) -> int:
 
 
 def _everywhere(
-    argv: list[str], values: Values, ids: list[tuple[str, JobId]], clusters: list[str], real: list[Place]
+    argv: list[str], values: Values, ids: list[tuple[str, JobId]], clusters: list[str], real: list[ClusterRef]
 ) -> int:
     """Some of the clusters are real Slurms: each ends its own jobs."""
     filtered = any(values.get(option) for option, _ in _FILTERS)
     ours, theirs = _divided(ids, real, named=bool(clusters), filtered=filtered)
-    names = [name for name in clusters if name not in {place.name for place in real}]
-    here = bool(names) or (not clusters and (bool(ours) or not ids) and len(real) < len(site.places()))
+    names = [name for name in clusters if name not in {ref.name for ref in real}]
+    here = bool(names) or (not clusters and (bool(ours) or not ids) and len(real) < len(site.cluster_refs()))
     code = _here(values, ours, names) if here else 0
     if not theirs:
         return code
@@ -213,7 +213,7 @@ def _uid(name: str | None) -> int | None:
     return uid
 
 
-def _divided(ids: Ids, places: Sequence[Place], *, named: bool, filtered: bool) -> Tuple[Ids, Dict[str, List[str]]]:
+def _divided(ids: Ids, refs: Sequence[ClusterRef], *, named: bool, filtered: bool) -> Tuple[Ids, Dict[str, List[str]]]:
     """The ids of our jobs; and for each real Slurm, by its name, the ids of its jobs.
 
     ``named``: -M says that all of them are for each. ``filtered``: filters look for jobs, everywhere unless ids say where.
@@ -223,34 +223,34 @@ def _divided(ids: Ids, places: Sequence[Place], *, named: bool, filtered: bool) 
 
     words = [word for word, _ in ids]
     if named or (filtered and not ids):
-        return ids, {place.name: words for place in places}
-    found = real_slurm.owners_of((one.job_id for _, one in ids), places, _PROGRAM)
+        return ids, {ref.name: words for ref in refs}
+    found = real_slurm.owners_of((one.job_id for _, one in ids), refs, _PROGRAM)
     ours = [(word, one) for word, one in ids if found[one.job_id] is None]
     theirs: Dict[str, List[str]] = {}
     for word, one in ids:
-        place = found[one.job_id]
-        if place is not None:
-            theirs.setdefault(place.name, []).append(word)
+        ref = found[one.job_id]
+        if ref is not None:
+            theirs.setdefault(ref.name, []).append(word)
     return ours, theirs
 
 
 def _cancel_there(
-    argv: Sequence[str], places: Sequence[Place], theirs: Dict[str, List[str]], *, alone: bool, interactive: bool
+    argv: Sequence[str], refs: Sequence[ClusterRef], theirs: Dict[str, List[str]], *, alone: bool, interactive: bool
 ) -> int:
     """Runs the real scancel commands; the exit code. ``alone``: nothing else remains to be done, so a single command replaces this process."""
     from shim.commands import real_slurm
     from shim.core.options.to_argv import to_query_argv
 
     options, _ = to_query_argv(_PROGRAM, argv, ("clusters",))
-    meant = [place for place in places if place.name in theirs]
+    meant = [ref for ref in refs if ref.name in theirs]
     if alone and len(meant) == 1:
         real_slurm.become(_PROGRAM, meant[0], [*options, *theirs[meant[0].name]])
     if interactive:
-        codes = [real_slurm.run(_PROGRAM, place, [*options, *theirs[place.name]]) for place in meant]
+        codes = [real_slurm.run(_PROGRAM, ref, [*options, *theirs[ref.name]]) for ref in meant]
         return next((code for code in codes if code), 0)
     from shim.control.backends.slurm.questions import Question
 
-    return real_slurm.run_all(_PROGRAM, [Question(place, _PROGRAM, [*options, *theirs[place.name]]) for place in meant])
+    return real_slurm.run_all(_PROGRAM, [Question(ref, _PROGRAM, [*options, *theirs[ref.name]]) for ref in meant])
 
 
 class Target(dict):  # type: ignore[type-arg]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
     from shim.core.options.query_options import Values
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
 
 def index() -> Reader | None:
@@ -100,7 +100,7 @@ def open_index(program: str) -> Reader | None:
         return reader
     from shim.control import site
 
-    if any(place.backend == "kubernetes" for place in site.places()):
+    if any(ref.backend == "kubernetes" for ref in site.cluster_refs()):
         from shim.control import alive
 
         if alive.look(reader, program):
@@ -178,9 +178,9 @@ def _name_here(name: str) -> str:
 
     if name in site.backends():
         return name
-    for place in site.places():
-        if place.real and place.real_name == name:
-            return place.name
+    for ref in site.cluster_refs():
+        if ref.real and ref.real_name == name:
+            return ref.name
     raise site.unknown(name, site_cluster())
 
 
@@ -257,8 +257,8 @@ def refuse_options(program: str, values: Values) -> None:
 
     rows = options_of(program).by_name
     for name in values:
-        level, _, reason = rows[name].get("support", "").partition(": ")
-        if level == "refused":
+        outcome, _, reason = rows[name].get("support", "").partition(": ")
+        if outcome == "refused":
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
 
 
@@ -314,9 +314,9 @@ def running_steps(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Ste
     return [*found, *((job, step) for job, step in scripts if step is not None)]
 
 
-def real_clusters(names: Sequence[str] = ()) -> list[Place]:
+def real_clusters(names: Sequence[str] = ()) -> list[ClusterRef]:
     """The real Slurms among these clusters, in their order; among all for none."""
     from shim.control import site
 
-    places = {place.name: place for place in site.places()}
-    return [places[name] for name in names or places if name in places and places[name].real]
+    refs = {ref.name: ref for ref in site.cluster_refs()}
+    return [refs[name] for name in names or refs if name in refs and refs[name].real]

@@ -46,28 +46,28 @@ def main(argv: list[str]) -> int:
         if "format" in given and "Format" in given:
             raise ShimError("error: -O (--Format) is incompatible with -o (--format)")
         del values["Format" if "format" in given or "Format" not in given else "format"]
-    ask = Selection(values, words)
+    selection = Selection(values, words)
     seconds = None
     if "iterate" in values:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: --iterate={values['iterate']}\n")
-    return site_view.repeat(lambda: _show(ask, argv), seconds)
+    return site_view.repeat(lambda: _show(selection, argv), seconds)
 
 
 class Table:
     """One listing under way: the columns, and where jobs are looked up."""
 
-    def __init__(self, ask: Selection, clusters: Sequence[str]) -> None:
-        self.ask = ask
+    def __init__(self, selection: Selection, clusters: Sequence[str]) -> None:
+        self.selection = selection
         self._clusters = clusters
         self._records = 0  # looked at, before all conditions
         self._named: list[Job] = []  # what was found of ids
         self._outlook: Outlook | None = None
-        self.header = "noheader" not in ask.values
-        self.views = site_view.Views(noconvert="noconvert" in ask.values)
+        self.header = "noheader" not in selection.values
+        self.views = site_view.Views(noconvert="noconvert" in selection.values)
         # Of several clusters without headers a column tells which, as in Slurm.
-        self.prefixed = len(clusters) > 1 and not self.header and not {"format", "Format"} & set(ask.values)
+        self.prefixed = len(clusters) > 1 and not self.header and not {"format", "Format"} & set(selection.values)
         self.columns = self._columns()
         self._reader: Reader | None = None
         self._opened = False
@@ -78,15 +78,15 @@ class Table:
         if not self._opened:
             self._opened = True
             self._reader = site_view.open_index(_PROGRAM)
-            if not self.ask.ids and not self.ask.step_ids:
+            if not self.selection.ids and not self.selection.step_ids:
                 self._outlook = Outlook(self._clusters)
         return self._reader
 
     def put(self, cluster: str) -> None:
         """Prints the table of that cluster ("" for all whose jobs run from here)."""
-        rows = self._steps(cluster) if self.ask.steps else self._jobs(cluster)
+        rows = self._steps(cluster) if self.selection.steps else self._jobs(cluster)
         prefix = self.prefix(cluster)
-        if "verbose" in self.ask.values:
+        if "verbose" in self.selection.values:
             output.put([f"last_update_time={int(self.views.now)} records={self._records}"])
         self.put_header()
         output.put([prefix + row for row in rows])
@@ -105,38 +105,40 @@ class Table:
         return f"{cluster[:10]:<10} " if self.prefixed else ""
 
     def _jobs(self, cluster: str) -> list[str]:
-        ask = self.ask
+        selection = self.selection
         jobs = self._found(cluster)
-        if "array" in ask.values:
+        if "array" in selection.values:
             jobs = [task for job in jobs for task in task_by_task(job)]
-        if "priority" in ask.values:
+        if "priority" in selection.values:
             jobs = [one for job in jobs for one in _by_partition(job)]
-        order = ask.values.get("sort") or (job_order.DEFAULT_START if "start" in ask.values else job_order.DEFAULT)
+        order = selection.values.get("sort") or (
+            job_order.DEFAULT_START if "start" in selection.values else job_order.DEFAULT
+        )
         found = job_order.ordered(jobs, order, lambda job: self.views.of(job.cluster))
         return columns.rows_by(self.columns, found, lambda job: self.views.of(job.cluster))
 
     def _steps(self, cluster: str) -> list[str]:
         from shim.core.render.step_fields import step_order
 
-        reader, named = self.reader, self.ask.ids or self.ask.step_ids
+        reader, named = self.reader, self.selection.ids or self.selection.step_ids
         jobs = [job for job in self._found(cluster) if not named or exactly(job, named)]
         items = site_view.running_steps(reader, jobs)
-        wanted = {one.step for one in self.ask.step_ids if one.step != "batch"}  # which only a whole job's have
-        if self.ask.step_ids and None not in wanted:
+        wanted = {one.step for one in self.selection.step_ids if one.step != "batch"}  # which only a whole job's have
+        if self.selection.step_ids and None not in wanted:
             items = [item for item in items if item[1].step_id in wanted]
         self._records = len(items)
         found = sorted(items, key=step_order)
         return columns.rows_by(self.columns, found, lambda item: self.views.of(item[0].cluster))
 
     def _found(self, cluster: str) -> list[Job]:
-        found, self._records = _found(self.ask, self.reader, cluster)
-        if self.ask.ids or self.ask.step_ids:
+        found, self._records = _found(self.selection, self.reader, cluster)
+        if self.selection.ids or self.selection.step_ids:
             self._named += found
         return found
 
     def _columns(self) -> list[Column]:
         """The columns asked for; what is no field is named on stderr, and the listing goes on."""
-        values = self.ask.values
+        values = self.selection.values
         default, letters, names = self._fields()
         if "Format" in values:
             found, unknown = columns.parse_names(values["Format"], names())
@@ -147,8 +149,8 @@ class Table:
 
     def _fields(self) -> tuple[str, Any, Callable[[], Any]]:
         """The format that is not asked for, the letters of -o, and a way to the names of -O."""
-        values = self.ask.values
-        if self.ask.steps:
+        values = self.selection.values
+        if self.selection.steps:
             from shim.core.render.step_fields import LETTERS, NAMES
 
             return STEPS, LETTERS, lambda: NAMES
@@ -158,29 +160,33 @@ class Table:
         return default, job_fields.LETTERS, job_fields.names
 
 
-def _show(ask: Selection, argv: list[str]) -> int:
+def _show(selection: Selection, argv: list[str]) -> int:
     """Prints one listing, with -M one for each cluster; an error of one cluster does not hide the others. The exit code."""
-    clusters = site_view.chosen_clusters(ask.values.get("clusters"))
-    if "verbose" in ask.values:
+    clusters = site_view.chosen_clusters(selection.values.get("clusters"))
+    if "verbose" in selection.values:
         from shim.commands import verbose_options
 
-        output.put(verbose_options.squeue(ask, ask.values.get("format") or (START if "start" in ask.values else None)))
-    if "noheader" not in ask.values and {"iterate", "long", "verbose"} & ask.values.keys():
+        output.put(
+            verbose_options.squeue(
+                selection, selection.values.get("format") or (START if "start" in selection.values else None)
+            )
+        )
+    if "noheader" not in selection.values and {"iterate", "long", "verbose"} & selection.values.keys():
         output.put([output.date_line(time.time())])
-    table = Table(ask, clusters)
+    table = Table(selection, clusters)
     if not clusters and not site_view.real_clusters():
         table.put("")
         table.say_troubles()
         return 0
     from shim.commands import real_slurm
 
-    real = real_slurm.clusters_to_ask(clusters, ask.ids or ask.step_ids, _PROGRAM)
-    ours = bool(clusters) or any(not place.real for place in site.places())
+    real = real_slurm.clusters_to_ask(clusters, selection.ids or selection.step_ids, _PROGRAM)
+    ours = bool(clusters) or any(not ref.real for ref in site.cluster_refs())
     asked = None
     if real:
         own_header = table.header and (bool(clusters) or not ours)
         asked = real_slurm.ClusterQuery(
-            _PROGRAM, argv, real, header=own_header, each=bool(clusters), dated="long" in ask.values
+            _PROGRAM, argv, real, header=own_header, each=bool(clusters), dated="long" in selection.values
         )
     if clusters:
         code = real_slurm.print_by_cluster(
@@ -197,23 +203,31 @@ def _show(ask: Selection, argv: list[str]) -> int:
             raise
         problem = error
         table.put_header()
-    code = real_slurm.print_answers(asked, problem, found=bool(ask.ids) and problem is None) if asked is not None else 0
+    code = (
+        real_slurm.print_answers(asked, problem, found=bool(selection.ids) and problem is None)
+        if asked is not None
+        else 0
+    )
     table.say_troubles()
     return code
 
 
-def _found(ask: Selection, reader: Reader | None, cluster: str) -> tuple[list[Job], int]:
+def _found(selection: Selection, reader: Reader | None, cluster: str) -> tuple[list[Job], int]:
     """The jobs asked for, and of how many. ShimError with Slurm's text when the only id asked for is unknown or forgotten."""
-    if ask.users == ():
+    if selection.users == ():
         return [], 0  # only users that do not exist were named
-    found = reader.jobs(ask.query(cluster)) if reader is not None else []
+    found = reader.jobs(selection.query(cluster)) if reader is not None else []
     known = len(found)
-    named = ask.ids or ask.step_ids
-    if len(ask.ids) == 1 and not found and not any(ask.values.get(name) for name in ("name", "partitions", "users")):
+    named = selection.ids or selection.step_ids
+    if (
+        len(selection.ids) == 1
+        and not found
+        and not any(selection.values.get(name) for name in ("name", "partitions", "users"))
+    ):
         raise ShimError(plain(f"slurm_load_jobs error: {INVALID_JOB_ID}"))
     if named:
         found = [part for part in (narrowed(job, named) for job in found) if part is not None]
-    return [job for job in found if ask.fits(job)], known
+    return [job for job in found if selection.fits(job)], known
 
 
 def _by_partition(job: Job) -> list[Job]:

@@ -57,9 +57,9 @@ def scancel(values: Values, ids: list[tuple[str, JobId]]) -> list[str]:
     return lines + [f"{f'{kind}[{number}]':<15}: {name}" for number, (kind, name) in enumerate(named)]
 
 
-def squeue(ask: SqueueSelection, format_text: str | None) -> list[str]:
+def squeue(selection: SqueueSelection, format_text: str | None) -> list[str]:
     """``squeue -v``: lines for stdout; ``-vv`` has the elements of lists too. ``format_text``: -o's, None where it was not given."""
-    values = ask.values
+    values = selection.values
     text = {name: values.get(name) or "(null)" for name in ("licenses", "name", "partitions", "reservation", "users")}
     shown = [
         ("all", _yes(values.shows_all("partitions"))),
@@ -68,39 +68,39 @@ def squeue(ask: SqueueSelection, format_text: str | None) -> list[str]:
         ("format", format_text or "(null)"),
         ("iterate", values.get("iterate") or "0"),
         ("job_flag", "0"),
-        ("jobs", ask.said["jobs"] or "(null)"),
+        ("jobs", selection.said["jobs"] or "(null)"),
         ("licenses", text["licenses"]),
         ("local", _yes("local" in values)),
         ("names", text["name"]),
-        ("nodes", _hosts(ask.nodes)),
+        ("nodes", _hosts(selection.nodes)),
         ("partitions", text["partitions"]),
         ("priority", _yes("priority" in values)),
         ("reservation", text["reservation"]),
         ("sibling     ", _yes("sibling" in values)),
         ("sort", values.get("sort") or ("S" if "start" in values else "(null)")),
         ("start_flag", str(int("start" in values))),
-        ("states", values.get("states") or ("PD" if ask.states else "(null)")),
-        ("step_flag", str(int(ask.steps))),
-        ("steps", ask.said["steps"] or "(null)"),
-        ("users", str(ask.users[0]) if "me" in values and ask.users else text["users"]),
+        ("states", values.get("states") or ("PD" if selection.states else "(null)")),
+        ("step_flag", str(int(selection.steps))),
+        ("steps", selection.said["steps"] or "(null)"),
+        ("users", str(selection.users[0]) if "me" in values and selection.users else text["users"]),
         ("verbose", str(len(values["verbose"]))),
     ]
     lines = [f"{name:<11} = {value}" for name, value in shown]
     if len(values["verbose"]) > 1:
-        lines += _lists(ask)
+        lines += _lists(selection)
     return [_RULE, *lines, _RULE, "", ""]
 
 
-def _lists(ask: SqueueSelection) -> list[str]:
-    known = ask.states != ("all",)
+def _lists(selection: SqueueSelection) -> list[str]:
+    known = selection.states != ("all",)
     lists: dict[str, Sequence[object]] = {
-        "job_list": [_first_task(one) for one in ask.ids],
-        "name_list": [name.encode(errors="surrogateescape")[0] for name in comma_list(ask.values.get("name"))],
-        "licenses_list": comma_list(ask.values.get("licenses")),
-        "part_list": comma_list(ask.values.get("partitions")),
-        "state_list": ask.states if known else (),
-        "step_list": [f"{_first_task(one)}.{one.step or 0}+0" for one in ask.step_ids],
-        "user_list": ask.users or (),
+        "job_list": [_first_task(one) for one in selection.ids],
+        "name_list": [name.encode(errors="surrogateescape")[0] for name in comma_list(selection.values.get("name"))],
+        "licenses_list": comma_list(selection.values.get("licenses")),
+        "part_list": comma_list(selection.values.get("partitions")),
+        "state_list": selection.states if known else (),
+        "step_list": [f"{_first_task(one)}.{one.step or 0}+0" for one in selection.step_ids],
+        "user_list": selection.users or (),
     }
     return [f"{name}[{number}] = {item}" for name, items in lists.items() for number, item in enumerate(items)]
 
@@ -206,14 +206,14 @@ def sinfo(values: Values, shown: Sequence[Column]) -> list[str]:
     return [_RULE, *(f"{name:<11} = {value}" for name, value in found), _RULE, *flags, _RULE, ""]
 
 
-def sacct(ask: sacct_query.Selection) -> list[str]:
+def sacct(selection: sacct_query.Selection) -> list[str]:
     """``sacct -v``: lines for stderr."""
     import time
 
-    values = ask.values
-    begin, end = ("Epoch 0" if not at else time.ctime(at) for at in (ask.since, ask.until))
+    values = selection.values
+    begin, end = ("Epoch 0" if not at else time.ctime(at) for at in (selection.since, selection.until))
     when = f"in the time window from {begin} to {end}" if begin != end else f"at the time instant {end}"
-    lines = [f"Jobs {','.join(ask.states) or 'Eligible'} {when}"]
+    lines = [f"Jobs {','.join(selection.states) or 'Eligible'} {when}"]
     if len(values["verbose"]) > 1:
         fields = "".join(f"{text}," for text in values.each("format"))
         lines += [

@@ -118,8 +118,8 @@ def _unlooked(reader: Reader | None) -> list[str]:
     from shim.control import site
     from shim.control.index.reader import LOOKED
 
-    places = [place.name for place in site.places() if place.backend == "kubernetes"]
-    return [name for name in places if reader is None or reader.meta(LOOKED + name) is None]
+    refs = [ref.name for ref in site.cluster_refs() if ref.backend == "kubernetes"]
+    return [name for name in refs if reader is None or reader.meta(LOOKED + name) is None]
 
 
 def _warn(program: str, what: str) -> None:

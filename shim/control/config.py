@@ -18,7 +18,7 @@ from shim.control.config_words import CLUSTER, TOP, Word, words_of
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist, sizes, times
 from shim.core.formats.lists import comma_list
-from shim.core.options.grammar import DEFAULT_LEVEL, VERSIONS
+from shim.core.options.grammar import DEFAULT_RELEASE, VERSIONS
 from shim.core.value import Value
 from shim.job import capped
 
@@ -43,7 +43,7 @@ class Config(Value):
     """
 
     default: Setting = Setting(value="local")
-    slurm_version: Setting = Setting(value=DEFAULT_LEVEL)
+    slurm_version: Setting = Setting(value=DEFAULT_RELEASE)
     operators: Setting = Setting()
     retention: Setting = Setting(value=RETENTION)
     plugins: dict[str, Setting] = {}
@@ -94,7 +94,7 @@ def _level_of(merged: Mapping[str, Any], env: Mapping[str, str]) -> Setting:
     if name in env:
         word = next(word for word in TOP if word.name == "slurm_version")
         return Setting(value=convert(word, env[name], name), origin=name)
-    return merged.get("slurm_version", Setting(value=DEFAULT_LEVEL))  # type: ignore[no-any-return]
+    return merged.get("slurm_version", Setting(value=DEFAULT_RELEASE))  # type: ignore[no-any-return]
 
 
 def _read(path: str, *, required: bool) -> dict[str, Any] | None:
@@ -211,7 +211,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _level(value: object) -> str:
+def _release(value: object) -> str:
     text = str(value)  # written as a number it is one of TOML's
     if text not in VERSIONS:
         raise ValueError(value)
@@ -259,7 +259,7 @@ _CONVERTERS: dict[str, Any] = {
     "minutes": _minutes,
     "memory": _memory,
     "hosts": _hosts,
-    "level": _level,
+    "release": _release,
     "words": _words,
     "gpus": _gpus,
 }
@@ -270,7 +270,7 @@ _WANTED = {
     "bool": "true or false is wanted",
     "minutes": "a time is wanted: minutes, HH:MM:SS, D-HH or UNLIMITED",
     "memory": "a size is wanted: 4000, 4G",
-    "level": f"one of {', '.join(VERSIONS)} is wanted",
+    "release": f"one of {', '.join(VERSIONS)} is wanted",
     "hosts": "a host list is wanted: n[1-4]",
     "words": "a list of texts is wanted",
     "gpus": 'a number or "type:number" is wanted',

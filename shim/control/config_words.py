@@ -1,7 +1,7 @@
 """Every word of the configuration: its type, its default, what it means. docs/configuration.md is made from it.
 
 Types: str, int, bool, minutes (a Slurm time), memory (a Slurm size), hosts (a hostlist), words (a list of strings),
-gpus (``4`` or ``"a100:4"``), level (a version of Slurm), data (a table or list that the backend reads), table (a table of words).
+gpus (``4`` or ``"a100:4"``), release (a version of Slurm), data (a table or list that the backend reads), table (a table of words).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOP = (
     Word(name="default", type="str", default="local", text="cluster of jobs that name none"),
     Word(
         name="slurm_version",
-        type="level",
+        type="release",
         default="22.05",
         text="whose options sbatch, srun and salloc have, and what `--version` says: `22.05` or `25.11` ([support.md](support.md))",
     ),

@@ -20,12 +20,12 @@ class Outlook:
     """Begun before the command's work; ``known`` is asked behind it. ``names``: the clusters that matter, none for all."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        places = [place for place in site.places() if place.backend == "kubernetes"]
+        refs = [ref for ref in site.cluster_refs() if ref.backend == "kubernetes"]
         if names:
-            places = [place for place in places if place.name in names]
-        self.names = [place.name for place in places]
-        self._channel = _begun(self.names) if places else None
-        self._patience = max([place.timeout for place in places], default=0.0) + _MARGIN
+            refs = [ref for ref in refs if ref.name in names]
+        self.names = [ref.name for ref in refs]
+        self._channel = _begun(self.names) if refs else None
+        self._patience = max([ref.timeout for ref in refs], default=0.0) + _MARGIN
 
     def known(self) -> bool:
         """Whether the index tells by now which of these clusters do not answer; false if the controller does not find out."""

@@ -12,7 +12,7 @@ import os
 from shim.control import paths, sources
 from shim.core import memo
 from shim.core.errors import ShimError
-from shim.core.routing import Place, own_job
+from shim.core.routing import ClusterRef, own_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
 
 UNREACHABLE = "can't be reached now"  # said of a name that is no cluster
-_VERSION = 10  # of the kept form
+_VERSION = 11  # of the kept form
 
 
 def clusters() -> tuple[Cluster, ...]:
@@ -68,20 +68,20 @@ def backends() -> dict[str, str]:
 def backend(names: str | None = None) -> str:
     """The backend of the cluster that ``-M`` names (of several the first), or of the default one. Cheap like ``grammar``."""
     if not sources.configured():
-        return places()[0].backend
+        return cluster_refs()[0].backend
     known = backends()
     return known.get((names or "").partition(",")[0]) or next(iter(known.values()))
 
 
-def places() -> tuple[Place, ...]:
+def cluster_refs() -> tuple[ClusterRef, ...]:
     """The clusters as far as routing looks at them, the default one first. Cheap like ``grammar``: every command asks it first."""
     if not sources.configured():
         return (_IMPLIED if sources.implied_here() else _LOCAL,)
-    return tuple([Place(*data) for data in _settled().short["places"]])
+    return tuple([ClusterRef(*data) for data in _settled().short["refs"]])
 
 
-_LOCAL = Place("local", "local", ("debug",))
-_IMPLIED = Place("slurm", "slurm", real_name="slurm")  # so that no -M is taken for our own name
+_LOCAL = ClusterRef("local", "local", ("debug",))
+_IMPLIED = ClusterRef("slurm", "slurm", real_name="slurm")  # so that no -M is taken for our own name
 
 
 def restricted() -> dict[str, dict[str, str]]:
@@ -92,7 +92,7 @@ def restricted() -> dict[str, dict[str, str]]:
     return found
 
 
-def _place(cluster: Cluster) -> tuple[Any, ...]:
+def _ref(cluster: Cluster) -> tuple[Any, ...]:
     settings = cluster.settings
     return (
         cluster.name,
@@ -209,7 +209,7 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
         if one.backend == "slurm":
             more.extend(programs.confs(os.environ, one.settings.get("conf", "")))
     short = {
-        "places": [_place(one) for one in made],
+        "refs": [_ref(one) for one in made],
         "grammar": site_options.grammar(settings).to_dict(),
         "restricted": {one.name: partition_rules.restricted_partitions(one) for one in made},
         "backends": {one.name: one.backend for one in made},

@@ -13,7 +13,7 @@ from shim.core.options.submit_options import options_of
 def grammar(config: Config) -> Grammar:
     """The site's options. ConfigError for a plugin's option that cannot be what the configuration says."""
     found = Grammar(
-        level=config.slurm_version.value,
+        release=config.slurm_version.value,
         pyxis=config.plugins["pyxis"].value if "pyxis" in config.plugins else False,
     )
     plugins = (*_ignored(config.plugins.get("ignore")), *_mapped(config.plugins.get("map"), found))

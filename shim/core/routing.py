@@ -20,7 +20,7 @@ SUBMITTING = ("sbatch", "srun", "salloc")
 OF_THE_JOB = ("srun", "sattach", "sbcast", "sstat")
 
 
-class Place:
+class ClusterRef:
     """A cluster as far as routing looks at it. ``real_name``: what a real Slurm calls itself ("" = not known)."""
 
     __slots__ = ("backend", "conf", "folder", "name", "partitions", "real_name", "skypilot", "timeout")
@@ -52,38 +52,40 @@ class Place:
 
 
 class Route:
-    """Where a command line goes that a real Slurm answers: the place, the arguments, variables that are not passed on."""
+    """Where a command line goes that a real Slurm answers: the cluster, the arguments, variables that are not passed on."""
 
-    __slots__ = ("argv", "dropped", "in_job", "place")
+    __slots__ = ("argv", "dropped", "in_job", "ref")
 
-    def __init__(self, place: Place, argv: Sequence[str], dropped: Sequence[str] = (), *, in_job: bool = False) -> None:
-        self.place = place
+    def __init__(
+        self, ref: ClusterRef, argv: Sequence[str], dropped: Sequence[str] = (), *, in_job: bool = False
+    ) -> None:
+        self.ref = ref
         self.argv = argv
         self.dropped = dropped
         self.in_job = in_job
 
 
 def route(
-    program: str, argv: Sequence[str], environ: Mapping[str, str], places: Sequence[Place], asked: Asked
+    program: str, argv: Sequence[str], environ: Mapping[str, str], refs: Sequence[ClusterRef], asked: Asked
 ) -> Optional[Route]:
-    """The real Slurm that answers, or None: the command is ours. ``places``: all clusters, the default one first.
+    """The real Slurm that answers, or None: the command is ours. ``refs``: all clusters, the default one first.
 
     ``asked`` is called only where there is a choice: it may have to read the script.
     """
     if own_job(environ) and program in OF_THE_JOB:
         return None
     if real_job(environ):
-        return _in_real_job(program, argv, environ, places, asked)
-    if not any(place.real for place in places):
+        return _in_real_job(program, argv, environ, refs, asked)
+    if not any(ref.real for ref in refs):
         return None
-    if len(places) == 1:
-        return _as_named(program, argv, environ, places[0])
+    if len(refs) == 1:
+        return _as_named(program, argv, environ, refs[0])
     if program not in SUBMITTING:
         return None  # they show, or look through, all clusters
     if own_job(environ):  # what it submits goes where it is itself
-        places = sorted(places, key=lambda place: place.name != environ.get("SLURM_CLUSTER_NAME"))
-    place = chosen(places, *asked())
-    return _as_named(program, argv, environ, place) if place is not None and place.real else None
+        refs = sorted(refs, key=lambda ref: ref.name != environ.get("SLURM_CLUSTER_NAME"))
+    ref = chosen(refs, *asked())
+    return _as_named(program, argv, environ, ref) if ref is not None and ref.real else None
 
 
 def own_job(environ: Mapping[str, str]) -> bool:
@@ -97,48 +99,48 @@ def real_job(environ: Mapping[str, str]) -> bool:
     return "SLURM_JOB_ID" in environ and "SLURM_JOB_NODELIST" in environ and not own_job(environ)
 
 
-def chosen(places: Sequence[Place], clusters: str, partition: str) -> Optional[Place]:
-    """The place of a submission by its ``-M`` and ``-p``; None for a name that no cluster here has and no real Slurm could know."""
-    default = places[0]
+def chosen(refs: Sequence[ClusterRef], clusters: str, partition: str) -> Optional[ClusterRef]:
+    """The cluster of a submission by its ``-M`` and ``-p``; None for a name that no cluster here has and no real Slurm could know."""
+    default = refs[0]
     if clusters:
         names = clusters.split(",")
-        for place in places:
-            if place.name in names:
-                return place
+        for ref in refs:
+            if ref.name in names:
+                return ref
         return default if default.real else None
     for name in partition.split(",") if partition else ():
-        for place in places:
-            if name in place.partitions:
-                return place
+        for ref in refs:
+            if name in ref.partitions:
+                return ref
     if partition and not default.real and default.partitions:
         # No cluster lists it: a real Slurm whose partitions are not listed here may have it.
-        for place in places:
-            if place.real and not place.partitions:
-                return place
+        for ref in refs:
+            if ref.real and not ref.partitions:
+                return ref
     return default
 
 
 def _in_real_job(
-    program: str, argv: Sequence[str], environ: Mapping[str, str], places: Sequence[Place], asked: Asked
+    program: str, argv: Sequence[str], environ: Mapping[str, str], refs: Sequence[ClusterRef], asked: Asked
 ) -> Optional[Route]:
     """That job's Slurm, unless ``-M`` names a cluster of ours."""
-    ours = [place.name for place in places if not place.real]
+    ours = [ref.name for ref in refs if not ref.real]
     if ours and mentioned(argv, environ, ours) and any(name in ours for name in asked()[0].split(",")):
         return None
-    return Route(place_of_job(environ, places), argv, in_job=True)
+    return Route(place_of_job(environ, refs), argv, in_job=True)
 
 
-def place_of_job(environ: Mapping[str, str], places: Sequence[Place]) -> Place:
+def place_of_job(environ: Mapping[str, str], refs: Sequence[ClusterRef]) -> ClusterRef:
     """The configured cluster whose job this runs in; one without a name of ours where none fits."""
-    real = [place for place in places if place.real]
+    real = [ref for ref in refs if ref.real]
     conf, name = environ.get("SLURM_CONF", ""), environ.get("SLURM_CLUSTER_NAME", "")
-    for place in real:
-        if conf and place.conf == conf:
-            return place
-    for place in real:
-        if name and name in (place.real_name, place.name):
-            return place
-    return real[0] if len(real) == 1 else Place(name or "slurm", "slurm")
+    for ref in real:
+        if conf and ref.conf == conf:
+            return ref
+    for ref in real:
+        if name and name in (ref.real_name, ref.name):
+            return ref
+    return real[0] if len(real) == 1 else ClusterRef(name or "slurm", "slurm")
 
 
 def mentioned(argv: Sequence[str], environ: Mapping[str, str], names: Sequence[str]) -> bool:
@@ -147,11 +149,11 @@ def mentioned(argv: Sequence[str], environ: Mapping[str, str], names: Sequence[s
     return any(name in word for name in names for word in words)
 
 
-def _as_named(program: str, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> Route:
-    """The route to ``place`` without a ``-M`` that only we understand."""
-    if place.name == place.real_name or not mentioned(argv, environ, [place.name]):
-        return Route(place, argv)
+def _as_named(program: str, argv: Sequence[str], environ: Mapping[str, str], ref: ClusterRef) -> Route:
+    """The route to ``ref`` without a ``-M`` that only we understand."""
+    if ref.name == ref.real_name or not mentioned(argv, environ, [ref.name]):
+        return Route(ref, argv)
     from shim.core.options.to_argv import without_cluster
 
-    variables = [name for name in environ if name.endswith("_CLUSTERS") and environ[name] == place.name]
-    return Route(place, without_cluster(program, argv, place.name), variables)
+    variables = [name for name in environ if name.endswith("_CLUSTERS") and environ[name] == ref.name]
+    return Route(ref, without_cluster(program, argv, ref.name), variables)

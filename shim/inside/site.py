@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.core.errors import ShimError
-from shim.core.routing import Place
+from shim.core.routing import ClusterRef
 
 from .run import spec
 
@@ -28,9 +28,9 @@ def cluster(name: str | None = None) -> Cluster:
     return found.replace(partitions=tuple([one.replace(nodes=nodes) for one in found.partitions]))
 
 
-def places() -> tuple[Place, ...]:
+def cluster_refs() -> tuple[ClusterRef, ...]:
     """The cluster as commands see it that look through all clusters."""
-    return (Place(spec().cluster.name, "kubernetes"),)
+    return (ClusterRef(spec().cluster.name, "kubernetes"),)
 
 
 def restricted() -> dict[str, dict[str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import shellingham
 
-from shim.admin import doctor
+from shim.admin.doctor import GOOD, NOTE, machine
 from shim.control import paths
 from shim.job import libc
 from shim.job.agent import cgroup, isolation
@@ -19,7 +19,7 @@ from tests import reference
 
 def findings() -> tuple[bool, str]:
     out = io.StringIO()
-    return doctor.report(out), out.getvalue()
+    return machine.report(out), out.getvalue()
 
 
 def test_a_machine_where_nothing_has_run_yet() -> None:
@@ -55,7 +55,7 @@ def test_names_that_the_configuration_chose(monkeypatch: pytest.MonkeyPatch) -> 
 def test_commands_that_are_not_first_on_path(monkeypatch: pytest.MonkeyPatch, shell: str, file: str, line: str) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(shellingham, "detect_shell", lambda: (shell, f"/bin/{shell}"))
-    folder = Path(doctor.__file__).parents[2] / "bin"
+    folder = Path(machine.__file__).parents[3] / "bin"
     assert f"note  to have ours first, add to {file}: {line.format(folder=folder)}\n" in findings()[1]
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     assert "to have ours first" not in findings()[1]
@@ -79,11 +79,9 @@ def test_whether_jobs_can_leave_their_agents_is_said(monkeypatch: pytest.MonkeyP
     text = (
         "a job that kills its own agent with -9 and hides (setsid, env -i) leaves processes: no control group is ours"
     )
-    assert (doctor.NOTE, f"{text} (/sys/fs/cgroup/user.slice: Permission denied)") in list(doctor._findings())
+    assert (NOTE, f"{text} (/sys/fs/cgroup/user.slice: Permission denied)") in list(machine._findings())
     monkeypatch.setattr(cgroup, "find", lambda: "/sys/fs/cgroup/mine")
-    assert (doctor.GOOD, "jobs are held together by control groups below /sys/fs/cgroup/mine") in list(
-        doctor._findings()
-    )
+    assert (GOOD, "jobs are held together by control groups below /sys/fs/cgroup/mine") in list(machine._findings())
 
 
 def test_jobs_that_nobody_looks_after_are_named() -> None:

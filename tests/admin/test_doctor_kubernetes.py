@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from shim.admin import doctor, doctor_kubernetes, doctor_pods, permissions
+from shim.admin.doctor import kubernetes, machine, permissions, pods
 from shim.control.backends.base import Run
 from shim.control.backends.kubernetes.cluster import pinned_context
 from shim.control.backends.kubernetes.objects import names
@@ -19,7 +19,7 @@ from tests.admin.fake_cluster import Cluster
 
 def found() -> tuple[bool, list[str]]:
     out = io.StringIO()
-    return doctor.report(out), out.getvalue().splitlines()
+    return machine.report(out), out.getvalue().splitlines()
 
 
 def test_a_cluster_with_all_that_is_needed(cluster: Cluster) -> None:
@@ -125,7 +125,7 @@ def test_what_cannot_be_asked(cluster: Cluster) -> None:
 
 
 def test_a_server_that_never_answers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_kubernetes, "_PATIENCE", 0.5)
+    monkeypatch.setattr(kubernetes, "_PATIENCE", 0.5)
     cluster.silent.clear()
     fine, lines = found()
     cluster.silent.set()
@@ -183,7 +183,7 @@ def test_pods_that_cannot_meet(cluster: Cluster, apart: dict[str, str], words: s
 
 def test_pods_that_do_not_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.runs = False
-    monkeypatch.setattr(doctor_pods, "PATIENCE", 1.0)
+    monkeypatch.setattr(pods, "PATIENCE", 1.0)
     fine, lines = found()
     assert fine
     assert "note  whether pods reach each other is not known: two of them did not run within 1 s" in lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.admin import doctor
+from shim.admin.doctor import machine
 from tests.control.backends.slurm.fake import Site
 
 
@@ -23,7 +23,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def found() -> tuple[bool, list[str]]:
     out = io.StringIO()
-    return doctor.report(out), out.getvalue().splitlines()
+    return machine.report(out), out.getvalue().splitlines()
 
 
 def test_what_is_used_without_configuration(there: Site) -> None:

@@ -15,8 +15,8 @@ import yaml
 
 from compat.cluster.kubernetes.settings import IMAGE_PYTHON
 from compat.cluster.kubernetes.tenant import ROLE, Tenant, kubectl
-from shim.admin import doctor, doctor_kubernetes
-from shim.admin.permissions import NEEDED
+from shim.admin.doctor import kubernetes, machine
+from shim.admin.doctor.permissions import NEEDED
 from tests.control.backends.kubernetes.real import kubeconfig
 from tests.support import wait_until
 
@@ -55,7 +55,7 @@ def tenant(kubeconfig: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def complaints() -> list[str]:
     """What the doctor says of permissions."""
     out = io.StringIO()
-    doctor.report(out)
+    machine.report(out)
     return [line for line in out.getvalue().splitlines() if "may not " in line or "refused" in line or line == GRANT]
 
 
@@ -79,16 +79,16 @@ def expected(verb: str, resource: str) -> list[str]:
 
 def test_two_pods_meet_as_the_documented_role_allows(tenant: Tenant) -> None:
     out = io.StringIO()
-    doctor.report(out)
+    machine.report(out)
     assert "reach each other on TCP port 6818, and find names" in out.getvalue(), out.getvalue()
 
 
 def test_each_permission_that_is_taken_away_is_named_with_what_is_lost(
     tenant: Tenant, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def untried(_look: doctor_kubernetes.Look) -> None: ...
+    async def untried(_look: kubernetes.Look) -> None: ...
 
-    monkeypatch.setattr(doctor_kubernetes.Look, "pods_meet", untried)  # each look would make two
+    monkeypatch.setattr(kubernetes.Look, "pods_meet", untried)  # each look would make two
 
     def grants(role: dict[str, Any]) -> None:
         kubectl(kubeconfig, "-n", tenant.namespace, "apply", "-f", "-", given=json.dumps(role))

@@ -14,7 +14,7 @@ from shim.commands import entrypoint
 from shim.control import alive, client, paths, site
 from shim.core.admission import partition_rules
 from shim.core.model.job import Job, Step
-from shim.core.routing import Place
+from shim.core.routing import ClusterRef
 from tests import reference
 
 
@@ -99,7 +99,9 @@ def world(greenwich: None, monkeypatch: pytest.MonkeyPatch) -> World:
     known = reference.cluster()
     monkeypatch.setattr(time, "time", lambda: reference.NOW)
     monkeypatch.setattr(site, "clusters", lambda: (known,))
-    monkeypatch.setattr(site, "places", lambda: tuple(Place(one.name, one.backend) for one in site.clusters()))
+    monkeypatch.setattr(
+        site, "cluster_refs", lambda: tuple(ClusterRef(one.name, one.backend) for one in site.clusters())
+    )
     monkeypatch.setattr(site, "backends", lambda: {cluster.name: cluster.backend for cluster in site.clusters()})
     monkeypatch.setattr(
         site, "restricted", lambda: {one.name: partition_rules.restricted_partitions(one) for one in site.clusters()}

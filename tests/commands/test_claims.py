@@ -22,12 +22,12 @@ from shim.core.options.getopt import FLAG, Option
 from shim.core.options.grammar import VERSIONS, Grammar
 from shim.core.options.plugins import PYXIS
 from shim.core.options.submit_options import COMMANDS, ROWS, options_of
-from shim.core.options.support import APPROXIMATED, HONOURED, INERT, REFUSED, support_level
+from shim.core.options.support import APPROXIMATED, HONOURED, INERT, REFUSED, support_of_row
 from shim.job.container import tools
 from tests.commands.conftest import World
 
 ROOT = Path(__file__).resolve().parents[2]
-LEVELS = list(VERSIONS)
+RELEASES = list(VERSIONS)
 # What an option is given, where none of the values of its kind would make a difference, or not be taken.
 GIVEN = {
     "accel-bind": "g",
@@ -183,13 +183,13 @@ def spelled(option: Option) -> str:
     return f"--{option.long}" if not value else f"--{option.long}={value}"
 
 
-def each(level: str, *levels: str, backend: str = "local") -> Iterator[tuple[str, Option, str]]:
-    """The options that are said to be of one of the levels of support, with their commands and the reason."""
-    grammar = Grammar(level=level, pyxis=True)
+def each(release: str, *outcomes: str, backend: str = "local") -> Iterator[tuple[str, Option, str]]:
+    """The options that are said to be of one of these outcomes, with their commands and the reason."""
+    grammar = Grammar(release=release, pyxis=True)
     for command in COMMANDS:
         for option in options_of(command, grammar):
-            found, reason = support_level(option.row, backend)
-            if option.long == option.field and found in levels:
+            found, reason = support_of_row(option.row, backend)
+            if option.long == option.field and found in outcomes:
                 yield command, option, reason
 
 
@@ -209,11 +209,11 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return name
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_refused(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, backend: str, level: str) -> None:
-    monkeypatch.setattr(site, "grammar", lambda: Grammar(level=level, pyxis=True))
+@pytest.mark.parametrize("release", RELEASES)
+def test_refused(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, backend: str, release: str) -> None:
+    monkeypatch.setattr(site, "grammar", lambda: Grammar(release=release, pyxis=True))
     wrong = []
-    for command, option, reason in each(level, REFUSED, backend=backend):
+    for command, option, reason in each(release, REFUSED, backend=backend):
         code, out, err, wanted = outcome(world, asked, command, spelled(option))
         if (out, wanted) != ("", []) or code == 0:
             wrong.append((command, option, "goes on"))
@@ -223,11 +223,11 @@ def test_refused(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, ba
     assert wrong == []
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_approximated(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, backend: str, level: str) -> None:
-    monkeypatch.setattr(site, "grammar", lambda: Grammar(level=level, pyxis=True))
+@pytest.mark.parametrize("release", RELEASES)
+def test_approximated(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, backend: str, release: str) -> None:
+    monkeypatch.setattr(site, "grammar", lambda: Grammar(release=release, pyxis=True))
     wrong = []
-    for command, option, reason in each(level, APPROXIMATED, backend=backend):
+    for command, option, reason in each(release, APPROXIMATED, backend=backend):
         beside = BESIDE.get(option.field, [])
         code, _out, err, _asked = outcome(world, asked, command, "-v", *beside, spelled(option))
         if code or f"{command}: --{option.field} is approximated here: {reason}\n" not in err:
@@ -235,11 +235,11 @@ def test_approximated(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatc
     assert wrong == []
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_inert(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    monkeypatch.setattr(site, "grammar", lambda: Grammar(level=level, pyxis=True))
+@pytest.mark.parametrize("release", RELEASES)
+def test_inert(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr(site, "grammar", lambda: Grammar(release=release, pyxis=True))
     wrong = []
-    for command, option, _reason in each(level, INERT):
+    for command, option, _reason in each(release, INERT):
         for where in [[], IN_A_JOB] if command == "srun" else [[]]:
             beside = [*BESIDE.get(option.field, []), *where]
             without = outcome(world, asked, command, *beside)
@@ -260,11 +260,11 @@ def unrecorded(found: tuple[Any, ...], option: Option) -> tuple[Any, ...]:
     return code, out, wanted
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_honoured(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    monkeypatch.setattr(site, "grammar", lambda: Grammar(level=level, pyxis=True))
+@pytest.mark.parametrize("release", RELEASES)
+def test_honoured(world: World, asked: Asked, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr(site, "grammar", lambda: Grammar(release=release, pyxis=True))
     idle = []
-    for command, option, _reason in each(level, HONOURED, APPROXIMATED):
+    for command, option, _reason in each(release, HONOURED, APPROXIMATED):
         if (command, option.field) in NOTHING_TO_DO:
             continue
         places = [[], IN_A_JOB] if command == "srun" else [[]]

@@ -16,7 +16,7 @@ from shim.admin.docs import ABSENT
 from shim.core.options import query_options
 from shim.core.options.getopt import FLAG, Option
 from shim.core.options.submit_options import COMMANDS
-from shim.core.options.support import APPROXIMATED, HONOURED, INERT, REFUSED, support_level
+from shim.core.options.support import APPROXIMATED, HONOURED, INERT, REFUSED, support_of_row
 from shim.dispatch import MODULES
 from tests.commands.conftest import World
 
@@ -108,18 +108,18 @@ def test_every_option_of_a_query(busy: World, monkeypatch: pytest.MonkeyPatch, c
     busy.errors = ["Access/permission denied"]
     unread = []
     for option in each_field(command):
-        level, reason = support_level(option.row)
+        outcome, reason = support_of_row(option.row)
         word = spelled(option, VALUES[command].get(option.field, "word"))
         HEARD.clear()
         for beside in BESIDE[command]:
             said = busy.run(command, word, *beside)
-            if level == INERT:
+            if outcome == INERT:
                 without = busy.run(command, *beside)
                 assert (said.code, said.out, said.err) == (without.code, without.out, without.err), word
-            if level == REFUSED:
+            if outcome == REFUSED:
                 assert (said.code, said.out) == (1, ""), word
                 assert said.err == f"{command}: error: --{option.field} is not supported here: {reason}\n"
-        if level in (HONOURED, APPROXIMATED) and option.field not in HEARD:
+        if outcome in (HONOURED, APPROXIMATED) and option.field not in HEARD:
             unread.append(option.field)
     assert unread == [], f"nobody reads these options of {command}"
 

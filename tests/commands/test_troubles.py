@@ -6,15 +6,15 @@ import pytest
 
 from shim.control import paths, site
 from shim.control.index.opening import open_store
-from shim.core.routing import Place
+from shim.core.routing import ClusterRef
 from tests.commands.conftest import World
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The site has a cluster of that name too; no controller runs, so what the index tells counts."""
-    here = site.places()
-    monkeypatch.setattr(site, "places", lambda: (*here, Place("k8s", "kubernetes")))
+    here = site.cluster_refs()
+    monkeypatch.setattr(site, "cluster_refs", lambda: (*here, ClusterRef("k8s", "kubernetes")))
 
 
 @pytest.mark.parametrize("program", ["squeue", "sinfo", "sacct"])

@@ -101,7 +101,7 @@ def test_commands_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_a_pod_is_told_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Grammar(level="25.11", pyxis=True, plugins=(("uenv", 1, ""),))
+    told = Grammar(release="25.11", pyxis=True, plugins=(("uenv", 1, ""),))
     monkeypatch.setenv(submission_context.VARIABLE, jsonlite.dumps(told.to_dict()))
     assert submission_context.grammar() == told
 
@@ -116,7 +116,9 @@ def test_what_shim_config_shows_reads_back(
     assert entrypoint.run("shim", ["config"]) == 0
     write(tmp_path, capsys.readouterr().out)
     assert (
-        site.grammar() == meant == Grammar(level="25.11", pyxis=True, plugins=(("uenv", 1, ""), ("edf", 1, "account")))
+        site.grammar()
+        == meant
+        == Grammar(release="25.11", pyxis=True, plugins=(("uenv", 1, ""), ("edf", 1, "account")))
     )
 
 
@@ -132,4 +134,4 @@ def test_site_cache_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path, 'slurm_version = "25.11"\n')
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SHIM_STATE_DIR", str(tmp_path / "file"))  # nothing can be kept there
-    assert site.grammar() == Grammar(level="25.11")
+    assert site.grammar() == Grammar(release="25.11")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.admin import doctor
+from shim.admin.doctor import BAD, machine
 from shim.commands import entrypoint
 from shim.control import paths, site, starter
 from shim.control.controller import main as controller_main
@@ -180,7 +180,7 @@ def test_the_doctor_says_it(state_dir: Path) -> None:
     folder = state_dir / HOST
     folder.mkdir(parents=True)
     folder.chmod(0o770)
-    findings = [text for level, text in doctor._findings() if level == doctor.BAD]
+    findings = [text for verdict, text in machine._findings() if verdict == BAD]
     assert len(findings) == 1
     assert f"can be written by others, who could have put jobs there; chmod go-w {folder}" in findings[0]
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.admin import app, doctor
+from shim.admin import app
+from shim.admin.doctor import BAD, machine
 from shim.control import config, site, sources
 from shim.core.errors import ShimError
 from tests.other_user import MALLORY, USER, needs_root, run_as
@@ -146,7 +147,7 @@ def test_what_is_mended_counts_at_once_and_the_doctor_says_what_does_not(tmp_pat
     file.chmod(0o666)
     assert list(site.backends()) == ["local"]
     stamps = site.file_stamps()
-    findings = [text for level, text in doctor._findings() if level == doctor.BAD]
+    findings = [text for verdict, text in machine._findings() if verdict == BAD]
     assert findings == [
         f"configuration: {file} is not read: {file} can be written by others (chmod go-w {file}), who could have put programs there"
     ]

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from shim.core import routing
-from shim.core.routing import Place
+from shim.core.routing import ClusterRef
 
-LOCAL = Place("local", "local", ("debug",))
-PODS = Place("pods", "kubernetes", ("gpu", "both"))
-HPC = Place("hpc", "slurm", ("big", "both"))
-OPEN = Place("open", "slurm")  # its partitions are not listed
+LOCAL = ClusterRef("local", "local", ("debug",))
+PODS = ClusterRef("pods", "kubernetes", ("gpu", "both"))
+HPC = ClusterRef("hpc", "slurm", ("big", "both"))
+OPEN = ClusterRef("open", "slurm")  # its partitions are not listed
 REAL_JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1"}
 OWN_JOB = {**REAL_JOB, "SHIM_RUN_DIR": "/state/run/local/7.0"}
 
 
 def where(
     program: str,
-    places: tuple[Place, ...],
+    refs: tuple[ClusterRef, ...],
     environ: dict[str, str] | None = None,
     argv: tuple[str, ...] = (),
     asked: tuple[str, str] = ("", ""),
 ) -> str:
-    route = routing.route(program, argv, environ or {}, places, lambda: asked)
-    return route.place.name if route is not None else "ours"
+    route = routing.route(program, argv, environ or {}, refs, lambda: asked)
+    return route.ref.name if route is not None else "ours"
 
 
 @pytest.mark.parametrize("program", ["sbatch", "squeue", "scontrol"])
@@ -41,7 +41,7 @@ def test_the_only_cluster_answers_everything(program: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "place"),
+    ("asked", "ref"),
     [
         (("", ""), "ours"),
         (("", "debug"), "ours"),
@@ -54,12 +54,12 @@ def test_the_only_cluster_answers_everything(program: str) -> None:
         (("pods,hpc", ""), "ours"),
     ],
 )
-def test_submissions_go_by_cluster_then_partition_then_default(asked: tuple[str, str], place: str) -> None:
-    assert where("sbatch", (LOCAL, PODS, HPC, OPEN), asked=asked) == place
+def test_submissions_go_by_cluster_then_partition_then_default(asked: tuple[str, str], ref: str) -> None:
+    assert where("sbatch", (LOCAL, PODS, HPC, OPEN), asked=asked) == ref
 
 
 @pytest.mark.parametrize(
-    ("asked", "place"),
+    ("asked", "ref"),
     [
         (("", ""), "hpc"),
         (("", "debug"), "ours"),
@@ -68,8 +68,8 @@ def test_submissions_go_by_cluster_then_partition_then_default(asked: tuple[str,
         (("local", ""), "ours"),
     ],
 )
-def test_a_real_slurm_as_the_default(asked: tuple[str, str], place: str) -> None:
-    assert where("srun", (HPC, LOCAL), asked=asked) == place
+def test_a_real_slurm_as_the_default(asked: tuple[str, str], ref: str) -> None:
+    assert where("srun", (HPC, LOCAL), asked=asked) == ref
 
 
 def test_queries_of_several_clusters_are_ours() -> None:
@@ -82,7 +82,7 @@ def test_in_a_job_of_a_real_slurm_it_answers_whatever_the_default_is(program: st
     assert where(program, (LOCAL, HPC), REAL_JOB) == "hpc"
     assert where(program, (LOCAL,), REAL_JOB) == "slurm"
     assert where(program, (LOCAL, HPC, OPEN), {**REAL_JOB, "SLURM_CLUSTER_NAME": "open"}) == "open"
-    told = Place("told", "slurm", conf="/etc/told.conf")
+    told = ClusterRef("told", "slurm", conf="/etc/told.conf")
     assert where(program, (LOCAL, HPC, told), {**REAL_JOB, "SLURM_CONF": "/etc/told.conf"}) == "told"
 
 
@@ -108,8 +108,8 @@ def test_a_job_id_alone_is_what_the_user_wants_to_attach_to() -> None:
 
 
 def sent(program: str, *argv: str, real_name: str = "", environ: dict[str, str] | None = None) -> list[str]:
-    place = Place("hpc", "slurm", real_name=real_name)
-    route = routing.route(program, argv, environ or {}, (place,), lambda: ("", ""))
+    ref = ClusterRef("hpc", "slurm", real_name=real_name)
+    route = routing.route(program, argv, environ or {}, (ref,), lambda: ("", ""))
     assert route is not None
     return [*route.argv, *[f"-{name}" for name in route.dropped]]
 

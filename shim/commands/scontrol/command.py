@@ -151,7 +151,7 @@ def _perform(session: Session, words: list[str]) -> int:
     if verb in ("exit", "quit"):
         session.over = True
         return 0
-    if any(place.real for place in site.places()):
+    if any(ref.real for ref in site.cluster_refs()):
         from shim.commands.scontrol import real_slurm, show
 
         entity = show.entity_of(words[1]) if verb == "show" and len(words) > 1 else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Dict, List, Optional
 
     from shim.commands.scontrol.session import Session
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
 _BY_ID = (*OF_JOBS, "wait_job", "notify")
 _LOCAL = (
@@ -40,20 +40,20 @@ def done(session: Session, verb: str, words: Sequence[str], entity: Optional[str
 
     ``words`` begin with the verb; ``entity``: what ``show`` shows.
     """
-    places = site_view.real_clusters()
-    if not places or verb in _LOCAL or entity in _OUR_NAMES:
+    refs = site_view.real_clusters()
+    if not refs or verb in _LOCAL or entity in _OUR_NAMES:
         return None
     if session.cluster is not None:
-        place = next((place for place in places if place.name == session.cluster), None)
-        if place is not None and verb == "update":
-            _check_dependency(words, place)
-        return None if place is None else _run(session, place, words)
+        ref = next((ref for ref in refs if ref.name == session.cluster), None)
+        if ref is not None and verb == "update":
+            _check_dependency(words, ref)
+        return None if ref is None else _run(session, ref, words)
     if verb == "show" and entity in _LISTS:
-        return _show(session, places, words, str(entity))
+        return _show(session, refs, words, str(entity))
     ids = _ids(verb, words[1:])
     if ids:
-        return _act(session, places, verb, words, ids)
-    first = site.places()[0]
+        return _act(session, refs, verb, words, ids)
+    first = site.cluster_refs()[0]
     return _run(session, first, words) if first.real and verb not in _BY_ID else None
 
 
@@ -82,28 +82,30 @@ def _updated(words: Sequence[str]) -> List[str]:
     return []
 
 
-def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[str], ids: List[str]) -> Optional[int]:
+def _act(
+    session: Session, refs: Sequence[ClusterRef], verb: str, words: Sequence[str], ids: List[str]
+) -> Optional[int]:
     """Executes the verb on each cluster for the jobs of that cluster."""
     numbers = {word: one.job_id for word in ids for one in [parse_job_id(word)] if one is not None}
-    found = real_slurm.owners_of(numbers.values(), places, PROGRAM)
+    found = real_slurm.owners_of(numbers.values(), refs, PROGRAM)
     theirs: Dict[str, List[str]] = {}
     for word, number in numbers.items():
-        place = found[number]
-        theirs.setdefault(place.name if place is not None else "", []).append(word)
+        ref = found[number]
+        theirs.setdefault(ref.name if ref is not None else "", []).append(word)
     if list(theirs) == [""]:
         return None
     if len(theirs) == 1:
-        place = next(place for place in places if place.name in theirs)
+        ref = next(ref for ref in refs if ref.name in theirs)
         if verb == "update":
-            _check_dependency(words, place)
-        return _run(session, place, words)
+            _check_dependency(words, ref)
+        return _run(session, ref, words)
     if verb not in _BY_ID or verb == "notify":
         raise ShimError("error: these jobs are on several clusters: one command for each of them, or -M")
     code = 0
     for name, own in theirs.items():
         if name:
-            place = next(place for place in places if place.name == name)
-            code = real_slurm.run(PROGRAM, place, [*_options(session), verb, ",".join(own)]) or code
+            ref = next(ref for ref in refs if ref.name == name)
+            code = real_slurm.run(PROGRAM, ref, [*_options(session), verb, ",".join(own)]) or code
         else:
             from shim.commands.scontrol import actions
 
@@ -111,17 +113,17 @@ def _act(session: Session, places: Sequence[Place], verb: str, words: Sequence[s
     return code
 
 
-def _check_dependency(words: Sequence[str], place: Place) -> None:
+def _check_dependency(words: Sequence[str], ref: ClusterRef) -> None:
     """ShimError for an update that makes a job of a real Slurm wait for one of ours, as its sbatch is refused."""
     for word in words:
         key, equals, value = word.partition("=")
         if equals and len(key) > 2 and "dependency".startswith(key.lower()):
             from shim.control import asking
 
-            asking.refuse_foreign(value, place.name, key)
+            asking.refuse_foreign(value, ref.name, key)
 
 
-def _show(session: Session, places: Sequence[Place], words: Sequence[str], entity: str) -> Optional[int]:
+def _show(session: Session, refs: Sequence[ClusterRef], words: Sequence[str], entity: str) -> Optional[int]:
     """A listing of everything, or what somebody has of that name."""
     from shim.control.backends.slurm.questions import Question
 
@@ -129,15 +131,15 @@ def _show(session: Session, places: Sequence[Place], words: Sequence[str], entit
     wanted = value if equals else words[2] if len(words) > 2 else None
     if wanted is not None and entity in ("jobs", "jobid", "steps"):
         one = parse_job_id(wanted)
-        place = real_slurm.owners_of([one.job_id], places, PROGRAM)[one.job_id] if one is not None else None
-        return None if place is None else _run(session, place, words)
+        ref = real_slurm.owners_of([one.job_id], refs, PROGRAM)[one.job_id] if one is not None else None
+        return None if ref is None else _run(session, ref, words)
     if wanted is not None and _ours(entity, wanted):
         return None
     asked = real_slurm.ClusterQuery(PROGRAM, [], [], header=False)
-    asked.questions = [Question(place, PROGRAM, [*_options(session), *words]) for place in places]
+    asked.questions = [Question(ref, PROGRAM, [*_options(session), *words]) for ref in refs]
     if wanted is None:
         session.beside = True
-        code = _OURS[entity](session, None) if len(places) < len(site.places()) else 0
+        code = _OURS[entity](session, None) if len(refs) < len(site.cluster_refs()) else 0
         asked.wait()
         for question in asked.questions:
             if question.out.strip().decode(errors="replace") in _NOTHING:
@@ -206,8 +208,8 @@ def _options(session: Session) -> List[str]:
     return [*found, *(flag for flag, is_set in flags if is_set and flag not in found)]
 
 
-def _run(session: Session, place: Place, words: Sequence[str]) -> int:
+def _run(session: Session, ref: ClusterRef, words: Sequence[str]) -> int:
     argv = [*_options(session), *words]
     if not session.interactive:
-        real_slurm.become(PROGRAM, place, argv)
-    return real_slurm.run(PROGRAM, place, argv)
+        real_slurm.become(PROGRAM, ref, argv)
+    return real_slurm.run(PROGRAM, ref, argv)

@@ -25,25 +25,25 @@ HONOURED = "honoured"
 APPROXIMATED = "approximated"
 INERT = "inert"
 REFUSED = "refused"
-LEVELS = (HONOURED, APPROXIMATED, INERT, REFUSED)
+OUTCOMES = (HONOURED, APPROXIMATED, INERT, REFUSED)
 
 BACKENDS = ("local", "kubernetes", "slurm")
 _HET_BACKENDS = ("local", "slurm")  # where the components of a heterogeneous job start together
 _PASSED_ON = "passed on as it is"
 
 
-def support_level(row: Row, backend: str = "local") -> Tuple[str, str]:
+def support_of_row(row: Row, backend: str = "local") -> Tuple[str, str]:
     """What becomes of the option there, and the reason; no reason is needed for what is honoured."""
     if backend == "slurm" and row.get("kind") != IGNORED:
         return HONOURED, _PASSED_ON
     said = (row.get("kubernetes") if backend == "kubernetes" else None) or row.get("support", HONOURED)
-    level, _, reason = said.partition(": ")
-    return level, reason
+    outcome, _, reason = said.partition(": ")
+    return outcome, reason
 
 
-def level_of(option: Option, backend: str = "local") -> Tuple[str, str]:
-    """``support_level`` of an option under whichever of its spellings."""
-    return support_level(option.row if option.field == option.long else row_of(option.field), backend)
+def support_of(option: Option, backend: str = "local") -> Tuple[str, str]:
+    """``support_of_row`` of an option under whichever of its spellings."""
+    return support_of_row(option.row if option.field == option.long else row_of(option.field), backend)
 
 
 def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
@@ -51,11 +51,11 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
     for name in settings.sources:
         if settings.get(name) == "" and not settings.given(name):
             continue  # an empty variable asks for nothing
-        level, reason = support_level(settings.row(name), backend)
+        outcome, reason = support_of_row(settings.row(name), backend)
         if name == "reboot" and settings.context.uid:
             kind = KINDS[settings.command]
             raise submission_failed(kind, ACCESS_DENIED, "rebooting of nodes is only allowed for admins")
-        if level == REFUSED:
+        if outcome == REFUSED:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
     if settings.command != "srun" and settings.get("resv-ports"):
         raise Unsupported("error: --resv-ports is not supported here: no ports are set aside (MpiParams)")
@@ -66,10 +66,10 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
 
 def approximations(settings: Settings, backend: str = "local") -> List[str]:
     """A line for stderr (``-v``) for each option asked for that does less here than on Slurm."""
-    lines = [f"--{name} is {support_level(settings.row(name))[1]}" for name in dict.fromkeys(settings.ignored)]
+    lines = [f"--{name} is {support_of_row(settings.row(name))[1]}" for name in dict.fromkeys(settings.ignored)]
     for name in settings.sources:
-        level, reason = support_level(settings.row(name), backend)
-        if level == APPROXIMATED:
+        outcome, reason = support_of_row(settings.row(name), backend)
+        if outcome == APPROXIMATED:
             lines.append(f"--{name} is approximated here: {reason}")
     return lines
 

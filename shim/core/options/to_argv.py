@@ -154,8 +154,8 @@ def _tables(program: str) -> Iterator[Table]:
     from shim.core.options import query_options, submit_options
 
     if program in _SUBMITTING:
-        for level in VERSIONS:
-            yield submit_options.options_of(program, Grammar(level=level))
+        for release in VERSIONS:
+            yield submit_options.options_of(program, Grammar(release=release))
     elif program in query_options.ROWS:
         yield query_options.options_of(program)
 

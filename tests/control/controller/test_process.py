@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shim.admin import controller as controller_commands
-from shim.admin import doctor
+from shim.admin.doctor import BAD, machine
 from shim.commands.allocation import Waiter
 from shim.control import alive, client, paths, starter
 from shim.control.index.reader import open_reader
@@ -396,7 +396,7 @@ def stopped() -> Iterator[int]:
 
 
 def test_the_doctor_names_a_stopped_controller(stopped: int) -> None:
-    found = [text for level, text in doctor._findings() if level == doctor.BAD]
+    found = [text for verdict, text in machine._findings() if verdict == BAD]
     assert found == [
         f"the controller, pid {stopped}, is stopped: kill -CONT {stopped} lets it go on, shim controller stop --now ends it"
     ]

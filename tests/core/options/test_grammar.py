@@ -1,4 +1,4 @@
-"""A site's options: the level of Slurm, pyxis, and what other plugins add."""
+"""A site's options: the release of Slurm, pyxis, and what other plugins add."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shim.core.options.value_parsing import PrintAndExit
 from shim.core.options.values import Context
 from shim.core.options.verbose import defined_options
 
-NEWER = Grammar(level=NEW)
+NEWER = Grammar(release=NEW)
 PYXIS = Grammar(pyxis=True)
 SITE = Grammar(
     plugins=(("uenv", 1, ""), ("turbo", 0, ""), ("view", 2, ""), ("edf", 1, "account"), ("long", 0, "time=2-0"))

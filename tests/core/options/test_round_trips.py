@@ -28,7 +28,7 @@ from tests import reference
 
 VIEW = View(reference.NOW, reference.cluster)
 CONTEXTS = [
-    Context(reference.NOW, 0, str, grammar) for grammar in (None, Grammar(level=NEW, pyxis=True))
+    Context(reference.NOW, 0, str, grammar) for grammar in (None, Grammar(release=NEW, pyxis=True))
 ]  # user 0: all options
 # Options that Slurm shows in a word that it does not read, or not at all: measured, tests/core/options/test_verbose.py.
 ONE_WAY = {"autocomplete", "bell", "help", "no-bell", "send-libs", "slurmd-debug", "usage", "version"}

@@ -157,7 +157,7 @@ def test_usage_and_version(command: str) -> None:
     assert max(map(len, lines)) < 100
 
 
-GRAMMARS = [Grammar(level=level, pyxis=True) for level in VERSIONS]
+GRAMMARS = [Grammar(release=release, pyxis=True) for release in VERSIONS]
 
 
 def every_row() -> list[tuple[str, dict[str, Any]]]:
@@ -178,9 +178,9 @@ def test_rows_are_complete(command: str, grammar: Grammar) -> None:
         assert option.row["help"]
         assert option.row.get("section", "") in help.SECTIONS
         for backend in support.BACKENDS:
-            level, reason = support.support_level(option.row, backend)
-            assert level in support.LEVELS
-            assert reason or level == support.HONOURED
+            outcome, reason = support.support_of_row(option.row, backend)
+            assert outcome in support.OUTCOMES
+            assert reason or outcome == support.HONOURED
 
 
 def test_rows_are_of_commands_and_releases() -> None:
@@ -210,8 +210,8 @@ def test_fields_that_have_several_options_are_made_by_code() -> None:
 @pytest.mark.parametrize("backend", support.BACKENDS)
 def test_the_most_used_directives_are_not_refused(backend: str) -> None:
     assert len(MOST_USED.split()) >= 45
-    levels = {name: support.support_level(submit_options.row_of(name), backend)[0] for name in MOST_USED.split()}
-    assert support.REFUSED not in levels.values()
+    outcomes = {name: support.support_of_row(submit_options.row_of(name), backend)[0] for name in MOST_USED.split()}
+    assert support.REFUSED not in outcomes.values()
 
 
 def test_a_name_that_no_option_has_is_a_mistake() -> None:

@@ -126,7 +126,7 @@ def test_a_signal_is_passed_on(run: LiveRun) -> None:
 
 
 def test_signals_that_are_ignored(run: LiveRun) -> None:
-    grammar = json.dumps(Grammar(level="25.11").to_dict())
+    grammar = json.dumps(Grammar(release="25.11").to_dict())
     script = "trap 'exit 7' USR1; : > there; while [ ! -e go ]; do sleep 0.05; done"
     srun = run.start_srun("--ignore-signals=TERM,SIGUSR1", "-n1", "sh", "-c", script, SHIM_GRAMMAR=grammar)
     wait_until(lambda: (run.work_dir / "there").exists(), "the task")

@@ -46,12 +46,12 @@ def follow(program: str, route: Route) -> NoReturn:
 def made(program: str, route: Route) -> Call:
     """The call of the real program that answers this route. ShimError if there is none."""
     before = guard.tried(os.environ)
-    path, kind = programs.find(program, route.place.folder, os.environ.get("PATH", ""), before)
+    path, kind = programs.find(program, route.ref.folder, os.environ.get("PATH", ""), before)
     environment = _environment()
     for name in route.dropped:
         del environment[name]
-    if route.place.conf and not route.in_job:
-        environment["SLURM_CONF"] = route.place.conf
+    if route.ref.conf and not route.in_job:
+        environment["SLURM_CONF"] = route.ref.conf
     if kind == programs.SCRIPT:
         environment[guard.VARIABLE] = guard.value(environment, [*before, path])
     return Call(path, [program, *route.argv], environment)

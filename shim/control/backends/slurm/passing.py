@@ -32,19 +32,19 @@ def attempt(program: str, argv: Sequence[str]) -> None:
             asking.refuse_mixed(clusters)
         return clusters, partitions
 
-    route = routing.route(program, argv, os.environ, site.places(), asked)
+    route = routing.route(program, argv, os.environ, site.cluster_refs(), asked)
     if route is None:
         return
     if dependency:
         from shim.control import asking
 
-        asking.refuse_foreign(dependency, route.place.name)
+        asking.refuse_foreign(dependency, route.ref.name)
     from shim.control.backends.slurm.call import become, made
 
     try:
         call = made(program, route)
     except ShimError:
-        if route.in_job and not route.place.folder and not any(place.real for place in site.places()):
+        if route.in_job and not route.ref.folder and not any(ref.real for ref in site.cluster_refs()):
             return  # it only looked like a job of a real Slurm: there is none here
         raise
     if program == "sbatch":

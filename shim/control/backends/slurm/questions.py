@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Mapping, Sequence
 
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 else:
     import _signal
 
@@ -35,20 +35,20 @@ class Question:
     """
 
     def __init__(
-        self, place: Place, program: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
+        self, ref: ClusterRef, program: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> None:
         """``environment``: variables beside those of this process."""
-        self.place = place
+        self.ref = ref
         self.program = program
         self.out = b""
         self.err = b""
         self.code: int | None = None
         self.problem = ""
-        self.until = monotonic() + place.timeout
+        self.until = monotonic() + ref.timeout
         self._pid = 0
         self._open: dict[int, str] = {}
         try:
-            call = made(program, Route(place, argv, _said(os.environ)))
+            call = made(program, Route(ref, argv, _said(os.environ)))
             call.environment.update(environment or {})
             self._start(call)
         except ShimError as error:
@@ -138,4 +138,4 @@ def _wait(questions: Sequence[Question]) -> None:
             by_file[number].read(number)
         for question in left:
             if question.files and monotonic() >= question.until:
-                question.give_up(f"no answer within {question.place.timeout:g} s")
+                question.give_up(f"no answer within {question.ref.timeout:g} s")

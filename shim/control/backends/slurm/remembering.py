@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shim.core.model.job import Job
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
 MOST = 1000  # jobs asked about at a time: those that were submitted last
 _AT_ONCE = 200  # rows in one message
 
 
-def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
+def brought_up(rows: Sequence[Job], ref: ClusterRef) -> tuple[list[Job], str]:
     """These rows of one cluster as far as can be known now, tasks of arrays among them; and why nothing could be asked, "" if it
     could, or had not to be.
 
@@ -37,7 +37,7 @@ def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
     changed: list[Job] = []
     problem = ""
     if wanted:
-        question = _asked(wanted, place)
+        question = _asked(wanted, ref)
         if question.code == 0 or INVALID_JOB_ID.encode() in question.err:
             changed = slurm_job_snapshots.apply(
                 wanted, slurm_job_snapshots.parse_squeue(question.out.decode(errors="replace")), now
@@ -52,7 +52,7 @@ def brought_up(rows: Sequence[Job], place: Place) -> tuple[list[Job], str]:
     return [slurm_job_snapshots.as_recorded(job) for job in known.values()], problem
 
 
-def _asked(wanted: Sequence[Job], place: Place) -> Question:
+def _asked(wanted: Sequence[Job], ref: ClusterRef) -> Question:
     # By the array's own id all its tasks are shown, whichever of them have rows.
     ids = sorted({job.array_job_id or job.job_id for job in wanted})
     words = [
@@ -61,7 +61,7 @@ def _asked(wanted: Sequence[Job], place: Place) -> Question:
         f"--jobs={','.join(map(str, ids))}",
         f"--Format={slurm_job_snapshots.FORMAT}",
     ]
-    question = Question(place, "squeue", words, slurm_job_snapshots.ENVIRONMENT)
+    question = Question(ref, "squeue", words, slurm_job_snapshots.ENVIRONMENT)
     answered([question])
     return question
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shim.control.backends.slurm.call import Call
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
 _SHELLS = ("sh", "dash", "ash", "ksh", "mksh")
 # Sourced by the batch script's shell: sh without arrays or locals, quiet, and safe under -e and -u.
@@ -93,14 +93,14 @@ if [ -n "${SHIM_TASK_PROLOG:-}" ]; then exec "$SHIM_TASK_PROLOG"; fi
 class Prepared:
     """A call of sbatch that gives its job the variables. ``copy``: a script to be removed once sbatch has read it."""
 
-    def __init__(self, call: Call, place: Place) -> None:
+    def __init__(self, call: Call, ref: ClusterRef) -> None:
         self.copy = ""
         self._call = call
         try:
-            self._file = files(place)
+            self._file = files(ref)
             if self._prepared():
                 outer = call.environment.get("SLURM_JOB_ID", "")
-                call.environment["SHIM_SKYPILOT"] = f"{outer}:{_stamp()}_{place.name}"
+                call.environment["SHIM_SKYPILOT"] = f"{outer}:{_stamp()}_{ref.name}"
         except (OSError, ShimError, value_parsing.PrintAndExit):
             pass  # without the variables the job runs as ever; what is wrong with the command line sbatch will say
 
@@ -170,12 +170,12 @@ def interpreter(data: bytes) -> str:
     return os.path.basename(words[0]) if words else ""
 
 
-def files(place: Place) -> str:
+def files(ref: ClusterRef) -> str:
     """Writes the two files for the cluster where they are not there yet; the path of the one that scripts read."""
     folder = paths.ensure(f"{paths.state_dir()}/skypilot")
-    file, prolog = f"{folder}/{place.name}.sh", f"{folder}/{place.name}.prolog"
-    scontrol, _kind = programs.find("scontrol", place.folder, os.environ.get("PATH", ""))
-    text = _BATCH.format(file=_quoted(file), prolog=_quoted(prolog), scontrol=_quoted(scontrol), cluster=place.name)
+    file, prolog = f"{folder}/{ref.name}.sh", f"{folder}/{ref.name}.prolog"
+    scontrol, _kind = programs.find("scontrol", ref.folder, os.environ.get("PATH", ""))
+    text = _BATCH.format(file=_quoted(file), prolog=_quoted(prolog), scontrol=_quoted(scontrol), cluster=ref.name)
     _write(prolog, _PROLOG, 0o755)
     _write(file, text, 0o644)
     return file

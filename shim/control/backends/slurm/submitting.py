@@ -34,10 +34,10 @@ def run(call: Call, route: Route) -> NoReturn:
         become(call)  # nobody listens to its answer
     argv = call.argv[1:]
     prepared = None
-    if route.place.skypilot:
+    if route.ref.skypilot:
         from shim.control.backends.slurm import skypilot
 
-        prepared = skypilot.Prepared(call, route.place)
+        prepared = skypilot.Prepared(call, route.ref)
     reading, writing = _pipe()
     relay = _Relay()
     child = os.posix_spawn(
@@ -83,9 +83,9 @@ class _Answer:
         if found is not None:
             self._recorded = True
             job_id, cluster = found
-            place = self._route.place
-            if not cluster or not place.real_name or cluster in (place.name, place.real_name):
-                cluster = place.name  # else -M of the real one chose another cluster of its site
+            ref = self._route.ref
+            if not cluster or not ref.real_name or cluster in (ref.name, ref.real_name):
+                cluster = ref.name  # else -M of the real one chose another cluster of its site
             self._submission.record(cluster, job_id, state=states.PENDING, start=not self._route.in_job)
 
     def silent(self) -> None:
@@ -95,7 +95,7 @@ class _Answer:
         if self._submission.silent and self._submission.makes_job:
             from shim.control.backends.slurm import watching
 
-            watching.ask_later(self._route.place, self._submission)
+            watching.ask_later(self._route.ref, self._submission)
 
 
 def id_in(text: bytes) -> tuple[int, str] | None:

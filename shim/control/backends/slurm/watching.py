@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.core.routing import Place, Route
+    from shim.core.routing import ClusterRef, Route
 
 _DEEPEST = 6  # scripts between salloc as it is called and the command that it runs
 _ASKING = 10.0  # seconds for squeue's answer
@@ -44,16 +44,16 @@ def salloc(route: Route, argv: Sequence[str]) -> None:
         if submission.makes_job:
             job_id = _watched(pid, before)
             if job_id is not None:
-                submission.record(route.place.name, job_id, state=states.RUNNING, patience=LONG)
+                submission.record(route.ref.name, job_id, state=states.RUNNING, patience=LONG)
             else:
-                find(route.place, submission, states.RUNNING)
+                find(route.ref, submission, states.RUNNING)
 
     beside.run(work)
 
 
-def ask_later(place: Place, submission: Submission) -> None:
+def ask_later(ref: ClusterRef, submission: Submission) -> None:
     """Finds out and records what became of a submission that said nothing."""
-    beside.run(lambda: find(place, submission, states.PENDING))
+    beside.run(lambda: find(ref, submission, states.PENDING))
 
 
 def _watched(pid: int, before: str) -> int | None:
@@ -80,7 +80,7 @@ def _job_below(pid: str, before: str, depth: int) -> int | None:
     return None
 
 
-def find(place: Place, submission: Submission, state: str) -> int | None:
+def find(ref: ClusterRef, submission: Submission, state: str) -> int | None:
     """Records the job that came of ``submission``; its id. What is not found is noted in the controller's log.
 
     A salloc that has failed has no job: where squeue answers and shows none, that is believed.
@@ -88,28 +88,28 @@ def find(place: Place, submission: Submission, state: str) -> int | None:
     why = ""
     for pause in _PAUSES:
         time.sleep(pause)
-        found, why = asked(place, submission)
+        found, why = asked(ref, submission)
         for job_id in found:
-            if submission.record(place.name, job_id, state=state, patience=LONG, claim=True):
+            if submission.record(ref.name, job_id, state=state, patience=LONG, claim=True):
                 return job_id
         if not why and submission.program == "salloc":
             return None
-    complain(f"no row for {submission.line!r} on {place.name}: {why or 'squeue shows no job of it'}")
+    complain(f"no row for {submission.line!r} on {ref.name}: {why or 'squeue shows no job of it'}")
     return None
 
 
-def asked(place: Place, submission: Submission) -> tuple[list[int], str]:
+def asked(ref: ClusterRef, submission: Submission) -> tuple[list[int], str]:
     """The jobs of this session that may have come of ``submission``, the likeliest first, and why it is not known.
 
     A job of the same name, newest first; where clocks agree, also one of another name.
     """
     try:
-        path, _kind = programs.find("squeue", place.folder, os.environ.get("PATH", ""))
+        path, _kind = programs.find("squeue", ref.folder, os.environ.get("PATH", ""))
     except ShimError as error:
         return [], str(error)
     import subprocess
 
-    environment = {**os.environ, **({"SLURM_CONF": place.conf} if place.conf else {})}
+    environment = {**os.environ, **({"SLURM_CONF": ref.conf} if ref.conf else {})}
     environment["SLURM_TIME_FORMAT"] = "%s"
     command = [path, "-h", "-t", "all", "-u", str(os.getuid()), "-O", _FORMAT]
     try:

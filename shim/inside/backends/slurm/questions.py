@@ -1,4 +1,4 @@
-"""A command inside a pod has no real Slurm to ask: ``site.places`` names none."""
+"""A command inside a pod has no real Slurm to ask: ``site.cluster_refs`` names none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.core.routing import Place
+    from shim.core.routing import ClusterRef
 
 
 class Question:
@@ -14,8 +14,8 @@ class Question:
 
     problem = "there is no real Slurm inside a pod"
 
-    def __init__(self, place: Place, program: str, argv: Sequence[str]) -> None:
-        self.place = place
+    def __init__(self, ref: ClusterRef, program: str, argv: Sequence[str]) -> None:
+        self.ref = ref
         self.out = self.err = b""
         self.code: int | None = None
 

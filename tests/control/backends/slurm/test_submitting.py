@@ -11,7 +11,7 @@ import pytest
 
 from shim.control.backends.slurm import recording, watching
 from shim.control.backends.slurm.submitting import id_in
-from shim.core.routing import Place
+from shim.core.routing import ClusterRef
 from tests.control.backends.slurm.fake import OURS, Site, on_terminal, started
 from tests.support import wait_until
 
@@ -224,8 +224,8 @@ def shows(there: Site, *jobs: str, session: int | None = None) -> None:
     there.script(there.real / "squeue", SHOWS + "".join(lines))
 
 
-def place(there: Site) -> Place:
-    return Place("hpc", "slurm", folder=str(there.real))
+def ref(there: Site) -> ClusterRef:
+    return ClusterRef("hpc", "slurm", folder=str(there.real))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_where_no_id_is_said_squeue_is_asked(there: Site, program: str, words: l
 
 def test_a_session_that_was_begun_outside_of_the_container_is_a_session(there: Site) -> None:
     shows(there, "80 0 0 no-shell", session=0)
-    assert watching.asked(place(there), recording.Submission("salloc", NO_SHELL, 0)) == ([80], "")
+    assert watching.asked(ref(there), recording.Submission("salloc", NO_SHELL, 0)) == ([80], "")
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_session_that_was_begun_outside_of_the_container_is_a_session(there: S
 )
 def test_jobs_that_may_be_the_one(there: Site, jobs: list[str], found: list[int]) -> None:
     shows(there, *jobs)
-    assert watching.asked(place(there), recording.Submission("salloc", NO_SHELL)) == (found, "")
+    assert watching.asked(ref(there), recording.Submission("salloc", NO_SHELL)) == (found, "")
 
 
 def test_a_squeue_that_fails_is_asked_again(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,15 +270,15 @@ def test_a_squeue_that_fails_is_asked_again(there: Site, monkeypatch: pytest.Mon
     works = (there.real / "squeue").read_text()
     fails = f"#!/bin/sh\ncat > {there.real}/next <<'E'\n{works}E\nchmod +x {there.real}/next\n"
     there.script(there.real / "squeue", f"{fails}mv {there.real}/next $0\necho down >&2\nexit 1\n")
-    assert watching.find(place(there), recording.Submission("salloc", NO_SHELL), "RUNNING") == 80
+    assert watching.find(ref(there), recording.Submission("salloc", NO_SHELL), "RUNNING") == 80
 
 
 def test_submissions_at_once_get_a_job_each(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     shows(there, "80 0 0 no-shell", "82 0 0 no-shell")
     first, second = (recording.Submission("salloc", NO_SHELL) for _ in range(2))
-    assert watching.find(place(there), first, "RUNNING") == 82
-    assert watching.find(place(there), second, "RUNNING") == 80
-    assert watching.find(place(there), recording.Submission("salloc", NO_SHELL), "RUNNING") is None
+    assert watching.find(ref(there), first, "RUNNING") == 82
+    assert watching.find(ref(there), second, "RUNNING") == 80
+    assert watching.find(ref(there), recording.Submission("salloc", NO_SHELL), "RUNNING") is None
 
 
 def log_of(there: Site) -> str:
@@ -291,7 +291,7 @@ def test_a_row_that_cannot_be_has_its_reason_in_the_log(there: Site, monkeypatch
     there.script(there.real / "squeue", "#!/bin/sh\necho no way >&2\nexit 1\n")
     submission = recording.Submission("sbatch", ["-Q", "x.sh"])
     submission.record("hpc", 5, state="PENDING", patience=60)  # so that there is a state folder
-    assert watching.find(place(there), submission, "PENDING") is None
+    assert watching.find(ref(there), submission, "PENDING") is None
     assert "no row for 'sbatch -Q x.sh' on hpc: squeue ended with 1: no way" in log_of(there)
     assert recording.tell("record", {"job": {"cluster": "local", "job_id": 7}}, 60, start=True) == {}
     assert "job 7 of local was not recorded: error: the jobs of cluster local are recorded when" in log_of(there)

@@ -6,8 +6,8 @@ import asyncio
 import os
 from collections.abc import Iterator
 
-from shim.admin import doctor_pods
-from shim.admin.permissions import COUNTED, NEEDED, Permission
+from shim.admin.doctor import BAD, GOOD, NOTE, Finding, pods
+from shim.admin.doctor.permissions import COUNTED, NEEDED, Permission
 from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes.api.access import Access
 from shim.control.backends.kubernetes.api.errors import AccessError, ApiError
@@ -21,9 +21,7 @@ from shim.core.errors import ShimError
 from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster
 
-GOOD, NOTE, BAD = "ok", "note", "FAIL"
 _PATIENCE = 9.0  # seconds for everything that one cluster is asked
-Finding = tuple[str, str]
 
 
 def findings(cluster: Cluster) -> Iterator[Finding]:
@@ -54,7 +52,7 @@ async def _bounded(cluster: Cluster, found: list[Finding]) -> None:
             text = f"cluster {cluster.name} stays in {where} until its jobs there have ended; kubectl {kubectl}"
             found.append((NOTE, text))
         await look.all()
-    if not any(level == BAD for level, _ in found):
+    if not any(verdict == BAD for verdict, _ in found):
         await look.pods_meet()
 
 
@@ -85,8 +83,8 @@ class Look:
         await self._mounts()
         await self._pods()
 
-    def _say(self, level: str, text: str) -> None:
-        self._found.append((level, text))
+    def _say(self, verdict: str, text: str) -> None:
+        self._found.append((verdict, text))
 
     async def _can(self, one: Permission) -> bool:
         where = self._namespace if one.inside else ""
@@ -217,7 +215,7 @@ class Look:
         if not settings.image or settings.queue or not self._may_try():
             return
         try:
-            fine, text = await doctor_pods.trouble(self._access, settings)
+            fine, text = await pods.trouble(self._access, settings)
         except ApiError as error:
             self._say(NOTE, f"whether pods reach each other was not tried: {error.message}")
             return
@@ -226,7 +224,7 @@ class Look:
         else:
             self._say(
                 NOTE,
-                f"whether pods reach each other is not known: two of them did not run within {doctor_pods.PATIENCE:.0f} s",
+                f"whether pods reach each other is not known: two of them did not run within {pods.PATIENCE:.0f} s",
             )
 
     async def _dry_run(self, settings: Settings) -> bool:

@@ -1,4 +1,4 @@
-"""`shim doctor`: tries, rather than reads about, what jobs need; says what is lost without it."""
+"""The doctor's report, and what it tries on this machine: state folder, index, controller, containers, commands on PATH."""
 
 from __future__ import annotations
 
@@ -12,28 +12,25 @@ from typing import TextIO
 
 import shellingham  # type: ignore[import-untyped]
 
-from shim.admin import doctor_slurm
+from shim.admin.doctor import BAD, GOOD, NOTE, Finding, real_slurm
 from shim.control import client, launchers, paths, site, sources, starter
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist
-from shim.core.model.cluster import Cluster
 from shim.job import libc
 from shim.job.agent import cgroup
 from shim.job.container import tools as container_tools
-
-GOOD, NOTE, BAD = "ok", "note", "FAIL"
 
 
 def report(out: TextIO) -> bool:
     """Writes one line per finding; False if something that jobs need does not work."""
     fine = True
-    for level, text in _findings():
-        fine = fine and level != BAD
-        out.write(f"{level:>4}  {text}\n")
+    for verdict, text in _findings():
+        fine = fine and verdict != BAD
+        out.write(f"{verdict:>4}  {text}\n")
     return fine
 
 
-def _findings() -> Iterator[tuple[str, str]]:
+def _findings() -> Iterator[Finding]:
     yield GOOD, f"Python {sys.version.split()[0]} ({sys.executable}), SQLite {sqlite3.sqlite_version}"
     yield _state_folder()
     ours_to_use = _ours_to_use()
@@ -47,13 +44,15 @@ def _findings() -> Iterator[tuple[str, str]]:
         return
     real = [cluster for cluster in clusters if cluster.backend == "slurm"]
     for cluster in real:
-        yield from doctor_slurm.findings(cluster)
+        yield from real_slurm.findings(cluster)
     if not real:
-        yield from doctor_slurm.unused()
+        yield from real_slurm.unused()
     ours = [cluster for cluster in clusters if cluster.backend != "slurm"]
     for cluster in ours:
         if cluster.backend == "kubernetes":
-            yield from _kubernetes(cluster)
+            from shim.admin.doctor import kubernetes
+
+            yield from kubernetes.findings(cluster)
             continue
         names = hostlist.fold([node.name for node in cluster.nodes])
         yield GOOD, f"cluster {cluster.name} ({cluster.backend}): {len(cluster.nodes)} nodes {names}"
@@ -69,12 +68,6 @@ def _findings() -> Iterator[tuple[str, str]]:
     yield from _commands()
 
 
-def _kubernetes(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    from shim.admin import doctor_kubernetes
-
-    yield from doctor_kubernetes.findings(cluster)
-
-
 def _ours_to_use() -> bool:
     try:
         paths.refuse_others()
@@ -83,7 +76,7 @@ def _ours_to_use() -> bool:
     return True
 
 
-def _state_folder() -> tuple[str, str]:
+def _state_folder() -> Finding:
     folder = paths.named()
     probe = os.path.join(folder, f".doctor.{os.getpid()}")
     try:
@@ -98,7 +91,7 @@ def _state_folder() -> tuple[str, str]:
     return GOOD, f"state folder {folder} can be written (survives kill -9 of anything, not the loss of power)"
 
 
-def _index() -> tuple[str, str]:
+def _index() -> Finding:
     from shim.control.index.reader import open_reader
 
     try:
@@ -111,14 +104,14 @@ def _index() -> tuple[str, str]:
     return GOOD, "the job index can be read"
 
 
-def _containers() -> tuple[str, str]:
+def _containers() -> Finding:
     found = container_tools.found()
     if not found:
         return NOTE, "no program for containers (--container-image, --container) is on PATH: see docs/containers.md"
     return GOOD, f"containers are started with what is there: {', '.join(found.values())}"
 
 
-def _names(configured: str | None) -> tuple[str, str]:
+def _names(configured: str | None) -> Finding:
     mode, why = site.probe()
     if mode == "namespaces" and configured == "addresses":
         return NOTE, "nodes are named by loopback addresses, 127.0.0.1 and on, as configured (isolation)"
@@ -127,7 +120,7 @@ def _names(configured: str | None) -> tuple[str, str]:
     return NOTE, f"nodes are named by loopback addresses, 127.0.0.1 and on: {why}"
 
 
-def _groups() -> tuple[str, str]:
+def _groups() -> Finding:
     """What becomes of processes that leave their job in every way there is."""
     try:
         return GOOD, f"jobs are held together by control groups below {cgroup.find()}"
@@ -138,7 +131,7 @@ def _groups() -> tuple[str, str]:
         )
 
 
-def _controller() -> Iterator[tuple[str, str]]:
+def _controller() -> Iterator[Finding]:
     from shim.control import channel
     from shim.control.index.reader import open_reader
 
@@ -164,7 +157,7 @@ def _controller() -> Iterator[tuple[str, str]]:
         yield NOTE, f"begin times that the clock jumps over are met up to a minute late: {problem.strerror}"
 
 
-def _no_controller(active: bool) -> Iterator[tuple[str, str]]:
+def _no_controller(active: bool) -> Iterator[Finding]:
     try:
         starter.check_limits()
     except starter.TooLow as why:
@@ -179,7 +172,7 @@ def _no_controller(active: bool) -> Iterator[tuple[str, str]]:
         yield GOOD, "no controller is running: the first command that needs one starts it"
 
 
-def _commands() -> Iterator[tuple[str, str]]:
+def _commands() -> Iterator[Finding]:
     hidden = False
     for command in ("sbatch", "srun", "squeue"):
         path = shutil.which(command)

@@ -8,17 +8,17 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
 from shim import SLURM_VERSION
+from shim.admin.doctor import BAD, GOOD, NOTE, Finding
 from shim.control import paths, sources
 from shim.control.backends.slurm import programs
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
-GOOD, NOTE, BAD = "ok", "note", "FAIL"
 _COMMANDS = ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "scontrol", "sacct")
 _PATIENCE = 10.0  # seconds for a real command's answer
 
 
-def unused() -> Iterator[tuple[str, str]]:
+def unused() -> Iterator[Finding]:
     """A real sbatch that is not used by any cluster, and why."""
     found = programs.on_path("sbatch", os.environ.get("PATH", ""))
     if found is None:
@@ -29,7 +29,7 @@ def unused() -> Iterator[tuple[str, str]]:
         yield NOTE, f"a real Slurm's {found[0]} is not used: there is no slurm.conf (SLURM_CONF, /etc/slurm/slurm.conf)"
 
 
-def findings(cluster: Cluster) -> Iterator[tuple[str, str]]:
+def findings(cluster: Cluster) -> Iterator[Finding]:
     """What there is to say about one cluster with the slurm backend."""
     folder, conf = cluster.settings.get("bin", ""), cluster.settings.get("conf", "")
     try:
@@ -74,7 +74,7 @@ def _said(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]
     return done.returncode, " ".join((done.stdout or done.stderr).split())
 
 
-def _older_or_newer(version: str) -> Iterator[tuple[str, str]]:
+def _older_or_newer(version: str) -> Iterator[Finding]:
     found, ours = re.search(r"(\d+)\.(\d+)", version), re.search(r"(\d+)\.(\d+)", SLURM_VERSION)
     if found is None or ours is None or found.groups() == ours.groups():
         return
@@ -86,7 +86,7 @@ def _older_or_newer(version: str) -> Iterator[tuple[str, str]]:
     )
 
 
-def _missing(name: str, folder: str) -> Iterator[tuple[str, str]]:
+def _missing(name: str, folder: str) -> Iterator[Finding]:
     missing = []
     for command in _COMMANDS:
         try:
@@ -97,7 +97,7 @@ def _missing(name: str, folder: str) -> Iterator[tuple[str, str]]:
         yield NOTE, f"cluster {name} has no {', '.join(missing)}"
 
 
-def _answers(name: str, folder: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _answers(name: str, folder: str, environ: Mapping[str, str]) -> Finding:
     try:
         scontrol, _kind = programs.find("scontrol", folder, environ.get("PATH", ""))
     except ShimError:
@@ -108,7 +108,7 @@ def _answers(name: str, folder: str, environ: Mapping[str, str]) -> tuple[str, s
     return BAD, f"cluster {name} does not answer: {text or f'scontrol ping: exit code {code}'}"
 
 
-def _accounting(name: str, folder: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _accounting(name: str, folder: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     try:
         sacct, _kind = programs.find("sacct", folder, environ.get("PATH", ""))
     except ShimError:
