@@ -34,6 +34,16 @@ def pods(folder: Path) -> None:
     measure(folder, env, row, statistics.median(cost(empty, env, folder) for _ in range(20)))
 
 
+def requests(folder: Path) -> None:
+    """What the API server is asked for an array in pods: see api_requests.py."""
+    if not os.environ.get("KUBECONFIG"):
+        row("requests of an array in pods", "not measured", "KUBECONFIG names no cluster (compat/cluster/k8s.py up)")
+        return
+    from benchmarks.api_requests import measure  # as above
+
+    measure(folder, environment(folder), row)
+
+
 MEASUREMENTS = {
     "commands": commands,
     "parsing": parsing,
@@ -42,6 +52,7 @@ MEASUREMENTS = {
     "passing": passing,
     "idle": idle,
     "pods": pods,
+    "requests": requests,
 }
 
 

@@ -85,6 +85,16 @@ NEEDED = (
         vital=False,
         lost="the same where the API server is older than 1.35",
     ),
+    *(
+        Permission(
+            verb=verb,
+            resource="pods",
+            subresource="portforward",
+            vital=False,
+            lost="jobs are reached by pods/exec, which costs their nodes five times as much",
+        )
+        for verb in ("get", "create")
+    ),
     Permission(
         verb="get",
         resource="pods",

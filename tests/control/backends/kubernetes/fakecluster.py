@@ -135,6 +135,9 @@ class FakeCluster:
         self.leader.serve(there)
         return _Stream(here)
 
+    async def forward(self, namespace: str, pod: str, port: int) -> Any:
+        raise ApiError(403, "Forbidden", "pods/portforward is not for you")
+
     async def greet(self, timeout: float) -> None: ...
 
     def unheard(self) -> float:

@@ -14,7 +14,7 @@ import pytest
 
 from shim.control.backends.kubernetes.api import pump
 from shim.control.backends.kubernetes.api.access import Access, ApiError
-from shim.control.backends.kubernetes.api.exec_stream import ExecStream
+from shim.control.backends.kubernetes.api.exec_stream import UNREACHED, ExecStream
 from tests.control.backends.kubernetes.fakeapi import FakeServer, Request
 from tests.support import wait_until
 
@@ -300,3 +300,67 @@ def test_no_server(server: FakeServer, tmp_path: Path) -> None:
         return caught.value
 
     assert asyncio.run(go()).reason == "Refused"
+
+
+# A forwarded port
+
+
+@pytest.fixture
+def forward(server: FakeServer, tmp_path: Path) -> Callable[..., Any]:
+    """Opens port 6818 of a pod, whose kubelet ``program`` plays, and does ``work`` with it."""
+    file = server.kubeconfig(tmp_path / "config")
+
+    async def go(program: Callable[[Request], None], work: Callable[[ExecStream], Awaitable[Any]]) -> Any:
+        def answer(request: Request) -> None:
+            request.upgrade("v4.channel.k8s.io")
+            program(request)
+
+        server.answer = answer
+        access = await Access.load(file)
+        stream = await access.forward("mine", "x", 6818)
+        try:
+            return await asyncio.wait_for(work(stream), LIMIT)
+        finally:
+            await asyncio.wait_for(stream.close(), LIMIT)
+            await access.close()
+
+    return lambda program, work: asyncio.run(go(program, work))
+
+
+def test_a_port_carries_bytes_both_ways_without_its_number(server: FakeServer, forward: Any) -> None:
+    def program(request: Request) -> None:
+        for first in (b"\x00\xa2\x1a", b"\x01\xa2\x1a", b"\x00hel", b"\x00lo"):
+            request.send_frame(first)
+        assert request.receive_frame()[1] == b"\x00yes"
+        request.send_frame(b"\x00bye")
+
+    async def work(stream: ExecStream) -> bytes:
+        heard = b""
+        while heard != b"hello":
+            heard += await stream.read()
+        await stream.write(b"yes")
+        return await everything(stream)
+
+    assert forward(program, work) == b"bye"
+    (seen,) = server.seen
+    assert (seen.where, seen.query["ports"]) == ("/api/v1/namespaces/mine/pods/x/portforward", "6818")
+
+
+def test_a_port_that_nobody_listens_at_ends_at_once(forward: Any) -> None:
+    """Though the kubelet leaves the connection open."""
+    left = threading.Event()
+
+    def program(request: Request) -> None:
+        for first in (b"\x00\xa2\x1a", b"\x01\xa2\x1a", b"\x01connection refused"):
+            request.send_frame(first)
+        left.wait(LIMIT)
+
+    async def work(stream: ExecStream) -> str:
+        assert await everything(stream) == b""
+        with pytest.raises(ApiError) as caught:
+            await stream.status()
+        left.set()
+        assert caught.value.reason == UNREACHED
+        return caught.value.message
+
+    assert forward(program, work) == "connection refused"

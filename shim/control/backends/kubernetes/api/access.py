@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, AccessError, ApiError
-from shim.control.backends.kubernetes.api.exec_stream import ExecStream, open_stream
+from shim.control.backends.kubernetes.api.exec_stream import ExecStream, open_port, open_stream
 from shim.control.backends.kubernetes.api.rate_limiter import Pace
 from shim.control.backends.kubernetes.api.threads import in_thread
 from shim.control.backends.kubernetes.api.transport import CONNECT_LIMIT, Query, Transport
@@ -146,14 +146,22 @@ class Access:
 
     async def exec(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> ExecStream:
         """Starts a program in the container. Raises ApiError (404: no such pod; 400 or 500: it does not run there)."""
+        return await self._paced(open_stream(self.transport, namespace, pod, container, command))
+
+    async def forward(self, namespace: str, pod: str, port: int) -> ExecStream:
+        """A connection to a TCP port of the pod, which is looked for only then: see ``open_port``. Raises ApiError (404: no such pod)."""
+        return await self._paced(open_port(self.transport, namespace, pod, port))
+
+    async def _paced(self, opening: Coroutine[Any, Any, ExecStream]) -> ExecStream:
         await self._pace.enter()
         try:
-            return await open_stream(self.transport, namespace, pod, container, command)
+            return await opening
         except ApiError as error:
             if error.status == 429:
                 self._pace.refused(error.retry_after)
             raise
         finally:
+            opening.close()
             self._pace.leave()
 
     async def greet(self, timeout: float) -> None:

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 
 STDIN, STDOUT, STDERR, STATUS, CLOSE_CHANNEL = 0, 1, 2, 3, 255
+PORT_DATA, PORT_ERROR = 0, 1  # channels of a forwarded port
+PORT_NUMBER = 2  # bytes with which each of them begins
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 LONGEST = 32 * 1024 * 1024  # the API server's own limit of a message
 

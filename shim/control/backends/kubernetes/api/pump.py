@@ -1,4 +1,4 @@
-"""The thread of an exec stream: bytes from a WebSocket to a local socket and back.
+"""The thread of a stream into a pod: bytes from a WebSocket to a local socket and back.
 
 One thread for both directions, because an OpenSSL connection may not be used by two at a time; nothing in it blocks but the wait for
 either socket. Each direction holds at most one read's worth: whoever is slow slows the other side, not the memory.
@@ -216,6 +216,23 @@ class Pump:
         elif now - self._pinged > _PING:
             self._pinged = now
             self._up.append(memoryview(frames.frame(frames.PING, b"")))
+
+
+class PortPump(Pump):
+    """Of a forwarded port: what it says comes on channel 0, what is wrong on channel 1; each begins with the port's number."""
+
+    _numbered: tuple[int, ...] = ()  # channels that have told it
+
+    def _sort(self, channel: int, payload: bytes) -> None:
+        if channel < 0:
+            super()._sort(channel, payload)
+            return
+        if channel not in self._numbered:
+            self._numbered = (*self._numbered, channel)
+            payload = payload[frames.PORT_NUMBER :]
+        super()._sort(frames.STDOUT if channel == frames.PORT_DATA else frames.STATUS, payload)
+        if channel == frames.PORT_ERROR and payload:
+            self._remote_open = False  # a kubelet takes its time to close what will never carry anything
 
 
 def _advance(queue: deque[memoryview], count: int) -> None:

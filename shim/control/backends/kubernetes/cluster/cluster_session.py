@@ -11,7 +11,8 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from shim.control.backends.kubernetes.api.access import Access
-from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, ApiError
+from shim.control.backends.kubernetes.api.exec_stream import UNREACHED, ExecStream
 from shim.control.backends.kubernetes.api.stream_slots import Turns
 from shim.control.backends.kubernetes.cluster.cluster_cache import Seen
 from shim.control.backends.kubernetes.objects import names
@@ -20,7 +21,10 @@ from shim.control.backends.kubernetes.objects.run_objects import Objects
 from shim.control.backends.kubernetes.records.store import Records
 from shim.control.backends.kubernetes.run.looking import Evidence
 from shim.job.pod.asking import boot_time
+from shim.job.pod.places import PORT
 
+_REMEMBERED = 600.0  # seconds
+_NOT_YET = 2.0  # seconds in which an agent that was seen to run should listen at its port
 _log = logging.getLogger("shim.controller")
 Object = dict[str, Any]
 
@@ -45,6 +49,8 @@ class Site:
         self.who = ""  # the API server's name for this user
         self.names_nodes = True  # nodes may be listed: jobs show the names of those that they are on
         self.nodes: Mapping[str, Object] | None = None  # None: not known yet
+        self._forwards = True  # pods/portforward is allowed, as far as is known
+        self._refused: dict[str, float] = {}  # pods at whose port nobody has answered, and since when
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def user(self) -> str:
@@ -81,9 +87,34 @@ class Site:
         return self.all_known.is_set()
 
     async def connect(self, pod: str) -> Any:
-        """A socket to the agent in the pod. Raises ApiError."""
+        """A socket to the agent in the pod. Raises ApiError.
+
+        To its port, if that is allowed and the pod's runtime can do it; else by a program in the pod, which costs five times as much.
+        """
+        now = self.clock()
+        if self._forwards and now - self._refused.get(pod, now) <= _NOT_YET:
+            try:
+                stream = await self.access.forward(self.namespace, pod, PORT)
+            except ApiError as error:
+                if error.missing or error.status in (NO_CONNECTION, 429):
+                    raise
+                self._forwards = not error.forbidden
+                self._refused[pod] = now - _NOT_YET - 1
+            else:
+                self.soon(self._note_refusal(pod, stream))
+                return stream.line
         stream = await self.access.exec(self.namespace, pod, names.CONTAINER, relay_command())
         return stream.line
+
+    async def _note_refusal(self, pod: str, stream: ExecStream) -> None:
+        """Nobody answers at a port: not yet, or because the pod has a network that the node does not see (virtual machines)."""
+        try:
+            await stream.status()
+        except ApiError as error:
+            if error.reason == UNREACHED:
+                now = self.clock()
+                known = {name: since for name, since in self._refused.items() if now - since < _REMEMBERED}
+                self._refused = {pod: now, **known}
 
     def soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does ``work`` beside everything else; the API server's refusals are logged. The task never fails."""
