@@ -322,7 +322,8 @@ async def recover(world: World, launch: Callable[[Job], None], order: Callable[[
         if task.done():
             task.result()
         else:
-            log.warning("cluster %s does not answer: others go on without it", name)
+            why = "another machine orders its jobs" if world.looks_on(name) else "it does not answer"
+            log.info("cluster %s: %s; others go on without it", name, why)
             world.task(_later(task))
 
 

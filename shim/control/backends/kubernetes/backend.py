@@ -95,7 +95,7 @@ class KubernetesBackend:
         self._shape = Shape(self._site, self._configured, self._reshaped, self._counts)
         self._chooses = lambda: self._shape.names_nodes
         self._wishes = Wishes(self._site)
-        self._accepting = Accepting(self._site, self._wishes)
+        self._accepting = Accepting(self._site, self._wishes, self._configured)
         self._preparing = Preparing(self._configured, self._site, self._bundle, self._shape)
         self._watching.start()
         self._lease.start()

@@ -62,6 +62,25 @@ def settings_of(cluster: Cluster, partition: str = "") -> Settings:
     return Settings(**words)
 
 
+# What is each machine's own: where the cluster is, and how it orders its jobs.
+_OF_MACHINE = frozenset(
+    ("kubeconfig", "context", "namespace", "timeout", "lease", "autoscale", "autoscale_nodes", "autoscale_node")
+)
+
+
+def words_of(cluster: Cluster, partition: str) -> dict[str, str]:
+    """What a configuration says of the pods of a partition's jobs, for any machine that starts one."""
+    found = cluster.partition(partition.split(",")[0]) if partition else None
+    words = {**cluster.settings, **(found.settings if found is not None else {})}
+    return {name: text for name, text in words.items() if name in _FIELDS - _OF_MACHINE}
+
+
+def settings_with(cluster: Cluster, words: Mapping[str, str]) -> Settings:
+    """``words_of`` another machine's configuration, for a cluster as it is configured here."""
+    own = {name: text for name, text in cluster.settings.items() if name in _OF_MACHINE}
+    return settings_of(Cluster(name=cluster.name, settings={**words, **own}))
+
+
 def _value(name: str, text: str) -> Any:
     value = json.loads(text)
     return tuple(value) if isinstance(value, list) else value

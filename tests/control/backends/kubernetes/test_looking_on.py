@@ -11,22 +11,26 @@ from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import backend as backends
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.backend import KubernetesBackend
+from shim.control.backends.kubernetes.settings import texts
 from shim.control.backends.kubernetes.submit import accepting
 from shim.core.model import states
+from shim.core.model.cluster import Cluster
 from shim.core.model.job import OTHERS, OWN, Job
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import SECRETS, FakeCluster
+from tests.control.backends.kubernetes.fakecluster import JOBS, SECRETS, FakeCluster
 from tests.control.backends.kubernetes.stage import RECORD, Told
-from tests.control.backends.kubernetes.test_backend import HANDED_IN, SCRIPT, SHAPE, job
+from tests.control.backends.kubernetes.test_backend import HANDED_IN, SCRIPT, SHAPE, job, start
 
 
 @pytest.fixture
 def there(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Opens the backend of a machine of that name; it has the Lease, or is told that another has."""
 
-    async def open_on(name: str, told: Told | None = None, *, orders: bool = True) -> KubernetesBackend:
+    async def open_on(
+        name: str, told: Told | None = None, *, orders: bool = True, shape: Cluster = SHAPE
+    ) -> KubernetesBackend:
         monkeypatch.setattr(backends, "identity", lambda owner: f"{name}.x.1.1")
-        made = KubernetesBackend(SHAPE)
+        made = KubernetesBackend(shape)
         await made.open(told or Told())
         made._site.host = name
         await made.reserve(1)
@@ -181,5 +185,57 @@ def test_of_others_jobs_one_who_looks_on_gets_no_more_than_the_record(cluster: F
         await two.want(7, "cancel", {})
         assert [wanted.operator for wanted in one.wanted()] == [True]
         await close(two, one)
+
+    clock.run(inside())
+
+
+def test_a_job_has_the_pods_that_its_own_machine_describes(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(work_dir="/srv/work"), HANDED_IN, SCRIPT, "/nowhere")
+        await one.close()
+        two = await there("two", shape=SHAPE.replace(settings=texts({"image": "another"})))
+        await start(two)
+        (container,) = cluster.objects[f"{JOBS}/slurm-7"]["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == "python"
+        await two.close()
+
+    clock.run(inside())
+
+
+def test_the_end_of_a_job_waits_for_its_machine(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        await one.close()
+        two = await there("two")
+        (kept,) = await two.kept()
+        two.keep(kept.job)
+        two.keep(kept.job.replace(state=states.CANCELLED, end_time=two._site.now()))
+        await asyncio.sleep(100)
+        assert cluster.objects[RECORD]["data"]["ended"] == states.CANCELLED
+        again = await there("one", orders=False)
+        ended = await shown(again, job())
+        again.keep(ended)
+        await asyncio.sleep(10)
+        assert ended.state == states.CANCELLED
+        assert RECORD not in cluster.objects
+        await close(again, two)
+
+    clock.run(inside())
+
+
+def test_the_end_of_a_job_whose_machine_never_comes_back_goes_after_a_week(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        await one.close()
+        two = await there("two")
+        (kept,) = await two.kept()
+        two.keep(kept.job)
+        two.keep(kept.job.replace(state=states.CANCELLED, end_time=two._site.now() - 8 * 86400))
+        await asyncio.sleep(10)
+        assert RECORD not in cluster.objects
+        await two.close()
 
     clock.run(inside())

@@ -38,7 +38,7 @@ def gang_of(spec: RunSpec, settings: Settings, bundle: Bundle, shape: Shape) -> 
         limit=spec.limit,
         kill_wait=spec.cluster.kill_wait,
         user=user,
-        groups=_groups(job) if user is not None and user[0] == job.uid else (),
+        groups=groups_of(job) if user is not None and user[0] == job.uid else (),
         work_dir=job.request.work_dir,
         staged=staged(job, settings),
         folders=folders_of(job, settings),
@@ -77,7 +77,8 @@ def _user(job: Job, settings: Settings) -> tuple[int, int] | None:
     return (job.uid, job.gid) if job.uid else (settings.root_uid, settings.root_uid)
 
 
-def _groups(job: Job) -> tuple[int, ...]:
+def groups_of(job: Job) -> tuple[int, ...]:
+    """The further groups of the job's user, as this machine knows them. It may block."""
     try:
         return tuple(group for group in os.getgrouplist(job.user, job.gid) if group and group != job.gid)
     except (OSError, KeyError):
@@ -94,7 +95,7 @@ def probe(job: Job, settings: Settings, bundle: Bundle) -> Gang:
         cpus=max(1, job.cpus // max(1, job.nodes)),
         memory=job.request.mem_per_node or 0,
         user=user,
-        groups=_groups(job) if user is not None and user[0] == job.uid else (),
+        groups=groups_of(job) if user is not None and user[0] == job.uid else (),
         work_dir=job.request.work_dir,
         staged=staged(job, settings),
         image=image_of(job, settings),

@@ -12,7 +12,7 @@ from shim.control.backends.kubernetes.objects.bundle import Bundle
 from shim.control.backends.kubernetes.objects.run_payload import made
 from shim.control.backends.kubernetes.records.record import JobRecord, Way
 from shim.control.backends.kubernetes.run.driver import Prepared
-from shim.control.backends.kubernetes.settings import Settings, settings_of
+from shim.control.backends.kubernetes.settings import Settings, settings_of, settings_with
 from shim.control.backends.kubernetes.submit import submit_checks
 from shim.core.model.cluster import Cluster
 from shim.job.spec import RunSpec
@@ -40,20 +40,24 @@ class Preparing:
         """Makes ready the run of a record with a number. BackendError, also where a file of the job's output cannot be opened."""
 
         async def prepare(record: JobRecord, number: int) -> Prepared:
-            settings = settings_of(self._configured, spec.job.partition)
             payload = await self._site.records.payload(record)
+            elsewhere = record.host not in ("", self._site.host)
+            settings = settings_of(self._configured, spec.job.partition)
+            if elsewhere and payload.words:
+                settings = settings_with(self._configured, payload.words)
+            groups = payload.groups if elsewhere else None
             numbered = spec.replace(record=record.uid, run=number)
             try:
                 # The user's folder is looked at: a server that does not answer holds up this job alone.
                 key = payload.key(record.uid, number)
                 found = await beside(
-                    lambda: made(numbered, settings, self._bundle, self._shape, environment, script, key, spool)
+                    lambda: made(numbered, settings, self._bundle, self._shape, environment, script, key, spool, groups)
                 )
                 register = record.register
                 again = register is not None and register.run == number  # its files were begun when it was made
                 if again:
                     ways = record.outputs
-                elif record.host != self._site.host:
+                elif elsewhere:
                     ways = _ways_elsewhere(spec, settings)
                 else:
                     ways = await beside(lambda: _ways(spec, settings))

@@ -41,12 +41,19 @@ def made(
     script: bytes | None,
     key: bytes,
     spool: str,
+    groups: tuple[int, ...] | None = None,
 ) -> Made:
-    """What the cluster is given for the run that ``spec`` names. Reads the copy of the working directory in ``spool``. BackendError, OSError."""
+    """What the cluster is given for the run that ``spec`` names. Reads the copy of the working directory in ``spool``. BackendError, OSError.
+
+    ``groups``: of the user of a job that was submitted on another machine.
+    """
     gang = gang_of(spec, settings, bundle, shape)
     # A copy that was made at submission counts, whatever has become of the folder since.
     copied = os.path.exists(os.path.join(spool, staging.NAME))
-    gang = gang.replace(pod_group=shape.pod_groups and gang.nodes > 1, staged=gang.staged or copied)
+    staged = copied or (gang.staged and groups is None)  # a folder of that name here is another one
+    gang = gang.replace(pod_group=shape.pod_groups and gang.nodes > 1, staged=staged)
+    if groups is not None and gang.user is not None and gang.user[0] == spec.job.uid:
+        gang = gang.replace(groups=tuple(group for group in groups if group and group != gang.user[1]))
     # What the pods' image is, so that a step that asks for another one is told so.
     spec = spec.replace(job=spec.job.replace(request=spec.job.request.replace(container_image=gang.image)))
     given = inside(spec, settings, staged=gang.staged, named=shape.names_nodes)

@@ -27,6 +27,8 @@ class Payload(Value):
     job: Job
     handed_in: dict[str, Any] = {}
     script: bytes | None = None
+    groups: tuple[int, ...] = ()  # the submitter's, by the machine that it was submitted on
+    words: dict[str, str] = {}  # … and what its configuration says of the job's pods
     stage: bytes | None = None  # the packed working directory, where it is small
 
     def key(self, record: str, run: int) -> bytes:
@@ -36,7 +38,13 @@ class Payload(Value):
 
 def manifest(payload: Payload, record: JobRecord) -> Object:
     """The Secret, owned by the record."""
-    told = json.dumps({"job": payload.job.to_dict(), "handed_in": payload.handed_in}, sort_keys=True).encode()
+    parts = {
+        "job": payload.job.to_dict(),
+        "handed_in": payload.handed_in,
+        "groups": payload.groups,
+        "words": payload.words,
+    }
+    told = json.dumps(parts, sort_keys=True).encode()
     data = {"secret": payload.secret, "submission": zlib.compress(told, 9)}
     if payload.script is not None:
         data["script"] = zlib.compress(payload.script, 9)
@@ -71,6 +79,8 @@ def parse(found: Mapping[str, Any]) -> Payload:
             secret=data["secret"],
             job=Job.from_dict(told["job"]),
             handed_in=dict(told["handed_in"]),
+            groups=tuple(told.get("groups", ())),
+            words=dict(told.get("words", {})),
             script=zlib.decompress(data["script"]) if "script" in data else None,
             stage=data.get("stage"),
         )

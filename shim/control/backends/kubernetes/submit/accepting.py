@@ -14,15 +14,18 @@ from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.api.threads import beside
 from shim.control.backends.kubernetes.cluster.cluster_session import Site, plain_name
 from shim.control.backends.kubernetes.objects import names
+from shim.control.backends.kubernetes.objects.gang_builder import groups_of
 from shim.control.backends.kubernetes.records.payload import INLINE, SECRET_BYTES, Payload
 from shim.control.backends.kubernetes.records.record import JobRecord, Way, current, mirrored, shown, whole
 from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.output import begin
 from shim.control.backends.kubernetes.run.register import MADE, WITHDRAWN
+from shim.control.backends.kubernetes.settings import words_of
 from shim.control.backends.kubernetes.submit import ids, staging
 from shim.control.backends.kubernetes.submit.wishing import Wishes
 from shim.control.lifecycle.tasks import pending_tasks
 from shim.core.model import states
+from shim.core.model.cluster import Cluster
 from shim.core.model.job import OTHERS, OWN, Job
 from shim.job import rawfile
 
@@ -40,8 +43,9 @@ _RUN = ("time_limit",)  # … but for a job that has started: the write that mak
 class Accepting:
     """Of one namespace."""
 
-    def __init__(self, site: Site, wishes: Wishes) -> None:
+    def __init__(self, site: Site, wishes: Wishes, configured: Cluster) -> None:
         self._site = site
+        self._configured = configured
         self._wishes = wishes
         self._late: dict[int, Job] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -100,6 +104,8 @@ class Accepting:
             job=job.replace(key=0),
             handed_in=dict(handed_in),
             script=script,
+            groups=await beside(lambda: groups_of(job)),
+            words=words_of(self._configured, job.partition),
             stage=stage if small else None,
         )
         return await self._site.records.make(record, payload)
