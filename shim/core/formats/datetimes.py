@@ -188,7 +188,7 @@ class _Reader:
             self.at += 1
         day = self._number(1, 2, 1, 31)
         rest = self.text[self.at : self.at + 1]
-        if rest in ("", "T", *_BLANKS):
+        if rest in ("", "T", "-", *_BLANKS):
             self.date = (month, day, None)
             return
         if rest in ("/", "."):

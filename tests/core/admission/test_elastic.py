@@ -163,3 +163,90 @@ def test_a_configured_cluster_is_strict() -> None:
     assert elastic.adapted([request], strict) == ([request], [])
     assert elastic.grown(strict, [request]) is strict
     assert elastic.all_nodes(strict) == list(strict.nodes)
+
+
+def test_a_configured_cluster_does_not_grow() -> None:
+    strict = cluster().replace(elastic=False)
+    assert elastic.grown(strict, [JobRequest(min_nodes=9)]) is strict
+    assert elastic.all_nodes(strict) == list(strict.nodes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "nodes", "cpus"),
+    [
+        ({"min_nodes": 64, "max_nodes": 64}, 64, 2),  # the bounds themselves
+        ({"cpus_per_task": 256}, 4, 256),
+        ({"cpus_per_task": 2}, 4, 2),
+        ({"cpus_per_task": 3}, 4, 3),
+        ({"min_nodes": 1, "max_nodes": 1, "ntasks_per_node": 3, "cpus_per_task": 2}, 4, 6),
+        ({"node_list": "node7"}, 7, 2),
+        ({"exclude": "node1", "min_nodes": 4}, 5, 2),
+        ({"sockets_per_node": 2, "cores_per_socket": 3, "threads_per_core": 2}, 4, 12),
+    ],
+)
+def test_it_grows_to_what_is_asked_and_no_further(fields: dict[str, Any], nodes: int, cpus: int) -> None:
+    _, grown, _ = taken(JobRequest(**fields), cluster())
+    assert (len(grown.nodes), max(node.cpus for node in grown.nodes)) == (nodes, cpus)
+
+
+def test_only_as_many_nodes_grow_as_the_job_gets() -> None:
+    _, grown, _ = taken(JobRequest(min_nodes=2, max_nodes=2, cpus_per_task=8), cluster())
+    assert [node.cpus for node in grown.nodes] == [8, 8, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "memory"),
+    [
+        ({"mem_per_node": 8000}, 8000),
+        ({"mem_per_node": 8001}, 8001),
+        ({"mem_per_node": elastic.MOST_MEMORY + 1}, elastic.MOST_MEMORY),
+        ({"mem_per_cpu": 9000}, 9000),
+        ({"mem_per_cpu": 5000, "cpus_per_task": 2}, 10_000),
+        ({"mem_per_cpu": 5000, "exclusive": "node"}, 10_000),  # for all CPUs of the node
+        ({"mem_per_gpu": 9000}, 18_000),
+    ],
+)
+def test_memory_grows_with_the_request(fields: dict[str, Any], memory: int) -> None:
+    assert max(node.memory for node in elastic.grown(cluster(2), [JobRequest(**fields)]).nodes) == memory
+
+
+def test_gpus_count_by_node() -> None:
+    """The node with the most GPUs counts, and the GPUs of a whole job are divided by its nodes."""
+    one = cluster()
+    with_one = one.replace(nodes=(one.nodes[0].replace(gres=(Gres(name="gpu", count=2),)), *one.nodes[1:]))
+    assert elastic.adapted([JobRequest(gpus="2")], with_one)[1] == []
+    assert elastic.adapted([JobRequest(gpus="4", min_nodes=2, max_nodes=2)], with_one)[1] == []
+    with pytest.raises(RequestError, match="3 GPUs of a node asked for, and this machine has 2 GPUs;"):
+        elastic.adapted([JobRequest(gpus="5", min_nodes=2, max_nodes=2)], with_one)
+    with pytest.raises(RequestError, match="1 GPU of a node asked for, and this machine has no GPUs;"):
+        elastic.adapted([JobRequest(gpus="1")], one)
+    assert max(node.cpus for node in elastic.grown(with_one, [JobRequest(gpus="2", cpus_per_gpu=3)]).nodes) == 6
+
+
+def test_a_type_that_a_node_has_is_kept() -> None:
+    one = cluster()
+    gres = (Gres(name="gpu", type="a100", count=2),)
+    typed = one.replace(nodes=tuple(node.replace(gres=gres) for node in one.nodes))
+    requests, said = elastic.adapted([JobRequest(gpus="a100:1,h100:1", gres="gpu:a100:1,nvme:2")], typed)
+    assert (requests[0].gpus, requests[0].gres) == ("a100:1,1", "gpu:a100:1")
+    assert said == [
+        "note: nobody has configured this cluster: --gres=nvme is met by every node; any GPU stands for h100"
+        " (shim init makes it strict)"
+    ]
+
+
+def test_what_only_names_the_nodes_of_the_script_is_left_out() -> None:
+    request = JobRequest(extra={"batch": "big", "comment": "kept"})
+    assert elastic.adapted([request], cluster())[0][0].extra == {"comment": "kept"}
+
+
+def test_a_list_with_an_error_is_left_for_the_refusal() -> None:
+    requests, said = elastic.adapted([JobRequest(node_list="node[3-1]")], cluster())
+    assert (requests[0].node_list, said) == ("node[3-1]", [])
+
+
+def test_another_node_has_a_name_and_an_address_of_its_own() -> None:
+    nodes = elastic.all_nodes(cluster())
+    assert len(nodes) == elastic.MOST_NODES
+    assert (nodes[4].name, nodes[4].address) == ("node5", "127.0.0.5")
+    assert (nodes[63].name, nodes[63].address) == ("node64", "127.0.0.64")

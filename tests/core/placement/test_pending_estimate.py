@@ -122,3 +122,47 @@ def test_cpus_of_a_task_as_slurm_keeps_them():
         assert (found.cpus, found.cpus_per_task) == (2 * cpus, kept)
     of_gpus = pending_estimate(JobRequest(ntasks=2, gpus_per_task="2", cpus_per_gpu=2), cluster())
     assert (of_gpus.cpus, of_gpus.cpus_per_task, of_gpus.min_cpus_per_node) == (2, 4, 4)
+
+
+def two_partitions() -> Cluster:
+    """Nodes of 2 × 4 cores with two threads each in the default partition; a small one in another."""
+    return Cluster(
+        name="mixed",
+        nodes=(
+            Node(name="a1", cpus=16, sockets=2, cores_per_socket=4, threads_per_core=2),
+            Node(name="a2", cpus=4, cores_per_socket=4),
+            Node(name="b1", cpus=2, cores_per_socket=2),
+        ),
+        partitions=(
+            Partition(name="large", nodes=("a1", "a2"), default=True),
+            Partition(name="small", nodes=("b1",)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "guessed"),
+    [
+        ({"ntasks": 16}, 1, 1),
+        ({"ntasks": 17}, 2, 2),
+        ({"ntasks": 16, "partition": "large,small"}, 1, 1),
+        ({"ntasks": 16, "partition": "small,large"}, 8, 8),  # the first partition of a list counts
+        ({"ntasks": 16, "partition": "small", "ntasks_per_core": 1}, 8, 8),
+        ({"ntasks": 16, "ntasks_per_core": 1}, 2, 2),  # the most cores of a node: 2 × 4
+        ({"ntasks": 16, "ntasks_per_core": 2}, 1, 1),
+        (
+            {"ntasks": 2, "cpus_per_task": 3, "partition": "small"},
+            3,
+            2,
+        ),  # a task needs more than a node: one node for each
+    ],
+)
+def test_the_largest_node_of_the_partition_counts(options, nodes, guessed):
+    found = pending_estimate(JobRequest(**options), two_partitions())
+    assert (found.nodes, found.guessed_nodes) == (nodes, guessed)
+
+
+def test_a_partition_that_is_named_counts_before_the_requests_own():
+    made = two_partitions()
+    request = JobRequest(ntasks=16, partition="large")
+    assert pending_estimate(request, made, made.partitions[1]).nodes == 8

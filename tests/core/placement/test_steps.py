@@ -447,3 +447,60 @@ def test_an_arbitrary_list_names_the_node_of_each_task():
     with pytest.raises(StepError) as refused:
         lay_out(two_nodes(request=JobRequest(kind="run")), wrong)
     assert refused.value.lines == (CANNOT + "Unspecified error",)
+
+
+def of_types(*types: tuple[str, ...], **options: Any) -> Job:
+    """A job with the GPUs of these types on each of its nodes."""
+    made = tuple(
+        share.replace(gpus=tuple(range(len(own))), gpu_types=own)
+        for share, own in zip(shares(*(4 for _ in types)), types)
+    )
+    return Job(job_id=9, request=JobRequest(**options), shares=made)
+
+
+def test_a_step_may_want_exactly_the_gpus_of_its_job():
+    job = Job(job_id=9, request=JobRequest(), shares=shares(4, 4, gpus=(0, 1, 2, 3)))
+    everything = ((0, 1, 2, 3), (0, 1, 2, 3))
+    assert lay_out(job, {"ntasks": 2, "gpus": "8"}).gpus == everything
+    assert lay_out(job, {"ntasks": 2, "gres": "gpu:4"}).gpus == everything
+    assert lay_out(job, {"ntasks": 2, "gpus_per_task": "4"}).gpus == everything
+
+
+def test_a_step_on_one_node_gets_no_more_gpus_than_a_node_has():
+    job = Job(job_id=9, request=JobRequest(), shares=shares(4, 4, gpus=(0, 1, 2, 3)))
+    assert lay_out(job, {"ntasks": 1, "min_nodes": 1, "max_nodes": 1, "gpus": "4"}).gpus == ((0, 1, 2, 3),)
+    with pytest.raises(StepError, match="Invalid generic resource"):
+        lay_out(job, {"ntasks": 1, "min_nodes": 1, "max_nodes": 1, "gpus": "5"})
+
+
+def test_gpus_of_types():
+    job = of_types(("a100", "a100", "v100"), ("v100",))
+    one = {"ntasks": 1, "min_nodes": 1, "max_nodes": 1, "node_list": "n1"}
+    assert lay_out(job, {**one, "gres": "gpu:v100:1"}).gpus == ((2,),)
+    assert lay_out(job, {**one, "gres": "gpu:1"}).gpus == ((0,),)  # of any type
+    assert lay_out(job, {**one, "gres": "gpu:3"}).gpus == ((0, 1, 2),)  # the node with the most counts
+    with pytest.raises(StepError) as refused:
+        lay_out(job, {**one, "gres": "gpu:h100:1"})
+    assert refused.value.lines[0] == "error: Step requested GRES (gpu:h100) not found in the job"
+
+
+@pytest.mark.parametrize(
+    ("options", "tasks"),
+    [
+        ({"gpus_per_node": "2"}, 4),  # two on each of two nodes
+        ({"gpus": "2"}, 2),
+        ({"gres": "gpu:3"}, 6),
+        ({}, 8),  # all of the job's
+    ],
+)
+def test_ntasks_per_gpu_counts_the_gpus_of_all_nodes(options, tasks):
+    job = Job(job_id=9, request=JobRequest(), shares=shares(8, 8, gpus=(0, 1, 2, 3)))
+    assert lay_out(job, {"ntasks": None, "ntasks_per_gpu": 1, **options}).ntasks == tasks
+
+
+def test_gpus_of_tasks_wait_for_those_of_other_steps():
+    job = Job(job_id=9, request=JobRequest(), shares=shares(4, gpus=(0, 1, 2, 3)))
+    first = lay_out(job, {"ntasks": 1, "exact": True, "gpus_per_task": "3"})
+    with pytest.raises(StepError) as held:
+        lay_out(job, {"ntasks": 2, "exact": True, "gpus_per_task": "1"}, first)
+    assert held.value.retry
