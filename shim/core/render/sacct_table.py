@@ -1,17 +1,246 @@
-"""sacct's formats: ``-o name%width``, aligned columns with a line of dashes, or fields with a delimiter (-p, -P)."""
+"""Every field of sacct (22.05): its width, negative for left-justified, and what it shows of a row; and the tables of ``-o``.
+
+What was not seen of a step (memory, of one that ended before it was looked at) is empty.
+"""
 
 from __future__ import annotations
 
 from shim.core.errors import ShimError
+from shim.core.formats import hostlist
 from shim.core.formats.integers import is_number
-from shim.core.render.sacct_fields import FIELDS
+from shim.core.formats.sizes import show_memory
+from shim.core.formats.times import show_clock
+from shim.core.model import states
+from shim.core.model.request import INFINITE
+from shim.core.render import job_facts as facts
+from shim.core.render import usage
+from shim.core.render.sacct_rows import exit_code
+from shim.core.render.usage import UNITS, Sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from shim.core.render.sacct_fields import Show
+    from shim.core.model.job import Job
+    from shim.core.model.usage import Usage
     from shim.core.render.sacct_rows import Row
+
+    Show = Callable[[Row], str]
+
+
+def _nothing(row: Row) -> str:
+    return ""
+
+
+def _job(show: Callable[[Job], str]) -> Show:
+    """A field that only the line of the job itself has."""
+    return lambda row: show(row.job) if row.step is None else ""
+
+
+def _both(job: str, step: str) -> Show:
+    """A constant: one for jobs, one for steps."""
+    return lambda row: job if row.step is None else step
+
+
+def _cpu(show: Callable[[Usage], float]) -> Show:
+    """Seconds of CPU."""
+    return lambda row: _show_seconds(show(row.usage) if row.usage is not None else 0.0)
+
+
+def _used(show: Callable[[Usage, Sizes], str]) -> Show:
+    """What a step that has ended has used; a job has none."""
+
+    def shown(row: Row) -> str:
+        if row.step is None or row.usage is None:
+            return ""
+        return show(row.usage, Sizes(row.view.units, raw=row.view.noconvert, in_mib=True))
+
+    return shown
+
+
+def _show_seconds(seconds: float) -> str:
+    """``01:02.345`` for what is less than an hour and no whole number of seconds."""
+    milliseconds = int(seconds * 1000) % 1000
+    if seconds >= 3600 or not milliseconds:
+        return show_clock(int(seconds))
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}.{milliseconds:03d}"
+
+
+def _state(row: Row) -> str:
+    by = row.cancelled_by
+    return f"{row.state} by {by}" if row.state == states.CANCELLED and by is not None else row.state
+
+
+def _stamp(row: Row, epoch: float) -> str:
+    return row.view.stamp(epoch, "Unknown")
+
+
+def _submit(row: Row) -> str:
+    return _stamp(row, row.job.submit_time if row.step is None else row.step.start_time)
+
+
+def _eligible(row: Row) -> str:
+    return _stamp(row, row.job.eligible_time if row.step is None else row.step.start_time)
+
+
+def _reserved(row: Row) -> int:
+    """Seconds that the job has waited since it could have started."""
+    eligible = row.job.eligible_time
+    if not eligible:
+        return 0
+    return max(0, int(row.start if row.ran and row.start else row.end or row.view.now) - int(eligible))
+
+
+def _nodes(row: Row) -> str:
+    if row.step is not None:
+        return hostlist.fold(row.step.nodes)
+    return facts.nodelist(row.job) or "None assigned"
+
+
+def _node_count(row: Row) -> int:
+    return row.job.nodes if row.step is None else len(row.step.nodes) or 1
+
+
+def _memory(row: Row) -> int:
+    """MiB: of a step what its nodes' shares have."""
+    if row.step is None:
+        return facts.memory_total(row.job, row.view)
+    return sum(share.memory for share in row.shares)
+
+
+def _tres(row: Row) -> str:
+    """``billing=4,cpu=4,gres/gpu=2,mem=4000M,node=2``: by name, as the database sorts them; billing of jobs only."""
+    gpus = sum(len(share.gpus) for share in row.shares) if row.ran else facts.gpu_total(row.job)
+    memory = _memory(row)
+    words = [f"billing={row.cpus}"] if row.step is None else []
+    words.append(f"cpu={row.cpus}")
+    words += [f"gres/gpu={gpus}"] if gpus else []
+    words += [f"mem={show_size(memory, row.view.units)}"] if memory else []
+    return ",".join([*words, f"node={_node_count(row)}"])
+
+
+def show_size(mib: int, units: str = "") -> str:
+    """A size in the largest unit that it is a whole number of; in ``units`` if they are said."""
+    if not mib or not units:
+        return show_memory(mib)
+    amount = mib / 1024.0 ** (UNITS.index(units) - 1)
+    return f"{int(amount)}{units}" if amount == int(amount) else f"{amount:.2f}{units}"
+
+
+def _limit(job: Job, unlimited: str, show: Callable[[int], str]) -> str:
+    if job.request.time_limit is None and not job.shares:
+        return "Partition_Limit"
+    if job.time_limit is None or job.time_limit == INFINITE or job.time_limit < 0:
+        return unlimited
+    return show(job.time_limit)
+
+
+def _reason(job: Job) -> str:
+    """Why a job waits, or waited when it was cancelled; what became of one that ran says its state."""
+    return "None" if job.shares else job.reason
+
+
+def _layout(row: Row) -> str:
+    if row.step is None:
+        return ""
+    return "Block" if row.step.step_id.isdigit() else "Unknown"
+
+
+def _frequency(row: Row) -> str:
+    return "0" if row.step is not None and not row.step.step_id.isdigit() else "Unknown"
+
+
+_SHOWN: dict[str, Show] = {
+    "Account": lambda row: row.job.request.account or "",
+    "AllocCPUS": lambda row: str(row.cpus),
+    "AllocNodes": lambda row: str(_node_count(row) if row.ran else 0),
+    "AllocTRES": lambda row: _tres(row) if row.ran else "",
+    "AssocID": _both("0", ""),
+    "AveCPUFreq": _both("", "0"),
+    "Cluster": lambda row: row.job.cluster,
+    "Comment": _job(lambda job: job.comment),
+    "Constraints": _job(lambda job: job.request.constraint or ""),
+    "ConsumedEnergy": _both("", "0"),
+    "ConsumedEnergyRaw": _both("", "0"),
+    "CPUTime": lambda row: show_clock(row.elapsed * row.cpus),
+    "CPUTimeRAW": lambda row: str(row.elapsed * row.cpus),
+    "DBIndex": lambda row: str(row.job.key),
+    "DerivedExitCode": _job(lambda job: exit_code(job.derived_status)),
+    "Elapsed": lambda row: show_clock(row.elapsed),
+    "ElapsedRaw": lambda row: str(row.elapsed),
+    "Eligible": _eligible,
+    "End": lambda row: _stamp(row, row.end),
+    "ExitCode": lambda row: exit_code(row.status),
+    "Flags": _job(lambda job: "SchedMain,StartRecieved" if job.shares else ""),
+    "GID": _job(lambda job: str(job.gid)),
+    "Group": _job(lambda job: job.group),
+    "JobID": lambda row: row.label,
+    "JobIDRaw": lambda row: row.raw_label,
+    "JobName": lambda row: row.job.name if row.step is None else row.step.name,
+    "Layout": _layout,
+    "NCPUS": lambda row: str(row.cpus),
+    "NNodes": lambda row: str(_node_count(row)),
+    "NodeList": _nodes,
+    "NTasks": lambda row: "" if row.step is None else str(row.step.tasks),
+    "Partition": _job(lambda job: job.partition),
+    "Priority": _job(lambda job: str(job.priority)),
+    "QOS": _job(lambda job: job.request.qos or "normal"),
+    "QOSRAW": _job(lambda job: "1"),
+    "Reason": _job(_reason),
+    "ReqCPUFreq": _frequency,
+    "ReqCPUFreqGov": _frequency,
+    "ReqCPUFreqMax": _frequency,
+    "ReqCPUFreqMin": _frequency,
+    "ReqCPUS": lambda row: str(row.cpus),
+    "ReqMem": lambda row: show_size(_memory(row), row.view.units) if row.step is None else "",
+    "ReqNodes": lambda row: str(_node_count(row)),
+    "ReqTRES": lambda row: _tres(row) if row.step is None else "",
+    "Reservation": _job(lambda job: job.request.reservation or ""),
+    "Reserved": lambda row: show_clock(_reserved(row)) if row.step is None else "",
+    "ResvCPU": lambda row: show_clock(_reserved(row) * row.cpus) if row.step is None else "",
+    "ResvCPURAW": lambda row: str(_reserved(row) * row.cpus) if row.step is None else "",
+    "Start": lambda row: _stamp(row, row.start),
+    "State": _state,
+    "Submit": _submit,
+    "SubmitLine": _job(lambda job: job.submit_line),
+    "Suspended": lambda row: "00:00:00",
+    "SystemComment": _job(lambda job: job.system_comment),
+    "SystemCPU": _cpu(lambda usage: usage.system),
+    "Timelimit": _job(lambda job: _limit(job, "UNLIMITED", lambda minutes: show_clock(minutes * 60))),
+    "TimelimitRaw": _job(lambda job: _limit(job, "UNLIMITED", str)),
+    "TotalCPU": _cpu(lambda usage: usage.user + usage.system),
+    "UID": _job(lambda job: str(job.uid)),
+    "User": _job(lambda job: job.user),
+    "UserCPU": _cpu(lambda usage: usage.user),
+    "WCKey": _job(lambda job: job.request.wckey or ""),
+    "WCKeyID": _both("0", ""),
+    "WorkDir": _job(lambda job: job.request.work_dir),
+    **{name: _used(show) for name, show in usage.FIELDS.items()},
+}
+_WIDTHS = """
+Account 10 AdminComment 15 AllocCPUS 10 AllocNodes 10 AllocTRES 10 AssocID 7 AveCPU 10 AveCPUFreq 10 AveDiskRead 14
+AveDiskWrite 14 AvePages 10 AveRSS 10 AveVMSize 10 BlockID 16 Cluster 10 Comment 14 Constraints 19 ConsumedEnergy 14
+ConsumedEnergyRaw 17 Container 19 CPUTime 10 CPUTimeRAW 10 DBIndex -21 DerivedExitCode 15 Elapsed 10 ElapsedRaw 10
+Eligible 19 End 19 ExitCode 8 Flags 19 GID 6 Group 9 JobID -12 JobIDRaw -12 JobName 10 Layout 9 MaxDiskRead 12
+MaxDiskReadNode 15 MaxDiskReadTask 15 MaxDiskWrite 12 MaxDiskWriteNode 16 MaxDiskWriteTask 16 MaxPages 8 MaxPagesNode 12
+MaxPagesTask 14 MaxRSS 10 MaxRSSNode 10 MaxRSSTask 10 MaxVMSize 10 MaxVMSizeNode 14 MaxVMSizeTask 14 McsLabel 12
+MinCPU 10 MinCPUNode 10 MinCPUTask 10 NCPUS 10 NNodes 8 NodeList 15 NTasks 8 Partition 10 Priority 10 QOS 10 QOSRAW 6
+Reason 22 ReqCPUFreq 10 ReqCPUFreqGov 13 ReqCPUFreqMax 13 ReqCPUFreqMin 13 ReqCPUS 8 ReqMem 10 ReqNodes 8 ReqTRES 10
+Reservation 20 ReservationId 8 Reserved 10 ResvCPU 10 ResvCPURAW 10 Start 19 State 10 Submit 19 SubmitLine 20
+Suspended 10 SystemComment 15 SystemCPU 10 Timelimit 10 TimelimitRaw 10 TotalCPU 10 TRESUsageInAve 14 TRESUsageInMax 14
+TRESUsageInMaxNode 18 TRESUsageInMaxTask 18 TRESUsageInMin 14 TRESUsageInMinNode 18 TRESUsageInMinTask 18
+TRESUsageInTot 14 TRESUsageOutAve 15 TRESUsageOutMax 15 TRESUsageOutMaxNode 19 TRESUsageOutMaxTask 19 TRESUsageOutMin 15
+TRESUsageOutMinNode 19 TRESUsageOutMinTask 19 TRESUsageOutTot 15 UID 6 User 9 UserCPU 10 WCKey 10 WCKeyID 10 WorkDir 20
+"""
+
+
+def _fields() -> dict[str, tuple[int, Show]]:
+    words = _WIDTHS.split()
+    return {name: (int(width), _SHOWN.get(name, _nothing)) for name, width in zip(words[::2], words[1::2])}
+
+
+# Name -> (width, show), in the order of --helpformat, in which abbreviations are looked up.
+FIELDS = _fields()
 
 DEFAULT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 BRIEF = "jobid,state,exitcode"

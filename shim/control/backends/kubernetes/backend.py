@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Kept, Observer, Order, Run, Wanted
@@ -248,17 +248,23 @@ class KubernetesBackend:
                 self._observer.happened(run, {**_GONE, "at": self._site.now()})
             elif seen:
                 self._observer.lost(run, "the cluster has no record of it")
-        for one in run_folders.known(self._site.cluster):
-            if one.job_id not in wanted and is_legacy(one):
-                self._follow_legacy(one, 1)
-                await self._legacy[one.job_id].forget()  # its end was committed
-            elif one.job_id not in wanted and self._site.records.find(one.job_id) is None:
-                run_folders.remove(self._site.cluster, one.job_id)
+        await self._clear_folders(wanted)
         self._recovered = True
         for job in list(self._index.values()):
             self.keep(job)
         if self._wishes.waiting():
             self._observer.wanted(self._site.cluster)
+
+    async def _clear_folders(self, wanted: Container[int]) -> None:
+        """Removes the folders of runs that nobody asks for and that the cluster does not know."""
+        for one in run_folders.known(self._site.cluster):
+            if one.job_id in wanted:
+                continue
+            if is_legacy(one):
+                self._follow_legacy(one, 1)
+                await self._legacy[one.job_id].forget()  # its end was committed
+            elif self._site.records.find(one.job_id) is None:
+                run_folders.remove(self._site.cluster, one.job_id)
 
     def _driver(self, job_id: int) -> Driver:
         driver = self._drivers.get(job_id)

@@ -88,6 +88,18 @@ class LocalBackend:
                 self._idle.add(places[0], idle)
             self._watch(run, 0)
             return
+        try:
+            line = await self._start_agents(run, places, idle)
+        except BackendError:
+            if not await self._begun_anyway(run, new, len(places)):
+                raise
+            self._watch(run, 0)
+            return
+        again = (lambda: self._another(run, places[0])) if idle is not None else None
+        self._watches[run] = Watch(run, 0, self._observer, line, again, places[0], self._cluster.kill_wait)
+
+    async def _start_agents(self, run: Run, places: Sequence[str], idle: Line | None) -> Line:
+        """Starts an agent at each place; the connection to the leader, which is ``idle``'s if there is one. BackendError, with ``idle`` put back."""
         line = idle
         try:
             line = line or await self._leader(run, places[0])
@@ -98,20 +110,19 @@ class LocalBackend:
                 self._idle.add(places[0], idle)
             elif line is not None:
                 line.close()
-            if not new:
-                raise
-            if len(places) > 1:
-                # Agents that did start wait for the others in vain: without its folder their run is none, and the
-                # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
-                await aside(runs.remove, run)
-                raise
-            if await aside(runs.withdraw, run):
-                raise
-            # The request did get through, the answer did not: the script runs.
-            self._watch(run, 0)
-            return
-        again = (lambda: self._another(run, places[0])) if idle is not None else None
-        self._watches[run] = Watch(run, 0, self._observer, line, again, places[0], self._cluster.kill_wait)
+            raise
+        return line
+
+    async def _begun_anyway(self, run: Run, new: bool, agents: int) -> bool:
+        """Whether a run whose agents could not all be asked for runs all the same: only the answer was lost. Else it may be tried again."""
+        if not new:
+            return False
+        if agents > 1:
+            # Agents that did start wait for the others in vain: without its folder their run is none, and the
+            # next start of this job, perhaps on other nodes, gets a folder, a key and agents of its own.
+            await aside(runs.remove, run)
+            return False
+        return not await aside(runs.withdraw, run)
 
     def _create(
         self, run: Run, spec: RunSpec, environment: Mapping[str, str], script: bytes | None, idle: Line | None
