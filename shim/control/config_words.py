@@ -209,6 +209,12 @@ CLUSTER = (
         text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails; on Kubernetes for that on the submitting machine, in the pods it is made",
     ),
     Word(
+        name="mpi_default",
+        type="str",
+        default="none",
+        text="MpiDefault: the `--mpi` of steps that name none: `none` or `pmi2`",
+    ),
+    Word(
         name="mail_prog",
         type="str",
         default="",

@@ -56,6 +56,7 @@ _BESIDE = {
     "max_array_size": "max_array_size",
     "max_jobs": "max_job_count",
     "kill_wait": "kill_wait",
+    "mpi_default": "mpi_default",
     "mail_prog": "mail_prog",
     "mail_server": "mail_server",
     "mail_domain": "mail_domain",
@@ -75,19 +76,24 @@ def _beside_slurm_conf(cluster: str, words: Mapping[str, Any]) -> dict[str, Any]
     for word in words:
         if word not in _BESIDE and word not in _ANYWAY:
             raise ConfigError(f'error: clusters.{cluster}: "{word}" cannot stand beside "slurm_conf", which says it')
-    _check_mail_server(cluster, words)
+    _check_words(cluster, words)
     return {field: words[word].value for word, field in _BESIDE.items() if word in words}
 
 
-def _check_mail_server(cluster: str, words: Mapping[str, Any]) -> None:
-    text = _value(words, CLUSTER, "mail_server")
+def _check_words(cluster: str, words: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a text that is none of those that its word may be."""
+    mpi, server = _value(words, CLUSTER, "mpi_default"), _value(words, CLUSTER, "mail_server")
+    if mpi not in ("none", "pmi2"):
+        raise ConfigError(
+            f'error: {words["mpi_default"].origin}: clusters.{cluster}: bad mpi_default "{mpi}": none or pmi2 is wanted'
+        )
     try:
-        if text:
-            mail.server(text)
+        if server:
+            mail.server(server)
     except ValueError:
         origin = words["mail_server"].origin
         raise ConfigError(
-            f'error: {origin}: clusters.{cluster}: bad mail_server "{text}": HOST or HOST:PORT is wanted'
+            f'error: {origin}: clusters.{cluster}: bad mail_server "{server}": HOST or HOST:PORT is wanted'
         ) from None
 
 
@@ -213,12 +219,13 @@ def _limited(name: str, words: Mapping[str, Any], cluster: Cluster) -> Cluster:
     def get(word: str) -> Any:
         return _value(words, CLUSTER, word)
 
-    _check_mail_server(name, words)
+    _check_words(name, words)
     return cluster.replace(
         first_job_id=get("first_job_id") or 0,
         max_array_size=get("max_array_size"),
         max_job_count=get("max_jobs"),
         kill_wait=get("kill_wait"),
+        mpi_default=get("mpi_default"),
         mail_prog=get("mail_prog"),
         mail_server=get("mail_server"),
         mail_domain=get("mail_domain"),

@@ -201,6 +201,7 @@ def _cluster(
         max_job_count=general.number("maxjobcount", 10000),
         first_job_id=general.number("firstjobid", 0),
         kill_wait=general.number("killwait", 30),
+        mpi_default="pmi2" if general.words.get("mpidefault", "").lower() == "pmi2" else "none",
         mail_prog=general.words.get("mailprog", ""),
         mail_domain=general.words.get("maildomain", ""),
         min_job_age=general.number("minjobage", 300),

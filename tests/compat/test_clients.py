@@ -76,6 +76,15 @@ def test_hydra(run: Run, tmp_path: Path) -> None:
     assert found == ["1 0\n", "2 1\n", "3 2\n", "4 3\n"]
 
 
+def test_mpi(run: Run, programs: Path) -> None:
+    out = run("srun", "--mpi=pmi2", "-n", 8, programs / "bin/python", FOLDER / "mpi_ring.py").stdout
+    assert sorted(out.splitlines()) == [f"{rank} of 8: sum 28, from {(rank - 1) % 8}" for rank in range(8)]
+    many = run("srun", "--mpi=pmi2", "-O", "-N4", "-n", 64, programs / "bin/python", FOLDER / "mpi_ring.py").stdout
+    assert len(set(many.splitlines())) == 64 and "63 of 64: sum 2016, from 62\n" in many
+    ended = run("srun", "--mpi=pmi2", "-n", 4, programs / "bin/python", FOLDER / "mpi_ring.py", "abort", check=False)
+    assert ended.returncode == 137 and "srun: Job step aborted" in ended.stderr
+
+
 def test_dask(run: Run) -> None:
     assert run("python", FOLDER / "dask_workers.py").stdout == "dask: six workers\n"
 

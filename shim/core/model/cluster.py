@@ -130,6 +130,7 @@ class Cluster(Value):
     licenses: tuple[Gres, ...] = ()
     gres_types: tuple[str, ...] = ()  # GresTypes: names that may be asked for, beside what nodes have
     over_time: int = 0  # minutes
+    mpi_default: str = "none"  # of steps that name no --mpi
     mail_prog: str = ""  # what sends the mails of --mail-type: called with -s SUBJECT USER
     mail_server: str = ""  # HOST[:PORT]: takes them by SMTP in place of mail_prog; with neither none are sent
     mail_domain: str = ""  # of a --mail-user without "@"

@@ -174,6 +174,7 @@ class StepRequest(Value):
     task_prolog: str | None = None
     task_epilog: str | None = None
     wait_for_children: bool = False
+    mpi: str | None = None  # how the tasks' MPI library finds them: "none" or "pmi2"
     container_image: str | None = None
     container: dict[str, str] = {}  # as a job's
     verbose: int = 0

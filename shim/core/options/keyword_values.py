@@ -226,9 +226,9 @@ def limits_to_pass(text: str) -> List[str]:
 
 
 def _mpi(option: Option, text: Optional[str]) -> str:
-    word = (text or "").lower()
+    word = text or ""
     if word == "list":
-        raise PrintAndExit("MPI plugin types are...\n\tnone\n")
+        raise PrintAndExit("MPI plugin types are...\n\tnone\n\tpmi2\n")
     # pmix_v4 and the like name a version of the plugin.
     if word.partition("_")[0] not in MPI_TYPES:
         raise ShimError(

@@ -60,8 +60,10 @@ def refuse_unsupported(settings: Settings, backend: str = "local") -> None:
     if settings.command != "srun" and settings.get("resv-ports"):
         raise Unsupported("error: --resv-ports is not supported here: no ports are set aside (MpiParams)")
     mpi = settings.get("mpi")
-    if mpi not in (None, "none"):
-        raise Unsupported(f"error: --mpi={mpi} is not supported here: there is no PMI server; --mpi=none is")
+    if mpi not in (None, "none", "pmi2"):
+        raise Unsupported(
+            f"error: --mpi={mpi} is not supported here: there is no PMIx server; --mpi=pmi2 and --mpi=none are"
+        )
 
 
 def approximations(settings: Settings, backend: str = "local") -> List[str]:

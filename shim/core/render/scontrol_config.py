@@ -100,7 +100,7 @@ MCSPlugin mcs/none
 MCSParameters (null)
 MessageTimeout 10 sec
 MinJobAge
-MpiDefault none
+MpiDefault
 MpiParams (null)
 MULTIPLE_SLURMD Yes
 NEXT_JOB_ID
@@ -251,6 +251,7 @@ def _of_cluster(cluster: Cluster) -> dict[str, str]:
         "MaxJobCount": str(cluster.max_job_count),
         "MaxJobId": str(min(end, _HIGHEST_ID)),
         "MaxNodeCount": str(len(cluster.nodes)),
+        "MpiDefault": cluster.mpi_default,
         "MinJobAge": f"{cluster.min_job_age} sec",
         "OverTimeLimit": f"{cluster.over_time} min",
         "SLURM_VERSION": cluster.version,

@@ -205,7 +205,7 @@ class StepClient:
         if self._telling is not None:
             self._telling.created(created, [one.request for one in self._asked])
         self.say(*created["notes"])
-        if created["ntasks"] > 1 and not self.request.quiet:
+        if created["ntasks"] > 1 and created.get("mpi", "none") == "none" and not self.request.quiet:
             from shim.job.steps.mpi import warning
 
             told = warning(self._asked)

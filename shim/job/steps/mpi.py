@@ -1,6 +1,6 @@
 """What srun says of a program of several tasks that is linked with an MPI library.
 
-There is no PMI server here (``--mpi=none``), so its tasks do not find each other: each of them is rank 0 of 1, without a word.
+With ``--mpi=none`` its tasks do not find each other: each of them is rank 0 of 1, without a word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def warning(asked: Iterable[Asked]) -> str:
             if library:
                 return (
                     f"{name} is linked with {library}, and --mpi=none gives its tasks nothing to find each other by: "
-                    "each may be rank 0 of 1. Start it by mpirun or mpiexec instead of srun; they use the job's nodes."
+                    "each may be rank 0 of 1. srun --mpi=pmi2 starts programs of MPICH, Intel MPI and MVAPICH; mpirun and mpiexec "
+                    "start those of every MPI on the job's nodes."
                 )
     return ""
 

@@ -60,7 +60,7 @@ class Telling:
             self._say(
                 2,
                 "Entering slurm_step_launch",
-                "mpi/none: mpi_p_client_prelaunch: Using mpi/none",
+                *(["mpi/none: mpi_p_client_prelaunch: Using mpi/none"] if created.get("mpi", "none") == "none" else ()),
                 "Entering _launch_tasks",
             )
             for node, ranks in zip(told["nodes"], told["tasks"]):

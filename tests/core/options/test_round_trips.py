@@ -111,7 +111,7 @@ TEXTS: dict[str, st.SearchStrategy[str | None]] = {
     "memory": st.builds("{}{}".format, SIZES, st.sampled_from(["", "K", "M", "mb", "g", "GB"]))
     | numbers(1, 999).map("{}T".format),
     "minutes": LIMITS,
-    "mpi": st.sampled_from(["none", "PMI2", "openmpi", "pmix_v4"]),
+    "mpi": st.sampled_from(["none", "pmi2", "openmpi", "pmix_v4"]),
     "natural": numbers(0),
     "nice": st.none() | numbers(-2147483645, 2147483645),
     "no-kill": st.none() | st.just("SET"),

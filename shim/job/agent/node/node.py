@@ -71,6 +71,7 @@ class Node:
             "signal": self._signal,
             "window": self._window,
             "credit": self._credit,
+            "pmi": self._pmi,
             "sample": self._sample,
             "stop": lambda message: self.stop(message["grace"]),
             "beat": _ignore,
@@ -158,6 +159,11 @@ class Node:
             self._usage.look()
         steps = [{"step": step.number, "tasks": step.sample()} for step in self._steps.values()]
         self._link.send({"do": "sampled", "ticket": message["ticket"], "steps": steps})
+
+    def _pmi(self, message: dict[str, Any]) -> None:
+        step = self._steps.get(message["step"])
+        if step is not None and step.pmi is not None:
+            step.pmi.passed(message)
 
     def _leader_silent(self, _leader: int) -> None:
         self._link.close()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from shim.job.container.enter import ContainerPlace
     from shim.job.link import Link
     from shim.job.loop import Loop
+    from shim.job.pmi.server import Server
 
     Epilog = tuple[str, Mapping[str, str], str, int]  # its path, the task's environment and directory, where errors go
 else:
@@ -76,6 +77,7 @@ class NodeStep:
         self._terminals: list[int] = []
         self._error_file: int | None = None  # a file that its standard error goes to, for our own lines
         self._first_rank = 0
+        self.pmi: Server | None = None  # answers its tasks' MPI library
         self._container: tuple[str, str] | None = None  # the run's folder and the step's name in it, where it has one
 
     # Starting
@@ -90,6 +92,11 @@ class NodeStep:
         if message.get("container") and _wants_container(message["container"]):
             node = message["tasks"][0]["environment"].get("SLURMD_NODENAME") or environment.get("SLURMD_NODENAME", "")
             self._container = (run_dir, f"{'batch' if self.number == BATCH else self.number}.{node}")
+        if message.get("pmi"):
+            from shim.job.pmi.server import Server
+
+            ranks = [task["rank"] for task in message["tasks"]]
+            self.pmi = Server(self.number, ranks, message["pmi"], self._loop, self._link.send, self._note)
         try:
             for place, task in enumerate(message["tasks"]):
                 self._start(message, task, dict(environment, **task["environment"]), files, rlimits, place == 0)
@@ -113,6 +120,9 @@ class NodeStep:
         pty = bool(message.get("pty")) and rank == 0
         try:
             fds = self._terminal(message, rank, theirs) if pty else self._streams(message, task, files, theirs)
+            if self.pmi is not None:
+                theirs.append(self.pmi.connect(rank))
+                environment.update(self.pmi.environment(rank, theirs[-1]))
             if message.get("task_epilog"):
                 kept.append(os.dup(fds[2]))
                 epilog = (message["task_epilog"], environment, message["work_dir"], kept[0])
@@ -336,9 +346,14 @@ class NodeStep:
         for fd in self._terminals:
             os.close(fd)
         self._terminals.clear()
+        if self.pmi is not None:
+            self.pmi.close()
         if self._error_file is not None:
             os.close(self._error_file)
             self._error_file = None
+
+    def _note(self, line: str) -> None:
+        self._say(f"slurmstepd: {line}\n")
 
     def _say(self, text: str) -> None:
         if self._error_file is None:

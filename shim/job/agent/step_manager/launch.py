@@ -8,6 +8,7 @@ from shim.core.environ.het import step_group_variables
 from shim.core.environ.step import step_environment, task_environment
 from shim.core.model.usage import sampling
 from shim.job.agent.step_manager.parts import command_lines
+from shim.job.pmi.wire import mapping
 from shim.job.steps.streams import streams_of
 
 TYPE_CHECKING = False
@@ -61,6 +62,7 @@ class Launcher:
                 for part in step.parts
             ],
             "notes": layout.warnings,
+            "mpi": self._mpi(step.parts[0]),
         }
 
     def _details(self, step: StepRun, part: Part) -> Message:
@@ -115,6 +117,7 @@ class Launcher:
         environment = with_ours(self._environment(step, part), self._spec)
         lines = command_lines(request, layout)
         first = part.ranks[0]
+        pmi = self._pmi(step, part)
         same = {"argv": lines[0]} if all(line == lines[0] for line in lines) else {}
         for position, index in enumerate(part.nodes):
             ranks = layout.ranks[position]
@@ -155,8 +158,20 @@ class Launcher:
                     "wait_for_children": request.wait_for_children,
                     "sampling": sampling(request.acctg_freq or job.request.extra.get("acctg-freq")),
                     "ntasks": step.ntasks,
+                    **pmi,
                 },
             )
+
+    def _mpi(self, part: Part) -> str:
+        return part.request.mpi or self._spec.cluster.mpi_default
+
+    def _pmi(self, step: StepRun, part: Part) -> Message:
+        """What PMI tells the tasks of the whole step, where they are to find each other by it."""
+        if self._mpi(part) != "pmi2":
+            return {}
+        order = {index: position for position, index in enumerate(dict.fromkeys(step.layout.nodes))}
+        nodes = {rank: order[index] for rank, index in step.place.items()}
+        return {"pmi": {"job": part.label(step.number), "size": step.ntasks, "mapping": mapping(nodes)}}
 
     def _container(self, job: Job, request: StepRequest) -> dict[str, str]:
         """The options about the container of a step: srun's own or, but not the batch script's, salloc's. A pod is one already."""
@@ -173,6 +188,8 @@ class Launcher:
             job = job.replace(job_id=spec.job.job_id, shares=shares)
             layout = step.layout.replace(distribution=layout.distribution, plane_size=layout.plane_size)
         environment = step_environment(part.environment, job, spec.cluster, part.request, layout, step.number)
+        if self._mpi(part) != "none":
+            environment["SLURM_MPI_TYPE"] = self._mpi(part)
         if part.component and not part.request.name:
             environment["SLURM_JOB_NAME"] = part.job.name  # the script's variable has the first component's
         if spec.components and spec.job.request.kind == "run":

@@ -19,6 +19,7 @@ from shim.job.agent.step_manager.parts import lay_out, together, wishes_of
 from shim.job.agent.step_manager.queue import Queue
 from shim.job.agent.step_manager.relay import Relay
 from shim.job.agent.step_manager.step import SIGKILL, SIGTERM, StepRun, Surroundings
+from shim.job.pmi.fence import Fence
 from shim.job.wire import WireError
 
 TYPE_CHECKING = False
@@ -119,8 +120,23 @@ class StepManager:
             self._drained(step, index)
         elif do == "credit":
             step.relay.node_credit(index, int(message["bytes"]))
+        elif do == "pmi":
+            self._pmi(step, index, message)
         elif do == "task":
             step.tell({"do": "task", "rank": message["rank"], "node": step.name_of(index), "pid": message["pid"]})
+
+    def _pmi(self, step: StepRun, index: int, message: Message) -> None:
+        """A node's tasks have come to a fence of PMI, or one of them asks for the step's end (MPI_Abort)."""
+        if "abort" in message:
+            self.cancel(step.number, None)
+            return
+        if step.fence is None:
+            step.fence = Fence(step.number, set(step.layout.nodes), self._to_node)
+        step.fence.came(index, message)
+
+    def _to_node(self, index: int, message: Message) -> None:
+        if index in self.nodes:
+            self.nodes[index].send(message)
 
     def node_data(self, index: int, number: int, rank: int, stream: int, data: bytes) -> None:
         """Output of a task on node ``index``."""

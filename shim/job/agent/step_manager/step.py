@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shim.job.agent.step_manager.relay import Relay
     from shim.job.link import Link
     from shim.job.loop import Loop, Timer
+    from shim.job.pmi.fence import Fence
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
@@ -57,6 +58,7 @@ class StepRun:
         self.request = parts[0].request  # what counts for the whole step is the same in all parts
         self.layout = layout  # of all parts together, over the run's nodes
         self.srun: Link | None = srun
+        self.fence: Fence | None = None  # of PMI, once a task has come to one
         self.launched = False
         self.over = False  # the end is written or being written
         self.nodes: set[int] = set(layout.nodes)  # those that have tasks or output of it
