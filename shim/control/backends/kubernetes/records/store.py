@@ -134,14 +134,17 @@ class Records:
         self._take(found)
         return records.parse(found) or wanted
 
-    async def delete(self, record: JobRecord) -> None:
-        """Deletes the record, and with it all that it owns. Not one that was made anew."""
+    async def delete(self, record: JobRecord) -> bool:
+        """Deletes the record, and with it all that it owns. Not one that was made anew: whether there is none now."""
+        made_anew = False
         try:
             await self._access.delete(f"{self._maps}/{record.name}", uid=record.uid)
         except ApiError as error:
             if not error.missing and not error.conflict:
                 raise
+            made_anew = error.conflict
         self._forget(record.uid)
+        return not made_anew
 
     async def payload(self, record: JobRecord, anew: bool = False) -> Payload:
         """What the record's runs need. BackendError where it is gone."""

@@ -18,7 +18,7 @@ from shim.control.backends.kubernetes.records.record import JobRecord, Way, curr
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course
-from shim.control.backends.kubernetes.run.decide import ENDED, Answer, CreateJob, Delete, Effect, Write, decide
+from shim.control.backends.kubernetes.run.decide import ENDED, LOOK, Answer, CreateJob, Delete, Effect, Write, decide
 from shim.control.backends.kubernetes.run.evidence import Report, Seen, fence
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, Limits, Register, answer, withdrawn
 from shim.control.backends.kubernetes.settings import Settings
@@ -77,6 +77,10 @@ class Driver:
         self._prepared: Prepared | None = None
         self._committed = False  # the index has the end of the run in course
         self._since: tuple[Register | None, float] = (None, 0.0)
+        self._written: JobRecord | None = (
+            None  # in this look: the API server's answer to a write, as good as a live read
+        )
+        self._removed = False  # this has deleted the record
         self._swept: set[int] = set()  # runs whose Secret was removed
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()  # a start, or a look
@@ -268,6 +272,7 @@ class Driver:
             pause = await course.look(record, self._committed)
         seen = await self._see(record)
         decision = decide(self._deciding(record), seen, self._site.clock())
+        self._written = None
         for effect in decision.effects:
             if not await self._carry_out(record, effect):
                 break
@@ -280,7 +285,7 @@ class Driver:
         return min(waits, default=None)
 
     async def _record_gone(self) -> float | None:
-        if await self._read() is not None:
+        if not self._removed and await self._read() is not None:
             return 0.0
         course, self.course = self.course, None
         if course is not None:
@@ -384,7 +389,7 @@ class Driver:
         if register is None:
             return seen
         if register.closed:
-            return await self._evidence(record)
+            return await self._evidence(record, LOOK)
         if course is None:
             # One that nobody here has asked for, or whose job was taken back into the queue meanwhile.
             job = self.index
@@ -416,15 +421,20 @@ class Driver:
             pods=pods,
         )
 
-    async def _evidence(self, record: JobRecord) -> Seen:
-        """What is seen of a run that is closed, with live reads where the fence needs them. ApiError."""
+    async def _evidence(self, record: JobRecord, patience: float = 0.0) -> Seen:
+        """What is seen of a run that is closed, with live reads where the fence needs them. ApiError.
+
+        ``patience``: seconds in which a pod that is there, and whose end the watch is about to tell, is reason for none.
+        """
         seen = self._plain(record)
         register = record.register
         if register is None or not register.closed:
             return seen
         doubts = fence(self._deciding(record), seen, self._site.clock())
         members = [member for member in register.members if member.pod in doubts]
-        if not members:
+        shown = {pod.uid for pod in seen.pods if not pod.deleting}
+        ending = all(member.pod in shown for member in members) and self._site.clock() - seen.since < patience
+        if not members or ending:
             return seen
         live = self._site.evidence
         nodes = await live.nodes(member.node for member in members)
@@ -454,7 +464,10 @@ class Driver:
         if write.register is not None and write.register.state == GRANTED and job.state == states.CONFIGURING:
             job = running.started(job, self._site.now())  # as the others see it; the leader tells when exactly
         try:
-            return await self._site.records.write(record, register=write.register, ended=write.ended, job=job, **more)
+            self._written = await self._site.records.write(
+                record, register=write.register, ended=write.ended, job=job, **more
+            )
+            return self._written
         except ApiError as error:
             if not error.conflict and not error.transient:
                 raise
@@ -467,7 +480,8 @@ class Driver:
         return now if now is not None else record
 
     async def _answer(self, effect: Answer) -> None:
-        current = await self._site.records.read(self._job_id)
+        # All asks of a decision came before its writes.
+        current = self._written or await self._site.records.read(self._job_id)
         course = self.course
         if course is not None:
             course.answer(
@@ -478,7 +492,7 @@ class Driver:
         objects = self._site.objects
         if effect.kind == "record":
             if not self._site.records.tasks_of(self._job_id):  # an array's tasks have its payload
-                await self._site.records.delete(record)
+                self._removed = await self._site.records.delete(record)
                 self._site.evidence.forget(record.uid)
             return
         register = record.register

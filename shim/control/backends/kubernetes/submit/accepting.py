@@ -128,13 +128,15 @@ class Accepting:
     async def ensure(self, job: Job, spool: str) -> None:
         """Sees to it that a job that is to start has a record: an array's task gets its own now. BackendError, ApiError."""
         records = self._site.records
-        if records.find(job.job_id) is not None or await records.read(job.job_id) is not None:
+        if records.find(job.job_id) is not None:
             return
         array = job.array_job_id if job.array_job_id != job.job_id else 0
         whole_array = (records.find(array) or await records.read(array)) if array else None
-        if whole_array is not None:
+        if whole_array is not None:  # one that nobody has told of yet is found by making it
             record = await self._record(job, f"{whole_array.submission}.{job.array_task_id}")
             await records.make(record.replace(payload=whole_array.payload, files=whole_array.files), None)
+            return
+        if await records.read(job.job_id) is not None:
             return
         if not self.may_be_made_again(job):
             raise BackendError("its record is gone: another machine has removed it")
