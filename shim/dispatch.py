@@ -17,6 +17,8 @@ MODULES = {
     "sinfo": "shim.commands.sinfo",
     "scontrol": "shim.commands.scontrol.command",
     "sacct": "shim.commands.sacct",
+    "sstat": "shim.commands.sstat",
+    "seff": "shim.commands.seff",
     "shim": "shim.admin.app",
 }
 

@@ -29,7 +29,6 @@ ABSENT = {
     "sprio": "not there: `squeue -o %Q` and `scontrol show job` show priorities",
     "sreport": "not there, as it reads the accounting database: `sacct -P` lists jobs with their times and sizes",
     "sshare": "not there: no shares are kept, the queue is in the order of submission and priority",
-    "sstat": "not there: what a step has used is told when it ends, by `sacct`",
     "strigger": "not there: no events of nodes that a program could be started by",
     "sview": "not there: no graphical interface",
 }

@@ -79,6 +79,8 @@ VALUES = {
         "endtime": "now",
         "format": "jobid",
     },
+    "sstat": {"jobs": "1", "format": "jobid"},
+    "seff": {},
 }
 # What is given beside it: some options only say how another one is meant.
 BESIDE = {
@@ -87,6 +89,8 @@ BESIDE = {
     "sinfo": [[], ["-N"]],
     "scontrol": [["show", "partition"], ["show", "job", "99"]],
     "sacct": [[], ["-P", "-j", "1", "-k", "1"]],
+    "sstat": [["-j", "1"]],
+    "seff": [["1"]],
 }
 
 

@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,6 +209,49 @@ def test_what_tasks_have_used_is_told(road: Path) -> None:
     assert seconds(job[3]) == pytest.approx(sum(seconds(row[3]) for row in rows[1:]), abs=0.005)
     assert not any(job[4:])
     assert said("sacct", "-nXPj1", "-o", columns).split("|") == [*job[:-1], "\n"]
+
+
+def test_sstat_asks_the_nodes_what_runs_there(road: Path) -> None:
+    burn = "import os, time; held = bytearray(64 << 20); os.write(1, b'%d\\\\n' % os.getpid()); time.sleep(60)"
+    job = said(
+        "sbatch", "--parsable", "-N2", "-n2", "-o", "out", "--wrap", f'srun {sys.executable} -ISc "{burn}"'
+    ).strip()
+    pids = until(
+        lambda: (
+            (road / "out").exists()
+            and len((road / "out").read_text().split()) == 2
+            and (road / "out").read_text().split()
+        )
+    )
+    assert said("sstat", "-nPj", job, "-o", "jobid,ntasks,nodelist").splitlines() == [f"{job}.0|2|node[1-2]"]
+    memory, task, sizes = (
+        said("sstat", "-nP", "--noconvert", "-j", f"{job}.0", "-o", "maxrss,maxrsstask,tresusageintot")
+        .strip()
+        .split("|")
+    )
+    assert int(memory) >= 64 << 20
+    assert task in "01"
+    assert "fs/disk=" in sizes
+    by_node = [line.split("|") for line in said("sstat", "-inPj", f"{job}.0").splitlines()]
+    assert [row[:2] for row in by_node] == [[f"{job}.0", "node1"], [f"{job}.0", "node2"]]
+    assert {row[2] for row in by_node} == set(pids)
+    assert [line.split("|")[0] for line in said("sstat", "-aPnj", job).splitlines()] == [f"{job}.batch", f"{job}.0"]
+    assert "State: RUNNING (exit code 0)" in said("seff", job)
+    said("scancel", job)
+    until(lambda: said("squeue", "-hj", job) == "")
+    assert said("sstat", "-nj", job) == ""
+    assert "State: CANCELLED" in said("seff", job)
+
+
+def until(found: Callable[[], object]) -> Any:
+    """What ``found`` gives once it is something."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError("waited for a minute")
 
 
 def seconds(clock: str) -> float:

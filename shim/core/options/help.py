@@ -26,6 +26,8 @@ _WORDS = {
     "scancel": "[job_id[_array_id][.step_id]...]",
     "sinfo": "",
     "sacct": "",
+    "sstat": "",
+    "seff": "jobid",
     "scontrol": "command [arguments...]",
 }
 _HELP = ("help", "usage")

@@ -1,4 +1,4 @@
-"""The options of the commands that look or act on jobs: squeue, scancel, sinfo, scontrol, sacct (22.05), in Slurm's order.
+"""The options of the commands that look or act on jobs: squeue, scancel, sinfo, scontrol, sacct, sstat (22.05), in Slurm's order.
 
 One row each: ``getopt.Row``.
 """
@@ -244,6 +244,34 @@ def _sacct() -> Rows:
     )
 
 
+def _sstat() -> Rows:
+    return (
+        Row(name="allsteps", short="a", help="all steps of the jobs that name none, the batch script too"),
+        Row(name="helpformat", short="e", help="the names of all fields"),
+        Row(name="help", short="h", help="this text"),
+        Row(name="jobs", short="j", takes="=ids", adds_up=True, help="these jobs or steps: job[.step],..."),
+        Row(name="noheader", short="n", help="no header"),
+        Row(name="fields", spelling_of="format", short="o", takes="=fields"),
+        Row(name="format", short="o", takes="=fields", help="columns, as name[%[-]width],..."),
+        Row(name="noconvert", help="sizes in bytes"),
+        Row(name="pidformat", short="i", help="the processes of each step, by node"),
+        Row(name="parsable", short="p", help="fields with a delimiter behind each"),
+        Row(name="parsable2", short="P", help="fields with a delimiter between them"),
+        Row(name="usage", help="the options in brief"),
+        Row(name="verbose", short="v", help="say more",
+            support="inert: what Slurm says then is of its plugins"),
+        Row(name="version", short="V", help="print the version"),
+    )
+
+
+def _seff() -> Rows:
+    return (
+        Row(name="help", short="h", help="this text"),
+        Row(name="version", short="v", help="print the version"),
+        Row(name="debug", short="d", help="what the figures are made of, first"),
+    )
+
+
 # fmt: on
 # The options of a command are made when it runs, and no others.
 ROWS: Dict[str, Callable[[], Rows]] = {
@@ -252,6 +280,8 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sinfo": _sinfo,
     "scontrol": _scontrol,
     "sacct": _sacct,
+    "sstat": _sstat,
+    "seff": _seff,
 }
 
 
@@ -259,7 +289,7 @@ _built: Dict[str, Table] = {}
 
 
 def options_of(command: str) -> Table:
-    """The table of ``command`` (squeue, scancel, sinfo, scontrol, sacct), in Slurm's order."""
+    """The table of ``command`` (squeue, scancel, sinfo, scontrol, sacct …), in Slurm's order."""
     table = _built.get(command)
     if table is None:
         table = _built[command] = Table(ROWS[command]())
@@ -286,7 +316,7 @@ class Values(_Base):
 def read(
     command: str, argv: Sequence[str], environ: Mapping[str, str], from_environment: bool = True
 ) -> Tuple[Values, List[str]]:
-    """What squeue, scancel, sinfo, scontrol or sacct was asked: values by field, and the words that are no options.
+    """What squeue, scancel, sinfo, scontrol, sacct … was asked: values by field, and the words that are no options.
 
     A flag and an optional value that was not given have the value ``""``. Of an option given several times the last value
     counts, except those that add up, whose values are one list, and ``verbose``, which has one ``v`` for each time. The

@@ -19,13 +19,15 @@ from shim.core.render.usage import UNITS, Sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from shim.core.model.job import Job
     from shim.core.model.usage import Usage
     from shim.core.render.sacct_rows import Row
 
     Show = Callable[[Row], str]
+    Field = tuple[int, Callable[[Any], str]]  # width, and what is shown of a row
 
 
 def _nothing(row: Row) -> str:
@@ -260,7 +262,7 @@ class Column:
 
     __slots__ = ("name", "show", "width")
 
-    def __init__(self, name: str, width: int, show: Show) -> None:
+    def __init__(self, name: str, width: int, show: Callable[[Any], str]) -> None:
         self.name = name
         self.width = width
         self.show = show
@@ -273,27 +275,27 @@ class Column:
         return text.ljust(width) if self.width < 0 else text.rjust(width)
 
 
-def columns(text: str) -> list[Column]:
-    """The columns of a ``-o`` text; an empty name ends it, as in Slurm. ShimError for an unknown name."""
+def columns(text: str, fields: Mapping[str, Field] = FIELDS, every: str = "all") -> list[Column]:
+    """The columns of a ``-o`` text; an empty name ends it, as in Slurm. ShimError for an unknown name. ``every``: the name of all of them."""
     found: list[Column] = []
     for word in text.split(","):
         name, percent, width = word.partition("%")
         if not name:
             break
-        if name.lower() == "all":
-            found += [Column(field, *FIELDS[field]) for field in FIELDS]
+        if name.lower() == every:
+            found += [Column(field, *fields[field]) for field in fields]
             continue
-        column = _column(name)
+        column = _column(name, fields)
         if percent:
             column.width = _width(width) or column.width
         found.append(column)
     return found
 
 
-def _column(name: str) -> Column:
+def _column(name: str, fields: Mapping[str, Field]) -> Column:
     """The first field whose name begins so."""
     lower = name.lower()
-    for field, (width, show) in FIELDS.items():
+    for field, (width, show) in fields.items():
         if field.lower().startswith(lower):
             return Column(field, width, show)
     raise ShimError(f'error: Invalid field requested: "{name}"')
@@ -305,7 +307,7 @@ def _width(text: str) -> int:
     return -size if text.startswith("-") else size
 
 
-def table(shown: Sequence[Column], rows: Iterable[Row], *, header: bool) -> list[str]:
+def table(shown: Sequence[Column], rows: Iterable[Any], *, header: bool) -> list[str]:
     """Aligned columns, each with a blank behind it."""
     lines = []
     if header:
@@ -316,7 +318,7 @@ def table(shown: Sequence[Column], rows: Iterable[Row], *, header: bool) -> list
 
 
 def parsable(
-    shown: Sequence[Column], rows: Iterable[Row], *, header: bool, delimiter: str, trailing: bool
+    shown: Sequence[Column], rows: Iterable[Any], *, header: bool, delimiter: str, trailing: bool
 ) -> list[str]:
     """Fields in full with a delimiter between them; ``trailing``: behind the last one too."""
     end = delimiter if trailing else ""
@@ -325,9 +327,9 @@ def parsable(
     return lines
 
 
-def help_format() -> list[str]:
+def help_format(fields: Iterable[str] = FIELDS) -> list[str]:
     """The names of all fields, four in a line."""
-    names = list(FIELDS)
+    names = list(fields)
     return [
         " ".join(f"{name:<19}" for name in names[start : start + _PER_LINE])
         for start in range(0, len(names), _PER_LINE)
