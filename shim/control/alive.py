@@ -1,4 +1,4 @@
-"""Is the controller there, and has it seen everything that runs? Asked by read commands, which otherwise need nobody."""
+"""Tells read commands whether a controller lives and whether it has caught up with what runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whether clusters elsewhere can be asked just now. The controller finds out while a command does its own work.
+"""Whether the Kubernetes clusters answer now: the controller tries them while the command does its own work.
 
-Real Slurms are not meant: commands ask those themselves. Nobody is asked where no cluster is elsewhere, or no controller runs.
+The controller is not asked if no cluster is on Kubernetes or no controller runs. Commands ask real Slurms themselves.
 """
 
 from __future__ import annotations

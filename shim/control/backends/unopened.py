@@ -1,4 +1,4 @@
-"""In place of a cluster's backend that could not be opened: nothing starts there and nothing is lost, others go on."""
+"""Stands for the backend of a cluster that could not be opened: no job starts there, no job is lost, and other clusters go on."""
 
 from __future__ import annotations
 

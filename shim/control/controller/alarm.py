@@ -1,4 +1,4 @@
-"""One timer for all that time alone will change: the earliest known moment, and no wake-up before it."""
+"""One timer for everything that is due at a known time: it wakes the controller at the earliest of these times, and not before."""
 
 from __future__ import annotations
 

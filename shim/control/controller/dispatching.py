@@ -1,4 +1,4 @@
-"""Passes of the scheduler: when something changed or a time has come, one pass for all that happened since the last."""
+"""Starts the passes of the scheduler: one pass for all changes and due times since the last pass."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Heterogeneous jobs: several records, one for each component, that start together and end together.
 
-The components have ids that follow one another; the first one leads: the run is its run, with everybody's nodes, and the script
-runs on its first node. What happens to the run happens to all components that are left. A component can be ended alone (scancel
-of its own id, or its own time limit): the others go on without it.
+The components have consecutive ids. The first one leads: the run is its run, with the nodes of all components, and the script
+runs on its first node. What happens to the run happens to every component that has not ended. scancel of a component's own id,
+or its own time limit, ends that component alone; the others go on.
 """
 
 from __future__ import annotations

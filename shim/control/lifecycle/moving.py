@@ -52,7 +52,7 @@ def held_for(job: Job, to: str, mark: str, now: float) -> Job:
 
 
 def leaving(job: Job) -> tuple[str, str] | None:
-    """Where the job is on its way to, and its mark; None for one that stays."""
+    """The cluster that the job is moving to, and the mark of the move; None for a job that stays."""
     to, _, mark = job.request.extra.get(_MARK, "").partition(" ")
     return (to, mark) if mark else None
 
@@ -77,7 +77,7 @@ def left(job: Job, to: str, there: int, now: float) -> Job:
 
 
 def left_for(job: Job) -> tuple[str, int, bool] | None:
-    """The cluster that the job has left for, its id there, and whether it is to stay held; None for one that has not."""
+    """The cluster that the job has moved to, its id there, and whether it stays held; None for a job that has not moved."""
     words = job.request.extra.get(_LEFT, "").split()
     return (words[0], int(words[1]), words[2] == "held") if len(words) == 3 else None
 

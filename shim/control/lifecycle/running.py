@@ -208,7 +208,7 @@ def requeued(job: Job, cluster: Cluster, now: float) -> Job:
 
 
 def special_exit(request: JobRequest, *, wanted: bool) -> JobRequest:
-    """The request of a job that is queued again held, as a special exit (Job.shown_state) or not."""
+    """The request of a job that is requeued in held state, with or without the mark of a special exit (Job.shown_state)."""
     extra = {name: text for name, text in request.extra.items() if name != SPECIAL_EXIT}
     return request.replace(extra={**extra, SPECIAL_EXIT: "1"} if wanted else extra)
 

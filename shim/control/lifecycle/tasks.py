@@ -1,7 +1,7 @@
-"""Array tasks: what is pending of an array is one record, from which tasks are split off.
+"""Array tasks: one record stands for all pending tasks of an array; a task that starts is split off as a record of its own.
 
-The record of the rest keeps the array's id; the last task to leave it becomes that record, as in Slurm (of ``59_1``, ``59_3``,
-``59_5`` the first two get ids of their own, the third is job 59).
+The record of the pending tasks keeps the array's id, and the last task keeps that record, as in Slurm: of ``59_1``, ``59_3``
+and ``59_5`` the first two get ids of their own, the third is job 59.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANY_SIZE = 1 << 30  # the size was checked at submit
 
 
 def pending_tasks(job: Job) -> ArraySpec | None:
-    """What is pending of the array in this record; None for a record that is not an array's rest."""
+    """The pending tasks of the array that this record stands for; None for any other record."""
     return ArraySpec.parse(job.array_tasks, _ANY_SIZE) if job.array_tasks is not None else None
 
 

@@ -13,7 +13,7 @@ NO_PRIORITY = "Changes to job priority are not persistent, change nice instead"
 
 
 class UpdateRefused(Exception):
-    """Slurm's text for a change that is not allowed; the rest of the update is not made either."""
+    """Refuses a change with Slurm's text; no other field of the update is changed either."""
 
 
 class Asked(Value):
@@ -27,7 +27,7 @@ class Asked(Value):
 
     @property
     def holder(self) -> str:
-        """Who holds a job that is held by this: its user, or an operator whose hold the user cannot release."""
+        """Who holds a job that this update holds: its user, or an operator, whose hold the user cannot release."""
         return "user" if self.own else "admin"
 
 

@@ -30,7 +30,7 @@ def eligible(job: Job, now: float) -> bool:
 
 
 def looked_at(job: Job, now: float) -> Job:
-    """The pending job with the reason for which it waits, as far as that is not the scheduler's to say."""
+    """The pending job with its reason, unless the scheduler decides on the reason."""
     reason = _reason(job, now)
     if reason is None:
         if job.eligible_time and job.reason not in _OWN_REASONS:

@@ -1,4 +1,4 @@
-"""What is in use by what is no job of ours: until when, and what a job that may preempt need not mind."""
+"""What others than our jobs use of each node, and until when. A job may ignore uses of a lower priority, which it may preempt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _STEPS = ((3600.0, 60.0), (6 * 3600.0, 300.0), (inf, 3600.0))  # how far ahead a
 
 
 def used_by_others(cluster: Cluster, now: float, above: int | None = None) -> list[tuple[float, Sequence[NodeShare]]]:
-    """The times until which parts of the nodes are in use, and which; of the GPUs those with the highest indexes.
+    """The parts of nodes that others use, by the time at which they end. Of the GPUs those with the highest indexes count as used.
 
-    ``above``: only what has this priority or more, which nobody of this priority may send away; None: everything.
+    ``above``: only uses of this priority or a higher one, which a job of this priority may not preempt; None: all uses.
     """
     found: dict[float, list[NodeShare]] = {}
     for node in cluster.nodes:
@@ -33,7 +33,7 @@ def used_by_others(cluster: Cluster, now: float, above: int | None = None) -> li
 
 
 def _levels(node: Node, now: float, above: int | None) -> list[tuple[float, NodeShare]]:
-    """What the node loses for good, and what more of it until when: what stays longest first."""
+    """The uses of a node by their ends, the last end first."""
     parts: dict[float, list[Others]] = {}
     for one in node.others:
         if above is None or one.priority >= above:

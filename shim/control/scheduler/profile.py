@@ -1,8 +1,8 @@
-"""What is in use on each node from now on: a line of slots, each from its time to the next one's.
+"""The use of each node over time: a list of slots, each of which lasts until the next one begins.
 
-Running jobs give back what they hold at their end; reservations of jobs that wait take it again for a while. Where the nodes are
-one machine (``share = "machine"``) CPUs and memory are counted over all nodes against one node's; a job alone on the machine may have
-more CPUs than the machine has. Where the GPUs are the machine's, a GPU index has one owner whatever the node.
+A running job gives its resources back at its end; the reservation of a waiting job takes them for a while. With
+``share = "machine"`` all nodes are one machine: their CPUs and memory together are limited to those of one node, but a job
+that is alone on the machine may have more CPUs than it has. GPUs of the machine have one owner, whichever node names them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Slot:
 
 
 class Room:
-    """What is free for one job during its whole run. ``use``: of everything the most that is in use meanwhile."""
+    """What is free for a job during its whole run. ``use``: the highest use of each resource in that time."""
 
     def __init__(self, profile: Profile, use: Slot) -> None:
         self._cluster = profile.cluster
@@ -79,7 +79,7 @@ class Room:
         return of_node if self._one_machine else of_node - self._use.cpus[index]
 
     def node(self, index: int) -> NodeFree:
-        """All that is free of a node."""
+        """The free resources of a node."""
         node = self._cluster.nodes[index]
         memory = node.memory - self._use.memory[index]
         taken = self._use.gpus[index] if self._taken is None else self._taken

@@ -80,7 +80,7 @@ def _required(job: Job) -> list[str]:
 
 
 def _wait(one: Pass, jobs: Sequence[Job], wants: Sequence[Want]) -> dict[int, str]:
-    """A job with a component that can never start waits for nothing; else room for all of it is reserved."""
+    """Reserves resources for all components; for none if one component can never start."""
     standing = [want.standing(job) for job, want in zip(jobs, wants)]
     if any(standing):
         return {job.key: reason or "Resources" for job, reason in zip(jobs, standing)}

@@ -103,7 +103,7 @@ def end_time(job: Job, view: View) -> float:
 
 
 def eligible_time(job: Job) -> float:
-    """Since when the job may start; of one that is held, when it could at the earliest. 0 = unknown."""
+    """Since when the job may start; for a held job the earliest possible time. 0 = unknown."""
     return job.eligible_time or float(job.request.begin)
 
 
@@ -168,7 +168,7 @@ def gpu_total(job: Job) -> int:
 
 
 def memory_total(job: Job, view: View) -> int:
-    """MiB in all: what is charged to a job that has nodes, what one that waits would need."""
+    """Memory of the whole job in MiB: what a job with nodes is charged, what a waiting job would need."""
     if job.shares:
         return sum(share.memory for share in job.shares)
     if job.request.mem_per_gpu:
@@ -182,7 +182,7 @@ def memory_total(job: Job, view: View) -> int:
 
 
 def _nodes_counted(job: Job) -> int:
-    """How many nodes TRES counts: while the job waits, those it asked for, not those it is thought to need."""
+    """The number of nodes in TRES: for a waiting job the number it asked for, not the estimate of what it needs."""
     if job.shares:
         return job.nodes
     request = job.request

@@ -226,7 +226,7 @@ def _het(show: Callable[[Job], object]) -> Show:
 
 
 def accrue_time(job: Job) -> float:
-    """Since when the job's age counts: from its eligibility on; never for one that started without queueing."""
+    """Since when the job's age counts: from its eligibility on. A job that started without queueing has no such time."""
     return job.eligible_time if job.request.kind == "batch" else 0
 
 

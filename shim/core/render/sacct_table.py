@@ -1,6 +1,6 @@
 """Every field of sacct (22.05): its width, negative for left-justified, and what it shows of a row; and the tables of ``-o``.
 
-What was not seen of a step (memory, of one that ended before it was looked at) is empty.
+A figure that was never measured is empty: the memory of a step, say, that ended before the first sample.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _tres(row: Row) -> str:
 
 
 def show_size(mib: int, units: str = "") -> str:
-    """A size in the largest unit that it is a whole number of; in ``units`` if they are said."""
+    """A size in the largest unit in which it is a whole number, or in ``units``."""
     if not mib or not units:
         return show_memory(mib)
     amount = mib / 1024.0 ** (UNITS.index(units) - 1)
@@ -138,7 +138,7 @@ def _limit(job: Job, unlimited: str, show: Callable[[int], str]) -> str:
 
 
 def _reason(job: Job) -> str:
-    """Why a job waits, or waited when it was cancelled; what became of one that ran says its state."""
+    """Why a job waits, or waited until it was cancelled. For a job that ran the state says enough."""
     return "None" if job.shares else job.reason
 
 

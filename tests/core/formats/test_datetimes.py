@@ -57,6 +57,21 @@ def test_other_forms() -> None:
     assert parse_when("uts1795194779", 0) == NOW
     assert stamp(parse_when("2030-01-20 12:34 ", NOW)) == "2030-01-20T12:34:00"
     assert parse_when("now + 2 minutes", NOW) == NOW + 120
+    assert stamp(parse_when("noon 12/24", NOW)) == "2026-12-24T12:00:00"
+    assert stamp(parse_when("teatime tomorrow", NOW)) == "2026-11-21T16:00:00"
+    assert stamp(parse_when("10:00   pm", NOW)) == "2026-11-20T22:00:00"
+    assert stamp(parse_when("12:00 am", NOW)) == "2026-11-21T00:00:00"
+    assert stamp(parse_when("12/24/99", NOW)) == "2099-12-24T00:00:00"
+    assert parse_when("uts1000000", NOW) == 1_000_000
+    assert parse_when("now+999999999999", NOW) == NOW + 999_999_999_999
+
+
+def test_a_time_that_is_now() -> None:
+    """A bare time of day is tomorrow's; with its date it is now, and not a year away."""
+    assert stamp(parse_when("17:12:59", NOW)) == "2026-11-21T17:12:59"
+    assert parse_when("17:12:59", NOW, past=True) == NOW
+    for past in (False, True):
+        assert parse_when("11/20T17:12:59", NOW, past) == NOW
 
 
 @pytest.mark.parametrize(
@@ -71,6 +86,12 @@ def test_other_forms() -> None:
         ("now+", 3),
         ("uts12", 0),
         ("16:00 xyz", 6),
+        ("midnight abc", 9),
+        ("10:00:60", 6),
+        ("10:000", 4),
+        ("10:00:5", 7),
+        ("13:00am", 5),
+        ("uts999999", 0),
         ("1x:30", 1),
         ("12:5", 4),
         ("2030-01:20", 0),

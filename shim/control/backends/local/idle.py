@@ -1,8 +1,8 @@
-"""Leaders whose runs are over, kept by their connections: the next run on the same node is asked of one of them at once.
+"""Idle leaders: the controller keeps the connections of leaders whose runs are over, and gives them the next run on the same node.
 
-The fork server could give it to the same process (``shim.job.agent.spares``), but would be asked first, pass a new connection on and be
-told afterwards. Each ends when its connection is closed: LINGER seconds after its run, or with the controller. One that does not
-serve again (its run has changed its place) ends by itself.
+This is the short way. On the long way (``shim.job.agent.spares``) the controller asks the fork server, which passes a new
+connection on to the same process. An idle leader ends when its connection is closed: LINGER seconds after its run, or with
+the controller. A leader that cannot serve again, because its run has changed its place, ends by itself.
 """
 
 from __future__ import annotations

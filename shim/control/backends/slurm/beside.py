@@ -1,4 +1,4 @@
-"""Work that nobody waits for, in a process of its own."""
+"""Runs work in a background process: the command does not wait for it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Against running in circles: a "real" command that is a script may call us back.
+"""Prevents loops: a "real" command that is a script may call our command again.
 
-Whoever passes a command line to a script says so in SHIM_PASSED: its process (pid and start time; exec keeps both), its job,
-and the programs tried so far. Called back, we are that process or a descendant of it, and try the next program. Binaries get
-the environment without it. In the job that a script submitted, and in salloc's shell, it means nothing.
+A command that passes its command line to a script sets SHIM_PASSED: its process (pid and start time; exec keeps both), its job,
+and the programs tried so far. A command of ours that finds itself in that process, or below it, tries the next program. The
+variable is removed for binaries. It has no meaning in a job that the script submitted, nor in salloc's shell.
 """
 
 from __future__ import annotations

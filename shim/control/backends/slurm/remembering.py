@@ -1,7 +1,7 @@
-"""The states of jobs that were submitted through us to a real Slurm without accounting: the present state, else the last one seen.
+"""The states of jobs that our sbatch submitted to a real Slurm without accounting: the present state, else the last known one.
 
-Asking costs that Slurm one squeue with the ids of those that have not ended; what it says is kept in the index, so that it is
-known when its controller has forgotten the jobs (MinJobAge).
+One squeue asks that Slurm about all jobs that have not ended. The index keeps the answer, because slurmctld forgets ended
+jobs (MinJobAge).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Jobs that a cluster holds and the index does not know become records here, each once, whatever dies on the way.
+"""Takes jobs that the cluster keeps and the index does not know into the index, each exactly once.
 
-Submitted from another machine, or from this one with a state folder that was lost since (see ``base.KeepsJobs``).
+Such jobs were submitted from another machine, or from this one before its state folder was lost (see ``base.KeepsJobs``).
 """
 
 from __future__ import annotations

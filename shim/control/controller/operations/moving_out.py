@@ -1,8 +1,8 @@
 """``move_out``, ``moved_out`` and ``stay``: a pending job leaves for a real Slurm, whose jobs are not run from here.
 
-Never twice: the job is held here before anything is submitted there, what is submitted there is held, and only after this row
-says CANCELLED is that released. A client that is killed on the way is followed by one that asks again: the mark that the job
-carries on both sides tells it how far the first one came.
+The job never runs twice. It is held here before it is submitted there; it is submitted there in held state; it is released
+there only when the record here is CANCELLED. If the client is killed on the way, the next one goes on: both jobs carry the same
+mark, which shows how far the first client came.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is asked of jobs that a cluster holds: it is in the cluster before the command is answered, whichever machine orders the jobs.
+"""Operations on jobs that the cluster keeps: the cluster has the wish before the command gets its answer.
 
-This one does: the operation is committed here, and then written. Another one does: what is wanted is checked against what is known here,
-noted in the cluster, and carried out there by the same operation.
+If this machine orders the jobs, the operation is committed here and then written to the cluster. If another machine does, the
+wish is checked against the records here and noted in the cluster; that machine carries it out by the same operation.
 """
 
 from __future__ import annotations
