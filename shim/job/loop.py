@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 
         def after(self) -> tuple[int, int] | None: ...
 
+    class Timers(Protocol):
+        """What counts the time of a job: a loop, or simulated timers."""
+
+        def now(self) -> float:
+            """Seconds; never goes back."""
+
+        def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+            """As ``Loop.call_at``."""
+
+        def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+            """As ``Loop.call_later``."""
+
 else:
     import _signal  # ``signal`` itself imports enum
 

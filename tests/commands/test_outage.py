@@ -23,7 +23,7 @@ from tests.control.controller import processes
 from tests.support import wait_until
 
 __all__ = ["kubeconfig", "namespace"]
-pytestmark = pytest.mark.slurm
+pytestmark = pytest.mark.real_slurm
 NAME = f"outage-{os.getpid()}"
 CONFIG = """
 default = "local"

@@ -15,7 +15,7 @@ from tests.control.backends.slurm.fake import OURS
 from tests.control.controller import processes
 from tests.support import wait_until
 
-pytestmark = pytest.mark.slurm
+pytestmark = pytest.mark.real_slurm
 NAME = f"one-queue-{os.getpid()}"
 CONFIG = f"""
 default = "local"

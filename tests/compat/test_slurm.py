@@ -24,13 +24,13 @@ def real_slurm() -> None:
         refuse("no real Slurm: compat/cluster/slurm.py up (as root)")
 
 
-@pytest.mark.slurm
+@pytest.mark.real_slurm
 @pytest.mark.parametrize("name", SAMPLE)
 def test_as_recorded(name: str) -> None:
     result = judge(load([name])[0], RealSlurm())
     assert result.verdict == "same", result.difference
 
 
-@pytest.mark.slurm
+@pytest.mark.real_slurm
 def test_headers_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert headers.main(["verify"]) == 0, capsys.readouterr().out

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from shim.job import libc
+from shim.job.simulated_time import SimulatedClock
 
 SOON = 5.0  # seconds: what is due within them is not worth a look at the clock
 _LONGEST = 3600.0  # seconds after which it is looked what is due, whatever happens
@@ -32,6 +33,8 @@ class Alarm:
         self.cancel()
         self.due = due
         if due is not None:
+            if isinstance(self._clock, SimulatedClock):
+                self._watched()  # before the look at the clock
             delay = max(due - self._clock(), 0.001)
             if delay > SOON:
                 delay = min(delay, _LONGEST if self._watched() else _UNWATCHED)
@@ -41,7 +44,8 @@ class Alarm:
         """Whether it will be heard that the clock is set: from the first time on that something is due later."""
         if self._watch is None:
             try:
-                self._watch = libc.watch_clock()
+                own = self._clock
+                self._watch = own.watch() if isinstance(own, SimulatedClock) else libc.watch_clock()
                 self._loop.add_reader(self._watch, self._was_set)
             except OSError:
                 self._watch = -1
@@ -50,7 +54,7 @@ class Alarm:
     def _was_set(self) -> None:
         assert self._watch is not None
         with suppress(OSError):  # ECANCELED is the news
-            os.read(self._watch, 8)
+            os.read(self._watch, 4096)
         self.cancel()
         self._ring()
 

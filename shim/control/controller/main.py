@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from shim.control import alive, paths, starter
 from shim.core.errors import ShimError, missing_package
-from shim.job import dispositions
+from shim.job import dispositions, simulated_time
 from shim.job.agent import herald
 
 if TYPE_CHECKING:
@@ -270,7 +270,8 @@ def _made() -> Controller:
 
         configured = Configured()
         store = open_store(paths.index_path())
-        return Controller(store, configured.clusters, make, time.time, _idle_seconds(), configured)
+        clock = simulated_time.clock(paths.state_dir()) or time.time
+        return Controller(store, configured.clusters, make, clock, _idle_seconds(), configured)
     except ModuleNotFoundError as error:
         raise missing_package(error, sys.executable) from None
 

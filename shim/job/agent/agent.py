@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.job.link import Link
+    from shim.job.simulated_time import SimulatedTimers
     from shim.job.spec import RunSpec
 else:
     import _signal
 
 TERMINATED = 143
+_SIMULATED = "SHIM_SIMULATED_TIME"  # as simulated_time has it, which no other job loads
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between attempts to reach the leader; then the last of them again
 
 
@@ -37,6 +39,16 @@ def log(run_dir: str, index: int, text: str) -> None:
             file.write(text + "\n")
     except OSError:
         return  # a full disk, or the folder is gone: nowhere to say it
+
+
+def _simulated(spec: RunSpec, loop: Loop) -> SimulatedTimers | None:
+    """What counts the job's time, where that is a throw-away cluster's."""
+    if _SIMULATED not in spec.own:
+        return None
+    from shim.job import simulated_time
+
+    clock = simulated_time.clock(spec.own[_SIMULATED])
+    return simulated_time.SimulatedTimers(loop, clock) if clock is not None else None
 
 
 class Agent:
@@ -55,6 +67,7 @@ class Agent:
         self._belongings = Belongings(run_dir, subreaper)
         self._node: Node | None = None
         self._code = 0
+        self._simulated = _simulated(spec, self._loop)
         self._deadline = self._loop.now() + spec.barrier
 
     def run(self) -> int:
@@ -76,6 +89,8 @@ class Agent:
         self._connect(0)
 
     def _finish(self) -> None:
+        if self._simulated is not None:
+            self._simulated.close()
         if self._own_loop:
             self._loop.close()
         else:
@@ -107,7 +122,7 @@ class Agent:
         self._check_in()
 
     def _make_node(self, link: Link) -> Node:
-        node = Node(self._spec, self._index, self._run_dir, self._loop, link, self._belongings)
+        node = Node(self._spec, self._index, self._run_dir, self._loop, link, self._belongings, self._simulated)
         node.on_clear = lambda: self._cleared(link)
         self._node = node
         return node

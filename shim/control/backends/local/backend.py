@@ -18,6 +18,7 @@ from shim.control.threads import aside
 from shim.core.admission import elastic
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
+from shim.job import simulated_time
 from shim.job.agent import isolation
 from shim.job.spec import RunSpec
 
@@ -132,7 +133,11 @@ class LocalBackend:
         if idle is not None:
             used, idle.folder = idle.folder, ""
         # The state folder goes to every task: the host's name, which else leads to it, differs there.
-        spec = spec.replace(private=self._private, own={paths.HOST_VARIABLE: paths.state_dir()})
+        state = paths.state_dir()
+        own = {paths.HOST_VARIABLE: state}
+        if os.path.exists(simulated_time.path(state)):
+            own[simulated_time.VARIABLE] = state
+        spec = spec.replace(private=self._private, own=own)
         return runs.create(run, spec, environment, script, used)
 
     async def _leader(self, run: Run, place: str) -> Line:

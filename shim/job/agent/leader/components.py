@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from shim.job.agent.leader.record import Record
     from shim.job.agent.step_manager.manager import StepManager
-    from shim.job.loop import Loop
+    from shim.job.loop import Timers
     from shim.job.spec import RunSpec
 
 
@@ -24,7 +24,7 @@ class Components:
     """``stop(index)`` tells a node to end all that it has."""
 
     def __init__(
-        self, spec: RunSpec, record: Record, steps: StepManager, loop: Loop, stop: Callable[[int], None]
+        self, spec: RunSpec, record: Record, steps: StepManager, timers: Timers, stop: Callable[[int], None]
     ) -> None:
         self.limits: dict[int, TimeLimit] = {}
         self._spec = spec
@@ -35,7 +35,7 @@ class Components:
         self._left: dict[int, set[int]] = {}  # nodes that have not stopped yet
         for component, seconds in enumerate(spec.limits):
             if component:
-                self.limits[component] = TimeLimit(loop, seconds, None, _nothing, self._limit_of(component))
+                self.limits[component] = TimeLimit(timers, seconds, None, _nothing, self._limit_of(component))
 
     def _limit_of(self, component: int) -> Callable[[], None]:
         return lambda: self.end(component, Outcome(TIMEOUT, 0, "TimeLimit"))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.job.link import Link
-    from shim.job.loop import Loop
+    from shim.job.loop import Loop, Timers
     from shim.job.pod.output import PodOutput as Output
     from shim.job.pod.staging import LeaderStage as Stage
     from shim.job.spec import RunSpec
@@ -54,7 +54,7 @@ class Leader:
     the nodes, where somebody needs that.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch,
-    ``journal`` is the journal's file, open for appending.
+    ``timers`` counts the time of the job (the loop, unless another is given); ``journal`` is the journal's file, open for appending.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Leader:
         loop: Loop,
         *,
         wall: Callable[[], float] = time,
+        timers: Timers | None = None,
         herald: Herald | None = None,
         journal: int | None = None,
     ) -> None:
@@ -89,15 +90,19 @@ class Leader:
         self.journal = Journal(os.path.join(run_dir, JOURNAL), wall, journal)
         self.record = Record(self.journal, loop, herald.ring if herald is not None else None)
         self.record.on_unheard = self._unheard
-        self.steps = StepManager(spec, self.record, loop, wall)
+        self.steps = StepManager(spec, self.record, loop, wall, timers)
         self.steps.on_finished = lambda link: self._peers.discard(link)
         self.steps.on_opened = self._files_opened
         self.batch = BatchScript(spec, run_dir, wall)
         lead = spec.job.request.signal
         self.limit = TimeLimit(
-            loop, spec.limit, lead.lead if lead is not None else None, self._signal_before_limit, self._limit_reached
+            timers or loop,
+            spec.limit,
+            lead.lead if lead is not None else None,
+            self._signal_before_limit,
+            self._limit_reached,
         )
-        self.components = Components(spec, self.record, self.steps, loop, self._stop_node)
+        self.components = Components(spec, self.record, self.steps, timers or loop, self._stop_node)
         self.started = False
         self.started_at = 0.0  # by the loop's clock
         self.nodes = Nodes(spec, loop, self.record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import time
 
 from shim.core.model.states import NODE_FAIL
 from shim.job.agent.agent import TERMINATED, Agent
@@ -44,7 +45,16 @@ class LeadingAgent(Agent):
         self.kept: KeptLine | None = None  # the connection, for the next run
 
     def _begin(self) -> None:
-        self._leader = Leader(self._spec, self._run_dir, self._key, self._loop, herald=self._herald, journal=self._lock)
+        self._leader = Leader(
+            self._spec,
+            self._run_dir,
+            self._key,
+            self._loop,
+            wall=self._simulated.clock if self._simulated is not None else time,
+            timers=self._simulated,
+            herald=self._herald,
+            journal=self._lock,
+        )
         self._leader.environment = self.environment
         self._leader.on_done = self._loop.stop
         lost = bool(self._leader.journal.lines)

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-    from shim.job.loop import Loop, Timer
+    from shim.job.loop import Timer, Timers
 
 
 SETTLE = 2.0  # seconds
@@ -22,13 +22,13 @@ class TimeLimit:
 
     def __init__(
         self,
-        loop: Loop,
+        timers: Timers,
         seconds: int | None,
         lead: int | None,
         on_lead: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
-        self._loop = loop
+        self._clock = timers
         self._seconds = seconds
         self._lead = lead
         self._on_lead = on_lead
@@ -40,13 +40,13 @@ class TimeLimit:
     def begin(self) -> None:
         """The job starts, or goes on after a suspension."""
         if self._since is None:
-            self._since = self._loop.now()
+            self._since = self._clock.now()
             self._arm()
 
     def pause(self) -> None:
         """The job is suspended."""
         if self._since is not None:
-            self._used += self._loop.now() - self._since
+            self._used += self._clock.now() - self._since
             self._since = None
             self._disarm()
 
@@ -67,8 +67,8 @@ class TimeLimit:
         start = self._since - self._used
         end = start + self._seconds
         if self._lead is not None:
-            self._timers.append(self._loop.call_at(max(end - self._lead, start + SETTLE), self._led))
-        self._timers.append(self._loop.call_at(end, self._ended))
+            self._timers.append(self._clock.call_at(max(end - self._lead, start + SETTLE), self._led))
+        self._timers.append(self._clock.call_at(end, self._ended))
 
     def _disarm(self) -> None:
         for timer in self._timers:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shim.job.agent.node.step import NodeStep
     from shim.job.agent.node.usage import UsageWatch
     from shim.job.link import Link
-    from shim.job.loop import Loop, Timer
+    from shim.job.loop import Loop, Timer, Timers
     from shim.job.spec import RunSpec
 else:
     import _signal
@@ -37,10 +37,19 @@ class Node:
     ``returns``: before the start a lost leader is looked for again, so that nothing is stopped then. ``obeys``: what is done for each
     message of the leader. ``on_start()``: before the barrier opens here. ``adapt``: makes tasks' environments fit this node.
     ``kernel_kills()``: as ``NodeStep`` has it.
-    ``on_stage_data(bytes)``: a piece of the working directory.
+    ``on_stage_data(bytes)``: a piece of the working directory. ``timers``: what counts KillWait (the loop, unless another is given).
     """
 
-    def __init__(self, spec: RunSpec, index: int, run_dir: str, loop: Loop, link: Link, belongings: Belongings) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        index: int,
+        run_dir: str,
+        loop: Loop,
+        link: Link,
+        belongings: Belongings,
+        timers: Timers | None = None,
+    ) -> None:
         self.on_lost: Callable[[str], None] = _ignore
         self.on_clear: Callable[[], None] = _ignore
         self.on_stage_data: Callable[[bytes], None] = _ignore
@@ -53,6 +62,7 @@ class Node:
         self._index = index
         self._run_dir = run_dir
         self._loop = loop
+        self._timers = timers or loop
         self._link = link
         self._belongings = belongings
         self._steps: dict[int, NodeStep] = {}
@@ -212,7 +222,7 @@ class Node:
         if grace > 0:
             if not self._stopping and not self._empty():
                 send(self._belongings.all(), _signal.SIGTERM, _signal.SIGCONT)
-            self._timer = self._loop.call_later(grace, self._kill)
+            self._timer = self._timers.call_later(grace, self._kill)
             self._stopping = True
             self._loop.call_soon(self.look)
         else:

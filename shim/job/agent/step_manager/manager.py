@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shim.job.agent.leader.record import Record
     from shim.job.agent.step_manager.parts import Part, Wish
     from shim.job.link import Link
-    from shim.job.loop import Loop
+    from shim.job.loop import Loop, Timers
     from shim.job.spec import RunSpec
 
     Message = dict[str, Any]
@@ -41,10 +41,12 @@ LAST_WORDS = 5.0  # seconds
 class StepManager:
     """``nodes``: the links of the run's nodes by index, filled by the leader. ``wall``: the clock of texts, epoch seconds.
     ``on_finished(srun)``: an srun was told its last word, and its link is closed. ``on_opened(srun, files)``: an srun beside the leader
-    has opened files.
+    has opened files. ``timers``: what counts the time of steps.
     """
 
-    def __init__(self, spec: RunSpec, record: Record, loop: Loop, wall: Callable[[], float] = time) -> None:
+    def __init__(
+        self, spec: RunSpec, record: Record, loop: Loop, wall: Callable[[], float] = time, timers: Timers | None = None
+    ) -> None:
         self.on_finished: Callable[[Link], None] = _ignore
         self.on_opened: Callable[[Link, Sequence[Sequence[Any]]], None] = _ignore
         self.nodes: dict[int, Link] = {}
@@ -55,7 +57,7 @@ class StepManager:
         self.spec = spec
         self._record = record
         self._loop = loop
-        self._around = Surroundings(spec, self.nodes, loop, wall)
+        self._around = Surroundings(spec, self.nodes, timers or loop, wall)
         self._launcher = Launcher(spec)
         self._next = 0
         self._queue = Queue(spec.job.job_id, self._place, self._create, self._refuse)

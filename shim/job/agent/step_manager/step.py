@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shim.job.agent.step_manager.parts import Part
     from shim.job.agent.step_manager.relay import Relay
     from shim.job.link import Link
-    from shim.job.loop import Loop, Timer
+    from shim.job.loop import Timer, Timers
     from shim.job.pmi.fence import Fence
     from shim.job.spec import RunSpec
 
@@ -35,12 +35,12 @@ SIGKILL, SIGTERM, SIGCONT = 9, 15, 18
 class Surroundings:
     """What all steps of a run share. ``nodes``: the links of the nodes that are there, by index; ``wall``: epoch seconds."""
 
-    __slots__ = ("loop", "nodes", "spec", "wall")
+    __slots__ = ("nodes", "spec", "timers", "wall")
 
-    def __init__(self, spec: RunSpec, nodes: dict[int, Link], loop: Loop, wall: Callable[[], float]) -> None:
+    def __init__(self, spec: RunSpec, nodes: dict[int, Link], timers: Timers, wall: Callable[[], float]) -> None:
         self.spec = spec
         self.nodes = nodes
-        self.loop = loop
+        self.timers = timers
         self.wall = wall
 
 
@@ -74,7 +74,7 @@ class StepRun:
         minutes = self.request.time_limit
         seconds = 60 * minutes if minutes is not None and minutes > 0 else None
         self.limit = TimeLimit(
-            around.loop, seconds, None, _nothing, self._time_out
+            around.timers, seconds, None, _nothing, self._time_out
         )  # ``srun -t``; counts from the launch
 
     @property
@@ -143,7 +143,7 @@ class StepRun:
         for number in (SIGCONT, SIGTERM):  # a stopped task takes no TERM
             self.signal(number)
         wait = self._around.spec.cluster.kill_wait
-        self._timers.append(self._around.loop.call_later(wait, lambda: self.signal(SIGKILL)))
+        self._timers.append(self._around.timers.call_later(wait, lambda: self.signal(SIGKILL)))
 
     def stop_timers(self) -> None:
         """Nothing is due any more."""

@@ -19,7 +19,7 @@ from shim.core.model.job import Job
 from tests.control.backends.slurm.fake import OURS, end_all, on_terminal
 from tests.support import wait_until
 
-pytestmark = pytest.mark.slurm
+pytestmark = pytest.mark.real_slurm
 NAME = f"passing-{os.getpid()}"
 DIRECT = "/usr/sbin:/usr/bin:/sbin:/bin"
 
