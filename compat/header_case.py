@@ -2,7 +2,8 @@
 
 What is given: ``script`` (the text of job.sh; absent: no file), ``argv`` (words before the name of the script), ``args``
 (words after it), ``env`` (further variables), ``stdin`` (true: the script comes on standard input), ``enforce`` (the
-cluster's EnforcePartLimits, if not NO). ``differs``: why the local backend does otherwise by design.
+cluster's EnforcePartLimits, if not NO), ``later`` (true: ``--begin=now+1hour`` in place of ``--hold``, because nodes are looked for then;
+no record is compared). ``differs``: why the local backend does otherwise by design.
 
 What was measured with ``sbatch --hold``, for a user who is no administrator: ``rc``; ``stderr`` (lines; absent: none);
 ``stdout`` (absent: the usual line; the number of the job is JOBID); ``options``, the block that -vv prints; ``job``, the
@@ -20,7 +21,7 @@ from typing import Any
 from compat.normalise import OURS_ALONE
 
 HEADERS = Path(__file__).resolve().parent / "headers.jsonl"
-GIVEN = ("script", "argv", "args", "env", "stdin", "enforce", "differs")
+GIVEN = ("script", "argv", "args", "env", "stdin", "enforce", "later", "differs")
 MEASURED = ("rc", "stderr", "stdout", "options", "job")
 USUAL_ANSWER = "Submitted batch job JOBID"
 PLAIN = {
@@ -112,8 +113,13 @@ def write_cases(cases: list[dict[str, Any]]) -> None:
     HEADERS.write_text("".join(f"{line}\n" for line in lines))
 
 
+def waits(case: dict[str, Any]) -> str:
+    """The option that keeps the job from starting."""
+    return "--begin=now+1hour" if case.get("later") else "--hold"
+
+
 def words(case: dict[str, Any]) -> list[str]:
-    """What follows ``sbatch --hold``."""
+    """What follows ``sbatch`` and the option of ``waits``."""
     name = ["job.sh"] if "script" in case and not case.get("stdin") else []
     return [*case.get("argv", ()), *name, *case.get("args", ())]
 

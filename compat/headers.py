@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from compat.cluster import packages, slurm
 from compat.cluster.controller import controller, write_conf
-from compat.header_case import GIVEN, differences, measured, read_cases, words, write_cases
+from compat.header_case import GIVEN, differences, measured, read_cases, waits, words, write_cases
 from compat.targets import acting, local_session, person
 
 Case = dict[str, Any]
@@ -78,11 +78,15 @@ class Caller:
             if self.account is not None:
                 os.chown(folder, self.account.pw_uid, self.account.pw_gid)
             text, env = (script if case.get("stdin") else None), case.get("env", {})
-            code, out, err = self.call(folder, env, ["sbatch", "--hold", *words(case)], text)
+            code, out, err = self.call(folder, env, ["sbatch", waits(case), *words(case)], text)
             # The variables of the case are input to sbatch only; those of the other commands must not act here.
             job_id = _job_id(out) if code == 0 else ""
-            record = self.call(folder, {}, ["scontrol", "-o", "show", "job", job_id])[1] if job_id else None
-            _, second, verbose = self.call(folder, env, ["sbatch", "-vv", "--hold", *words(case)], text)
+            record = (
+                self.call(folder, {}, ["scontrol", "-o", "show", "job", job_id])[1]
+                if job_id and not case.get("later")
+                else None
+            )
+            _, second, verbose = self.call(folder, env, ["sbatch", "-vv", waits(case), *words(case)], text)
             ids = [one for one in (job_id, _job_id(second)) if one]
             if ids:
                 self.call(folder, {}, ["scancel", "-Q", *ids])

@@ -43,6 +43,12 @@ PartitionName=drain Nodes=ALL MaxTime=60 MaxNodes=2 State=DRAIN
 PartitionName=inactive Nodes=ALL MaxTime=60 MaxNodes=2 State=INACTIVE
 PartitionName=elsewhere Nodes=ALL AllocNodes=a0001 MaxTime=60
 PartitionName=empty MaxTime=60 MaxNodes=2
+PartitionName=deft Nodes=a[0001-0020] DefaultTime=30 MaxTime=90 MaxNodes=10
+PartitionName=small Nodes=h[001-002] MaxTime=20 MinNodes=2 MaxNodes=2
+PartitionName=downsmall Nodes=a[0001-0004] MaxTime=30 MaxNodes=3 State=DOWN
+PartitionName=downfree Nodes=ALL State=DOWN
+PartitionName=excl Nodes=a[0001-0008] OverSubscribe=EXCLUSIVE MaxTime=100
+PartitionName=mem Nodes=a[0001-0100] MaxMemPerNode=2000
 """
 
 _SETTINGS = """\

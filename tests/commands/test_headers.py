@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compat.cluster.controller import write_conf
-from compat.header_case import differences, measured, read_cases, words
+from compat.header_case import differences, measured, read_cases, waits, words
 from shim.commands import entrypoint
 from shim.control import client
 from shim.control.lifecycle.submission import Submitter, submitted
@@ -84,11 +84,15 @@ def test_header(
         controller = Controller(cluster)
         monkeypatch.setattr(client, "call", controller.call)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(script if case.get("stdin") else b"")))
-        code = entrypoint.run("sbatch", [*options, "--hold", *words(case)])
+        code = entrypoint.run("sbatch", [*options, waits(case), *words(case)])
         return code, *capsys.readouterr(), controller.job
 
     code, out, err, job = sbatch()
     verbose = sbatch("-vv")[2]
-    record = None if job is None or not out else job_record(job, View(NOW, lambda: cluster), oneliner=True)
+    record = (
+        None
+        if job is None or not out or case.get("later")
+        else job_record(job, View(NOW, lambda: cluster), oneliner=True)
+    )
     seen = measured((str(tmp_path), "alice"), code, out, err, verbose, record, str(JOB))
     assert bool(differences(case, seen)) == ("differs" in case), differences(case, seen)

@@ -6,7 +6,7 @@ place. Nodes that are out of service have a reason of their own.
 
 from __future__ import annotations
 
-from shim.core.admission.partition_rules import account_problem
+from shim.core.admission.partition_rules import TAKES_JOBS, account_problem, partitions_of
 from shim.core.errors import MEMORY_NOT_SATISFIED
 from shim.core.formats import hostlist
 from shim.core.model.node_classes import node_classes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster, Node, Partition
     from shim.core.model.request import JobRequest
+    from shim.core.placement.resolve import ResolvedRequest
 
 NODES_NOT_AVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 _CPUS = "CPU count per node can not be satisfied"
@@ -59,9 +60,7 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     resolved = resolve(request)
     if partition.nodes and resolved.cpus > all_cpus(cluster, partition):
         return "PartitionConfig"
-    most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
-    least = resolved.min_nodes if request.min_nodes is not None else max(resolved.min_nodes, partition.min_nodes)
-    if least > most or (resolved.max_nodes and resolved.max_nodes < partition.min_nodes):
+    if _breaks_node_limits(request, resolved, cluster, partition):
         return "PartitionNodeLimit"
     limit = request.time_min if request.time_min is not None else request.time_limit
     if exceeds(limit, partition.max_time):
@@ -69,6 +68,22 @@ def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) ->
     if too_much_memory(request, cluster, partition):
         return "MaxMemPerLimit"
     return account_problem(request, cluster, partition)[0] or None
+
+
+def _breaks_node_limits(request: JobRequest, resolved: ResolvedRequest, cluster: Cluster, partition: Partition) -> bool:
+    """Whether -N asks for more nodes than the partition gives to one job, or for fewer. Without -N a job gets the least number that
+    one of its partitions wants.
+    """
+    most = len(partition.nodes) if partition.max_nodes is None else min(partition.max_nodes, len(partition.nodes))
+    if request.min_nodes is None:
+        others = partitions_of(request, cluster) if "," in (request.partition or "") else [partition]
+        least = max(
+            resolved.min_nodes, min((one.min_nodes for one in others if one.state.upper() in TAKES_JOBS), default=0)
+        )
+        return least > most or least < partition.min_nodes
+    if resolved.min_nodes > most or (resolved.max_nodes and resolved.max_nodes < partition.min_nodes):
+        return True
+    return partition.max_nodes is not None and (request.max_nodes or 0) > partition.max_nodes
 
 
 def exceeds(limit: int | None, most: int | None) -> bool:
@@ -85,14 +100,25 @@ def all_cpus(cluster: Cluster, partition: Partition) -> int:
     )
 
 
-def too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition) -> bool:
-    """Whether the job wants more memory of a node than its partition's MaxMemPerNode."""
+def too_much_memory(request: JobRequest, cluster: Cluster, partition: Partition, *, asked: bool = False) -> bool:
+    """Whether the job wants more memory of a node than its partition's MaxMemPerNode. Who asks for none, and has no default, wants all
+    of a node, even where memory is not counted. ``asked``: only what the request itself says counts.
+    """
     per_node = partition.max_mem_per_node if partition.max_mem_per_node is not None else cluster.max_mem_per_node
-    if per_node is not None and request.mem_per_node == 0:  # all of a node
+    if per_node is None:
+        return False
+    memory = wanted_memory(request, cluster, None if asked else partition)
+    if asked and request.mem_per_node is None and request.mem_per_cpu is None:
+        return False
+    if memory.per_gpu is not None:
+        return False
+    if not memory.per_node and not memory.per_cpu:  # all of a node
         return any(node.memory > per_node for node, _ in node_classes(cluster).of(partition))
-    cpus = (request.cpus_per_task or 1) * (request.ntasks_per_node or 1)
+    cpus = max((request.cpus_per_task or 1) * (request.ntasks_per_node or 1), request.min_cpus or 1)
+    if request.exclusive == "node" and memory.per_cpu:
+        cpus = max([cpus, *(node.cpus for node, _ in node_classes(cluster).of(partition))])
     # A job that wants more memory than one CPU may bring gets more CPUs (``apply_partition_rules``) and is not refused.
-    return per_node is not None and max(request.mem_per_node or 0, (request.mem_per_cpu or 0) * cpus) > per_node
+    return max(memory.per_node or 0, (memory.per_cpu or 0) * cpus) > per_node
 
 
 class NodeRequirements:
@@ -134,14 +160,15 @@ class NodeRequirements:
         return [found for found in self.classes if self.disk_suffices(found[0]) and self.sockets_suffice(found[0])]
 
     def unmet(self) -> list[str]:
-        """The lines of slurmctld for requirements that no node of the partition meets."""
+        """slurmctld's line if no class of nodes meets all requirements: the first one that the last class does not meet."""
         tests = (
             (_CPUS, self.cpus_suffice),
             (MEMORY_NOT_SATISFIED, self.memory_suffices),
             (_DISK, self.disk_suffices),
             (_SOCKETS, self.sockets_suffice),
         )
-        return [line for line, suffices in tests if not any(suffices(node) for node, _ in self.classes)]
+        unmet = [next((line for line, suffices in tests if not suffices(node)), "") for node, _ in self.classes]
+        return [] if "" in unmet else unmet[-1:]
 
 
 def usable_nodes(request: JobRequest, cluster: Cluster, partition: Partition) -> list[Node]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from shim.core.errors import ACCESS_DENIED, PARTITION_CONFIG_UNAVAILABLE
 from shim.core.formats import hostlist
+from shim.core.model.node_classes import node_classes
+from shim.core.placement.resolve import wanted_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 BAD_ACCOUNT = "Invalid account or account/partition combination specified"
 BAD_QOS = "Invalid qos specification"
 NOT_IN_GROUP = "User's group not permitted to use this partition"
+
+
+TAKES_JOBS = ("UP", "DOWN")  # states of partitions; jobs of one that is down wait
 
 
 def partitions_of(request: JobRequest, cluster: Cluster) -> List[Partition]:
@@ -116,9 +121,19 @@ def apply_partition_rules(request: JobRequest, cluster: Cluster, partition: Part
         wanted = request.mem_per_cpu or 0
         times = -(-wanted // most)
         changes.update(cpus_per_task=(request.cpus_per_task or 1) * times, mem_per_cpu=-(-wanted // times))
-    elif most and (request.mem_per_node or 0) > most:
-        changes["min_cpus"] = max(request.min_cpus or 1, -(-(request.mem_per_node or 0) // most))
+    elif most and request.mem_per_cpu is None:
+        wanted = _memory_of_node(request, cluster, partition)
+        if wanted > most:
+            changes["min_cpus"] = max(request.min_cpus or 1, -(-wanted // most))
     return request.replace(**changes) if changes else request
+
+
+def _memory_of_node(request: JobRequest, cluster: Cluster, partition: Partition) -> int:
+    """MiB of a node that the job wants: all of one, if neither the request nor a default says less; 0 if it does not go by nodes."""
+    memory = wanted_memory(request, cluster, partition)
+    if memory.per_cpu or memory.per_gpu:
+        return 0
+    return memory.per_node or max((node.memory for node, _ in node_classes(cluster).of(partition)), default=0)
 
 
 def restricted_partitions(cluster: Cluster) -> Dict[str, str]:

@@ -201,3 +201,68 @@ def test_what_a_partition_makes_of_a_job() -> None:
     assert kept({"min_nodes": 1}).min_nodes is None
     assert kept({"oversubscribe": "YES"}) == kept({})
     assert kept({}, mem_per_node=3000) == JobRequest(kind="batch", partition="p", mem_per_node=3000)
+
+
+LARGE, SMALL = ("n1", "n2", "n3", "n4"), ("n1",)
+FOUR = tuple(Node(name=name, cpus=8, memory=16000) for name in LARGE)
+LACKING = FAILED + "Requested node configuration is not available"
+CONFIG = FAILED + "Requested partition configuration not available now"
+COUNT = FAILED + "Node count specification invalid"
+CLOSED = FAILED + "Required partition not available (inactive or drain)"
+DENIED = FAILED + "Access/permission denied"
+TIME = FAILED + "Requested time limit is invalid (missing or exceeds some limit)"
+MINIMUM = FAILED + "Invalid time-min specification (exceeds job's time or other limits)"
+
+
+def mode(enforced: bool, in_all: bool) -> Cluster:
+    """Partitions with one property each, under one EnforcePartLimits."""
+    partitions = (
+        Partition(name="all", nodes=LARGE, default=True),
+        Partition(name="one", nodes=SMALL),
+        Partition(name="short", nodes=LARGE, max_time=60, max_nodes=2),
+        Partition(name="default", nodes=LARGE, max_time=90, default_time=30),
+        Partition(name="wide", nodes=LARGE, min_nodes=3),
+        Partition(name="memory", nodes=LARGE, max_mem_per_node=2000),
+        Partition(name="root", nodes=LARGE, root_only=True),
+        Partition(name="down", nodes=LARGE, max_time=60, state="DOWN"),
+        Partition(name="drain", nodes=LARGE, state="DRAIN"),
+    )
+    return Cluster(name="c", nodes=FOUR, partitions=partitions, enforce_part_limits=enforced, enforce_in_all=in_all)
+
+
+@pytest.mark.parametrize(
+    ("partition", "fields", "no", "any_of_them", "all_of_them"),
+    [
+        ("short,all", {"min_nodes": 3}, "", "", COUNT),
+        ("all,short", {"time_limit": 90}, "", "", TIME),
+        ("short,wide", {"min_nodes": 1, "max_nodes": 2}, "", "", COUNT),
+        ("all,wide", {}, "", "", CONFIG),
+        ("all,memory", {}, "", "", CONFIG),  # no --mem is all of a node
+        ("memory", {}, "", CONFIG, CONFIG),
+        ("down", {"tmp_disk": 1}, LACKING, LACKING, LACKING),
+        ("one,down", {"min_nodes": 4}, "", "", COUNT),  # the last one that is tried is down: the job waits
+        ("down,short", {"min_nodes": 3}, "", CONFIG, COUNT),
+        ("root,all", {}, "", DENIED, DENIED),
+        ("all,root", {}, "", CLOSED, DENIED),
+        ("short,root", {"min_nodes": 3}, "", DENIED, COUNT),
+        ("root", {}, DENIED, DENIED, DENIED),
+        ("drain,root", {"min_nodes": 1}, "", DENIED, DENIED),
+        ("drain", {}, CLOSED, CLOSED, CLOSED),
+        (
+            "root,short",
+            {"time_min": 1},
+            MINIMUM,
+            DENIED,
+            DENIED,
+        ),  # what one allows after one that denies does not count
+        ("default,all", {"time_min": 31}, MINIMUM, MINIMUM, MINIMUM),  # the first one's DefaultTime
+        ("all,default", {"time_min": 31}, "", "", ""),
+        ("short,all", {"time_min": 61}, "", "", ""),
+    ],
+)
+def test_several_partitions_under_each_mode(
+    partition: str, fields: dict[str, Any], no: str, any_of_them: str, all_of_them: str
+) -> None:
+    modes = (mode(False, True), mode(True, False), mode(True, True))
+    found = tuple(refused(one, partition=partition, **fields) for one in modes)
+    assert found == (no, any_of_them, all_of_them)
