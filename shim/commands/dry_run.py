@@ -26,9 +26,8 @@ def report_test_only(program: str, fields: Dict[str, Any], quiet: bool = False) 
         failed = f"error: {SUBMISSION_FAILED[KINDS[program]]}: "
         if not last.startswith(failed):
             raise
-        before = [
-            line for line in before if not line.endswith("can not be satisfied")
-        ]  # Slurm prints this line for real submissions only
+        # Slurm prints this line for real submissions only.
+        before = [line for line in before if not line.endswith("can not be satisfied")]
         raise ShimError(*before, plain(f"allocation failure: {last[len(failed) :]}"), code=error.code) from None
     if quiet:
         return 0

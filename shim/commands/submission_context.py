@@ -13,11 +13,8 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
     from shim.core.options.sources import Settings
 
-VARIABLE = (
-    "SHIM_GRAMMAR"  # carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods
-)
-
-
+# Carries a site's grammar, as JSON, to commands that cannot read its configuration: those in pods.
+VARIABLE = "SHIM_GRAMMAR"
 NO_EXIT_CODE = "error: SLURM_EXIT_ERROR has zero value"
 
 

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-FETCHERS = (
-    "enroot",
-    "podman",
-    "docker",
-    "apptainer",
-    "singularity",
-)  # who can get an image by its name, the first that is there
+# The programs that can get an image by its name; the first one that is there is used.
+FETCHERS = ("enroot", "podman", "docker", "apptainer", "singularity")
 UNPACKER = "unsquashfs"  # of squashfs-tools, for the files that enroot makes
 RUNTIMES = ("runc", "crun")
 SCRIPT_FOLDER = "/run/slurm"  # where the batch script is in a container

@@ -19,17 +19,8 @@ if TYPE_CHECKING:
     from shim.core.routing import ClusterRef
 
 _BY_ID = (*OF_JOBS, "wait_job", "notify")
-_LOCAL = (
-    "version",
-    "help",
-    "errnumstr",
-    "all",
-    "hide",
-    "details",
-    "oneliner",
-    "quiet",
-    "verbose",
-)  # no cluster is asked
+# Verbs for which no cluster is asked.
+_LOCAL = ("version", "help", "errnumstr", "all", "hide", "details", "oneliner", "quiet", "verbose")
 _OUR_NAMES = ("hostnames", "hostlist", "hostlistsorted", "aliases")
 _LISTS = ("jobs", "jobid", "steps", "nodes", "nodename", "partitions", "partitionname")
 _NOTHING = ("No jobs in the system", "No job steps in the system", "No nodes in the system")

@@ -87,15 +87,10 @@ def _known_names(request: JobRequest, cluster: Cluster, said: list[str]) -> JobR
         usual = cluster.default_partition
         stands = known[0] if known else usual.name if usual is not None else ""
         said.append(f'partition "{stands}" stands for "{",".join(unknown)}"')
-    for field, option in (
-        ("constraint", "constraint"),
-        ("prefer", "prefer"),
-        ("licenses", "licenses"),
-        ("reservation", "reservation"),
-    ):
+    for field in ("constraint", "prefer", "licenses", "reservation"):
         if getattr(request, field):
             changes[field] = None
-            said.append(f"--{option}={getattr(request, field)} is met by every node")
+            said.append(f"--{field}={getattr(request, field)} is met by every node")
     if request.extra.get("batch") is not None:
         changes["extra"] = {name: text for name, text in request.extra.items() if name != "batch"}
     for field, option in (("node_list", "nodelist"), ("exclude", "exclude")):

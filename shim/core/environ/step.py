@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from shim.core.placement.step_values import StepLayout
 
 _QUIET, _NORMAL = 2, 3  # SRUN_DEBUG
-_PER_TASK = (
-    "SLURM_GPUS_ON_NODE",
-    "SLURM_STEP_GPUS",
-    "SLURMD_TRES_BIND",
-)  # the script's must not reach a step without GPUs
+# The script's values of these must not reach a step without GPUs.
+_PER_TASK = ("SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURMD_TRES_BIND")
 _PRESERVED = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES", "SLURM_TASKS_PER_NODE")  # by srun -E
 
 

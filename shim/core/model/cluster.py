@@ -112,10 +112,8 @@ class Cluster(Value):
     max_array_size: int = 1001
     max_job_count: int = 10000
     first_job_id: int = 1  # 0 while it is not settled
-    id_ranges: tuple[int, ...] = (
-        1,
-        1 << 62,
-    )  # of its job ids: where each begins and ends, rising; used one after the other
+    # Of its job ids: where each range begins and ends, rising; the ranges are used one after the other.
+    id_ranges: tuple[int, ...] = (1, 1 << 62)
     kill_wait: int = 30  # seconds from TERM to KILL
     output_wait: int = 2  # seconds for which a start waits for the folder of the job's output
     min_job_age: int = 300  # seconds an ended job stays in squeue -t all

@@ -179,9 +179,8 @@ class StepRequest(Value):
     container: dict[str, str] = {}  # as a job's
     verbose: int = 0
     quiet: bool = False
-    rlimits: dict[str, tuple[int, int]] | None = (
-        None  # RLIMIT_ name -> (soft, hard) of srun, by --propagate; None: the job's
-    )
+    # RLIMIT_ name -> (soft, hard) of srun, by --propagate; None: the job's.
+    rlimits: dict[str, tuple[int, int]] | None = None
     comm_port: int = 0  # where srun listens, for SLURM_SRUN_COMM_PORT
     acctg_freq: str | None = None
     preserve_env: bool = False  # -E: the numbers of tasks and nodes in the environment stay

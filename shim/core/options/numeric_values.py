@@ -146,9 +146,8 @@ def _signals(option: Option, text: Optional[str], context: Context) -> Tuple[int
         numbers = tuple(parse_signal(word) for word in (text or "").split(","))
     except ValueError:
         raise invalid_value(option) from None
-    if any(
-        number not in range(1, 65) or number in (9, 19, 32, 33) for number in numbers
-    ):  # KILL, STOP, the C library's own
+    # KILL, STOP and the C library's own cannot be ignored.
+    if any(number not in range(1, 65) or number in (9, 19, 32, 33) for number in numbers):
         raise invalid_value(option)
     return numbers
 

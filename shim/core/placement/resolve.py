@@ -27,9 +27,8 @@ class ResolvedRequest(Value):
     cpus_per_task: int = 1
     tasks_per_node: int | None = None  # at most
     each_node: int | None = None  # exactly: --ntasks-per-node without -n and --ntasks-per-gpu give every node so many
-    one_node: int = (
-        1  # CPUs that a node must have, though the job may get less: of --ntasks-per-node, or of all tasks by GPUs
-    )
+    # CPUs that a node must have, though the job may get less: of --ntasks-per-node, or of all tasks by GPUs.
+    one_node: int = 1
     min_cpus: int = 1  # per node: of --mincpus, -c and --ntasks-per-node the most
     cpus: int = 1  # of the job, as shown while pending
     node_gpus: Demand = ()  # per node

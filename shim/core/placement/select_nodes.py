@@ -221,9 +221,8 @@ class _Selection:
         if resolved.each_node:
             return tuple(shares)
         if resolved.tasks_per_node and resolved.ntasks is not None:
-            return tuple(
-                share.replace(tasks=resolved.tasks_per_node) for share in shares
-            )  # however few tasks there are
+            # However few tasks there are.
+            return tuple(share.replace(tasks=resolved.tasks_per_node) for share in shares)
         if resolved.ntasks is not None:
             return tuple(shares)
         return tuple(share.replace(tasks=max(1, share.cpus // resolved.cpus_per_task)) for share in shares)

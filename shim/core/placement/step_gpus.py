@@ -35,9 +35,8 @@ class StepGpus:
         self.node: Demand = ()
         self.total: Demand = ()
         self.limit: Demand = ()  # what --gpus says, also where it does not decide
-        self.socket: Demand = gpus.gpu_demand(
-            step.gpus_per_socket
-        )  # looked at, and nothing is chosen by it: as on Slurm
+        # Checked, and nothing is chosen by it: as on Slurm.
+        self.socket: Demand = gpus.gpu_demand(step.gpus_per_socket)
         per_node = step.gpus_per_node if step.gres is None else None
         self.each: Demand = gpus.gpu_demand(step.gpus_per_task)  # there must be so many for a task in any case
         self.task: Demand = self.each if not per_node else ()
