@@ -207,6 +207,10 @@ class KeepsJobs(Protocol):
     """
 
     @property
+    def place(self) -> str:
+        """What tells its jobs from those of any other place, under whatever name that is configured; "": not known yet."""
+
+    @property
     def orders(self) -> bool:
         """Whether this machine orders the jobs."""
 

@@ -62,6 +62,11 @@ class World:
             job.origin != OTHERS or bool(getattr(self.backends.get(job.cluster), "operates", False))
         )
 
+    def place(self, cluster: str) -> str:
+        """Where the ids of the cluster's jobs are counted; "" for one whose ids are this index's."""
+        backend = self.backends.get(cluster)
+        return backend.place if isinstance(backend, KeepsJobs) else ""
+
     def looks_on(self, cluster: str) -> bool:
         """Whether another machine orders the cluster's jobs."""
         backend = self.backends.get(cluster)

@@ -201,6 +201,11 @@ class KubernetesBackend:
     # Runs
 
     @property
+    def place(self) -> str:
+        """See ``KeepsJobs``: the uid of the object that numbers the jobs."""
+        return self._site.place if hasattr(self, "_site") else ""
+
+    @property
     def orders(self) -> bool:
         """See ``KeepsJobs``."""
         return hasattr(self, "_lease") and self._lease.held.is_set()
@@ -220,10 +225,12 @@ class KubernetesBackend:
         while True:
             try:
                 await self._site.user()
+                await self._accepting.learn_place()
+                self._index = {one: job for one, job in self._index.items() if job.place in ("", self.place)}
                 await self._wishes.learn()
                 return
-            except ApiError as error:
-                self._site.log("cluster %s: %s", self._site.cluster, error.message)
+            except (ApiError, BackendError) as error:
+                self._site.log("cluster %s: %s", self._site.cluster, error)
                 await asyncio.sleep(RETRY)
 
     async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
@@ -366,6 +373,8 @@ class KubernetesBackend:
 
     def keep(self, job: Job) -> None:
         """See ``KeepsJobs``."""
+        if self.place and job.place not in ("", self.place):
+            return  # of a cluster, or a namespace, that was here before: another job may have its id
         self._index[job.job_id] = job
         driver = self._drivers.get(job.job_id)
         if driver is not None:
@@ -415,6 +424,10 @@ class KubernetesBackend:
         found = []
         for before in known:
             if not self.orders and news is not None and before.job_id not in news:
+                continue
+            if before.place not in ("", self.place):
+                if before.state in states.ACTIVE:
+                    found.append(_gone(before, self._site.now()))
                 continue
             record = self._site.records.find(before.job_id)
             if record is None:

@@ -42,9 +42,11 @@ class Importing:
             await self._look_on(name, backend)
             for kept in found:
                 known = self._world.book.find(kept.job.job_id, name)
-                if known is not None:
+                if known is not None and known.place in ("", kept.job.place):
                     backend.keep(known)  # its end was committed, and the cluster not told
                     continue
+                if known is not None:
+                    self._put_aside(known)
                 job = self._record(kept)  # told by the book's followers
                 made.append(job)
                 crash.point("imported")
@@ -87,6 +89,11 @@ class Importing:
             path = os.path.join(paths.job_spool(key), file)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as target:
                 target.write(content)
+
+    def _put_aside(self, job: Job) -> None:
+        """A job of a place that the cluster's name has left gives its id to one of the present place; its history stays under another name."""
+        with self._world.book.change() as change:
+            change.put(job.replace(cluster=f"{job.cluster}~{job.place[:8]}"), self._world.clock())
 
     def _record(self, kept: Kept) -> Job:
         job = kept.job

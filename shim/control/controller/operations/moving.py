@@ -50,7 +50,8 @@ async def move(world: World, connection: Connection, message: dict[str, Any]) ->
             ids = _new_ids(world, change, found, to)
             for job in found:
                 own, array = ids.get(job.job_id, job.job_id), ids.get(job.array_job_id, job.array_job_id)
-                change.put(moving.moved(job.replace(job_id=own, array_job_id=array), request, to, now), now)
+                there = job.replace(job_id=own, array_job_id=array, place=world.place(to.name))
+                change.put(moving.moved(there, request, to, now), now)
             spool = paths.job_spool(world.book.spool_key(found[0]))
             for name in os.listdir(folder):
                 os.replace(os.path.join(folder, name), os.path.join(spool, name))

@@ -57,7 +57,7 @@ def submitted(
     with world.book.change() as change:
         first = first or change.next_id(cluster, len(requests))
         one, *others = pending_jobs(world, requests, cluster, submitter(connection, message), first, now)
-        job = change.add(one, now, token)
+        job = change.add(one.replace(place=world.place(cluster.name)), now, token)
         for other in others:
             change.add(other, now)
         crash.point("submit")

@@ -239,3 +239,21 @@ def test_the_end_of_a_job_whose_machine_never_comes_back_goes_after_a_week(clust
         await two.close()
 
     clock.run(inside())
+
+
+def test_a_job_of_another_place_is_no_job_of_this_one_that_has_its_id(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        elsewhere = job().replace(place="uid-of-another-namespace", state=states.RUNNING)
+        one._index.clear()
+        one.keep(elsewhere.replace(state=states.CANCELLED))
+        await asyncio.sleep(10)
+        assert "ended" not in cluster.objects[RECORD]["data"]  # what became of the one is nothing to the other
+        (kept,) = await one.kept()
+        assert kept.job.place == one.place
+        (gone,) = await one.shown([elsewhere])
+        assert gone.state == states.NODE_FAIL
+        await one.close()
+
+    clock.run(inside())

@@ -17,7 +17,7 @@ SCHEMA = 1  # of records and payloads; who knows only older ones leaves the reco
 _HIDDEN = {"submit_line": ""}
 _HIDDEN_OF_REQUEST = {"export": None}
 # What only this index, or only the present run, makes of a job.
-_OWN = {"key": 0, "journal": 0, "origin": ""}
+_OWN = {"key": 0, "journal": 0, "origin": "", "place": ""}
 # What each machine shows in its own way of a job that was submitted elsewhere.
 _HERE = ("uid", "gid", "user", "group", "cluster")
 

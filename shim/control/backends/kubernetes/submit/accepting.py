@@ -101,7 +101,7 @@ class Accepting:
         )
         payload = Payload(
             secret=os.urandom(SECRET_BYTES),
-            job=job.replace(key=0),
+            job=job.replace(key=0, place=""),
             handed_in=dict(handed_in),
             script=script,
             groups=await beside(lambda: groups_of(job)),
@@ -110,10 +110,14 @@ class Accepting:
         )
         return await self._site.records.make(record, payload)
 
+    async def learn_place(self) -> None:
+        """Sees to it that the place of the jobs is known. ApiError, BackendError."""
+        if not self._site.place:
+            self._site.place = await ids.place(self._site.access, self._site.namespace)
+
     async def _record(self, job: Job, submission: str) -> JobRecord:
         site = self._site
-        if not site.place:
-            site.place = await ids.place(site.access, site.namespace)
+        await self.learn_place()
         return JobRecord(
             name=names.record(job.job_id),
             submission=submission,
@@ -219,8 +223,7 @@ class Accepting:
     async def is_of_here(self, record: JobRecord) -> bool:
         """Whether the job was numbered in this namespace: it is no copy that was restored from somewhere."""
         site = self._site
-        if not site.place:
-            site.place = await ids.place(site.access, site.namespace)
+        await self.learn_place()
         if record.place != site.place:
             site.log("job %s: its record was copied from elsewhere: it is left alone", record.job_id)
             return False
@@ -274,7 +277,7 @@ class Accepting:
             job = job.replace(user=plain_name(record.who) or job.user, uid=uid)
         return Kept(
             run=Run(cluster=self._site.cluster, job_id=job.job_id, restart=job.restarts),
-            job=job.replace(cluster=self._site.cluster, key=0, origin=origin),
+            job=job.replace(cluster=self._site.cluster, key=0, origin=origin, place=record.place),
             handed_in=payload.handed_in if payload is not None else {},
             script=payload.script if payload is not None else None,
             files={staging.NAME: payload.stage} if payload is not None and payload.stage is not None else {},
