@@ -26,7 +26,7 @@ from shim.core.value import Value
 from shim.job.pod import places
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(shim.__file__)))
-MOST = 900 * 1024  # bytes; a ConfigMap takes 1 MiB, and base64 is not counted
+MOST = 1000 * 1024  # bytes; a ConfigMap takes 1 MiB, and base64 is not counted
 _PACKAGES = ("shim/core", "shim/job", "shim/commands", "shim/inside")
 # In a pod there is no controller: what commands ask of control is answered by this package, under control's name.
 _RENAMED = ("shim/inside/", "shim/control/")
