@@ -137,6 +137,8 @@ class KubernetesBackend:
             self._shape.look()
         if job_id >= 0 and self._site.synced:
             self._look_for(job_id)
+            if self.orders and self._recovered and self._site.seen.orphans(job_id):
+                self._site.soon(self._site.clear(job_id))
 
     def _fetch(self, job: Job) -> None:
         """Another machine orders the job, or has brought it to its end: this one has its output fetched, and srun a way to it."""
@@ -250,12 +252,14 @@ class KubernetesBackend:
                 driver = self._driver(job_id)
                 # One of whose journal nothing is known is started again, which completes what was begun.
                 if seen:
-                    await driver.follow(run, seen)
+                    driver.follow(run, seen)
             elif seen and record is None:
                 self._observer.happened(run, {**_GONE, "at": self._site.now()})
             elif seen:
                 self._observer.lost(run, "the cluster has no record of it")
         await self._clear_folders(wanted)
+        for job_id in self._site.seen.job_ids:
+            self._site.soon(self._site.clear(job_id))
         self._recovered = True
         for job in list(self._index.values()):
             self.keep(job)
@@ -364,11 +368,11 @@ class KubernetesBackend:
             # While there is a folder of it the cluster is where the job was accepted, whatever kubectl is switched to.
             run_folders.ensure(Run(cluster=self._site.cluster, job_id=job.job_id))
             return await self._accepting.accept(job, handed_in, script, spool)
-        except ApiError as error:
+        except (ApiError, BackendError) as error:
             del self._index[job.job_id]
-            raise BackendError(error.message, transient=error.transient) from error
-        except BackendError:
-            del self._index[job.job_id]
+            self._site.soon(self._look_again(1.0))  # for what has come of it all the same
+            if isinstance(error, ApiError):
+                raise BackendError(error.message, transient=error.transient) from error
             raise
 
     def keep(self, job: Job) -> None:
@@ -416,10 +420,20 @@ class KubernetesBackend:
                     found.append(await self._accepting.kept(record, orders=self.orders))
             except ApiError as error:
                 raise BackendError(error.message, transient=True) from error
+        pause = self._accepting.look_again
+        if pause is not None:
+            self._site.soon(self._look_again(pause))
         return [one for one in found if one is not None]
 
     async def shown(self, known: Sequence[Job]) -> list[Job]:
         """See ``KeepsJobs``."""
+        try:
+            return await self._shown(known)
+        except ApiError as error:
+            self._news = None
+            raise BackendError(error.message, transient=True) from error
+
+    async def _shown(self, known: Sequence[Job]) -> list[Job]:
         news, self._news = self._news, None if self.orders or not self._site.synced else set()
         found = []
         for before in known:
@@ -480,11 +494,18 @@ class KubernetesBackend:
         if job is not None:
             self._accepting.keep(job)
 
+    async def _look_again(self, pause: float) -> None:
+        """Nobody tells of a payload that comes late, or never."""
+        await asyncio.sleep(pause)
+        if not self._untold:
+            self._untold = True
+            self._observer.unknown(self._site.cluster)
+
     async def take_up(self, run: Run) -> None:
         """See ``KeepsJobs``."""
         record = self._site.records.find(run.job_id)
         if record is not None and record.register is not None and record.register.restart == run.restart:
-            await self._driver(run.job_id).follow(run, 0)
+            self._driver(run.job_id).follow(run, 0)
 
     # What only shared clusters need
 

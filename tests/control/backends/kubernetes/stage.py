@@ -135,7 +135,7 @@ class Stage:
     async def resume(self, seen: int) -> Stage:
         """As a new controller that has committed the journal up to line ``seen``."""
         await self.open(self.job.nodes)
-        await self.driver.follow(RUN.replace(restart=self.job.restarts), seen)
+        self.driver.follow(RUN.replace(restart=self.job.restarts), seen)
         return self
 
     async def _prepare(self, record: JobRecord, number: int) -> Prepared:

@@ -11,6 +11,7 @@ import pytest
 
 from shim.control.backends.base import BackendError, Order
 from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records.record import Way
 from shim.control.backends.kubernetes.run.register import GRANTED, NODE_FAIL, NOT_BEGUN, OVER
 from shim.core.model import states
@@ -300,19 +301,43 @@ def test_a_kubelet_that_stays_in_touch_after_the_pod_is_gone_proves_it_as_well()
     clock.run(inside())
 
 
-def test_pods_of_a_record_that_was_deleted_keep_the_job_from_beginning_again() -> None:
+async def orphaned(stage: Stage, *, labelled: bool) -> None:
+    """The record is deleted, its Job with orphans; ``labelled``: the pods say of which record they were, as a version before did not."""
+    for path in stage.cluster.pods():
+        metadata = stage.cluster.objects[path]["metadata"]
+        del metadata["ownerReferences"]
+        if not labelled:
+            del metadata["labels"][names.RECORD]
+        stage.cluster.changed(stage.cluster.objects[path])
+    stage.cluster.vanish(f"{JOBS}/slurm-7")
+    stage.cluster.vanish(RECORD)
+    await asyncio.sleep(10)
+
+
+def test_pods_that_nothing_owns_go_when_their_record_has_gone() -> None:
     async def inside() -> None:
         stage, _leader = await started()
-        for path in stage.cluster.pods():
-            del stage.cluster.objects[path]["metadata"]["ownerReferences"]
-        stage.cluster.vanish(f"{JOBS}/slurm-7")
-        stage.cluster.vanish(RECORD)
-        await asyncio.sleep(10)
+        await orphaned(stage, labelled=True)
         assert stage.told.last == {"kind": "lost", "reason": "its record was deleted"}
         assert stage.driver.done.is_set()
+        assert not stage.cluster.pods()
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_pods_of_the_version_before_keep_the_job_from_beginning_again() -> None:
+    async def inside() -> None:
+        stage, _leader = await started()
+        await orphaned(stage, labelled=False)
         await stage.open()
-        with pytest.raises(BackendError, match="pods of another record of this job are still there"):
+        stage.site.seen.pod_event("DELETED", stage.cluster.pod(0))  # whatever the watch says
+        with pytest.raises(BackendError, match="pods of a run before are still there: slurm-7-0"):
             await stage.start(restart=1)
+        for index in range(2):
+            stage.cluster.state(index, "terminated", exitCode=143)
+        await stage.start(restart=1)
+        assert stage.state == "made"
         await stage.end()
 
     clock.run(inside())

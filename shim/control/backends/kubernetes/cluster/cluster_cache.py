@@ -18,6 +18,7 @@ _METADATA = (
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
+    "ownerReferences",
 )
 
 
@@ -91,9 +92,19 @@ class Seen:
             newest[view.index] = view
         return list(newest.values())
 
-    def strangers(self, job_id: int, record: str) -> list[Object]:
-        """Pods with the job's id that are of no run of this record: of a version before, or of a record that somebody deleted."""
-        return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) != record]
+    def orphans(self, job_id: int) -> list[Object]:
+        """Jobs and pods of runs that nothing owns (any more): they do not go with a record."""
+        found = [*self._jobs.get(job_id, {}).values(), *self._pods.get(job_id, {}).values()]
+        return [one for one in found if names.label(one, names.RECORD) and _is_orphan(one["metadata"])]
+
+    @property
+    def job_ids(self) -> set[int]:
+        """Of all jobs that something is shown of."""
+        return {*self._jobs, *self._pods}
+
+
+def _is_orphan(metadata: Object) -> bool:
+    return not metadata.get("ownerReferences") and "deletionTimestamp" not in metadata
 
 
 def _put(found: dict[str, Object], kind: str, one: Object) -> None:

@@ -86,6 +86,18 @@ class Site:
         """Whether the watches have told everything there is."""
         return self.all_known.is_set()
 
+    async def clear(self, job_id: int) -> None:
+        """Removes what is left of records that are no more and has no owner with which it would go. ApiError."""
+        left = self.seen.orphans(job_id)
+        known = self.records.find(job_id)
+        if not left or (known is not None and all(names.label(one, names.RECORD) == known.uid for one in left)):
+            return
+        record = await self.records.read(job_id)
+        for one in left:
+            if record is None or names.label(one, names.RECORD) != record.uid:
+                path = self.objects.jobs if "completions" in one["spec"] else self.objects.pods
+                await self.objects.remove(path, one["metadata"]["name"], one["metadata"]["uid"])
+
     async def connect(self, pod: str) -> Any:
         """A socket to the agent in the pod. Raises ApiError.
 

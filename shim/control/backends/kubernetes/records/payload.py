@@ -70,6 +70,11 @@ def owned_by(record: JobRecord) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "name": record.name, "uid": record.uid}
 
 
+def is_of(found: Object, record: JobRecord) -> bool:
+    """Whether the Secret was made with this very record, and not with one of the same name."""
+    return any(owner.get("uid") == record.uid for owner in found["metadata"].get("ownerReferences") or ())
+
+
 def parse(found: Mapping[str, Any]) -> Payload:
     """What a Secret holds. ValueError for one that is damaged."""
     data = {name: base64.b64decode(text) for name, text in (found.get("data") or {}).items()}

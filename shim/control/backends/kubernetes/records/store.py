@@ -134,16 +134,21 @@ class Records:
         self._take(found)
         return records.parse(found) or wanted
 
-    async def delete(self, record: JobRecord) -> bool:
-        """Deletes the record, and with it all that it owns. Not one that was made anew: whether there is none now."""
+    async def delete(self, record: JobRecord, *, unchanged: bool = False) -> bool:
+        """Deletes the record, and with it all that it owns. Not one that was made anew: whether there is none now.
+
+        ``unchanged``: nor one that is another by now than was read.
+        """
+        version = record.version if unchanged else None
         made_anew = False
         try:
-            await self._access.delete(f"{self._maps}/{record.name}", uid=record.uid)
+            await self._access.delete(f"{self._maps}/{record.name}", uid=record.uid, version=version)
         except ApiError as error:
             if not error.missing and not error.conflict:
                 raise
             made_anew = error.conflict
-        self._forget(record.uid)
+        if not (unchanged and made_anew):
+            self._forget(record.uid)
         return not made_anew
 
     async def payload(self, record: JobRecord, anew: bool = False) -> Payload:
@@ -151,7 +156,10 @@ class Records:
         found = None if anew else self._payloads.get(record.payload)
         if found is None:
             try:
-                found = payloads.parse(await self._access.get(f"{self._secrets}/{record.payload}"))
+                secret = await self._access.get(f"{self._secrets}/{record.payload}")
+                if record.payload == names.payload(record.job_id) and not payloads.is_of(secret, record):
+                    raise BackendError(f"secret {record.payload} is of another record: the job cannot run")
+                found = payloads.parse(secret)
             except ApiError as error:
                 if error.missing:
                     raise BackendError(f"secret {record.payload} is gone: the job cannot run") from error

@@ -77,6 +77,11 @@ class Course:
             text = error.strerror or error
             self._site.log("job %s: srun cannot reach it from here: %s", self._context.run.job_id, text)
 
+    @property
+    def opened(self) -> bool:
+        """Whether the run's key is known."""
+        return bool(self._key)
+
     async def close(self) -> None:
         """Follows no more; the run goes on."""
         await self.hush()
@@ -159,7 +164,7 @@ class Course:
         views = self._context.views()
         leader = self._context.leader(views, self._granted)
         alone = self._alone(views, register)
-        if leader is not None and leader.running and self._follower is None and not alone:
+        if leader is not None and leader.running and self.opened and self._follower is None and not alone:
             self._follow()
         if register.state == MADE:
             self._context.tell_place(views)

@@ -21,6 +21,7 @@ from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, 
 from shim.control.backends.kubernetes.run.decide import ENDED, LOOK, Answer, CreateJob, Delete, Effect, Write, decide
 from shim.control.backends.kubernetes.run.evidence import Report, Seen, fence
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, Limits, Register, answer, withdrawn
+from shim.control.backends.kubernetes.run.starting import waits_again
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.lifecycle import running
 from shim.core.model import states
@@ -98,18 +99,25 @@ class Driver:
         Raises BackendError where the run is not made, and will not be by this.
         """
         async with self._turn:
-            record = self._site.records.find(self._job_id)
-            if record is None:
-                raise BackendError("its record is gone", transient=True)
+            try:
+                await self._begin(run, host, prepare)
+            except ApiError as error:
+                raise refusal(error) from error
+
+    async def _begin(self, run: Run, host: str, prepare: Prepare) -> None:
+        record = self._site.records.find(self._job_id)
+        if record is None:
+            raise BackendError("its record is gone", transient=True)
+        if self._tell_missed(record):
+            return
+        register = record.register
+        if register is None or not register.serves(run.restart):
+            record = await self._next(record, run, host, prepare)
             register = record.register
-            if register is None or register.restart != run.restart or register.state == WITHDRAWN:
-                record = await self._next(record, run, host, prepare)
-                register = record.register
-            assert register is not None
-            if register.state == MADE:
-                await self._make(record, register, run, prepare)
-            await self.follow(run, 0)
-        self.poke()
+        assert register is not None
+        if register.state == MADE:
+            await self._make(record, register, run, prepare)
+        self.follow(run, 0)
 
     async def _next(self, record: JobRecord, run: Run, host: str, prepare: Prepare) -> JobRecord:
         number = next_number(record.register, run.restart)
@@ -117,7 +125,7 @@ class Driver:
             raise BackendError(f"another run of the job was made meanwhile: this is number {number}", transient=True)
         if self.course is not None:
             raise BackendError("the run before is not over yet", transient=True)
-        self._refuse_strangers(record)
+        await self._refuse_older(record, run)
         seen = (await self._evidence(record)).replace(turn=True, restart=run.restart)
         doubts = fence(record.deciding(self._limits), seen, self._site.clock())
         if doubts:
@@ -127,20 +135,22 @@ class Driver:
         first = decision.effects[0] if decision.effects else None
         if not isinstance(first, Write) or first.register is None or first.register.state != MADE:
             raise BackendError("the job is held, cancelled, or has ended", transient=True)
-        try:
-            made = await self._write(record, first, outputs=self._prepared.outputs, copied=self._prepared.copied)
-        except ApiError as error:
-            raise refusal(error) from error
+        made = await self._write(record, first, outputs=self._prepared.outputs, copied=self._prepared.copied)
         if made.register != first.register:
             raise BackendError("its record was changed at the same time", transient=True)
         return made
 
-    def _refuse_strangers(self, record: JobRecord) -> None:
-        """Pods of another record, or of a version before, are behind no fence: they must have ended."""
-        pods = [pod_view.look(pod) for pod in self._site.seen.strangers(self._job_id, record.uid)]
-        left = [view.name for view in pods if not view.over and not self._site.node_is_gone(view.node)]
-        if left:
-            raise BackendError(f"pods of another record of this job are still there: {', '.join(left)}", transient=True)
+    async def _refuse_older(self, record: JobRecord, run: Run) -> None:
+        """A job that ran before it had a register ran with the version before. Those pods are behind no fence: they must have ended."""
+        if record.register is not None or not run.restart:
+            return
+        views = [pod_view.look(pod) for pod in await self._site.objects.pods_of_job(self._job_id)]
+        left = [view for view in views if not view.over]
+        nodes = await self._site.evidence.nodes(view.node for view in left) or {}
+        off = {name for name, node in nodes.items() if node.gone or node.out_of_service}
+        alive = [view.name for view in left if view.node not in off]
+        if alive:
+            raise BackendError(f"pods of a run before are still there: {', '.join(alive)}", transient=True)
 
     def _unfenced(self, record: JobRecord, doubts: tuple[str, ...]) -> str:
         """Why the job cannot run again yet."""
@@ -184,17 +194,11 @@ class Driver:
                 return await self._site.records.write(current, register=withdrawn(current.register))
             except ApiError as error:
                 if not error.conflict and not error.transient:
-                    raise refusal(error) from error
-                current = await self._read()
+                    raise
+                current = await self._site.records.read(self._job_id)
         return current
 
-    async def _read(self) -> JobRecord | None:
-        try:
-            return await self._site.records.read(self._job_id)
-        except ApiError as error:
-            raise refusal(error) from error
-
-    async def follow(self, run: Run, seen: int) -> None:
+    def follow(self, run: Run, seen: int) -> None:
         """Goes on with the run that the record has, for the controller, which has the journal up to line ``seen``."""
         record = self._site.records.find(self._job_id)
         if self.course is not None or record is None or record.register is None:
@@ -208,9 +212,17 @@ class Driver:
         self._committed = False
         stage = prepared.stage if prepared is not None else ""
         self.course = Course(context, record, self._ways(record), pinned, stage, self.poke)
-        payload = await self._site.records.payload(record)
-        await self.course.open(payload.key(record.uid, record.register.run))
         self.poke()
+
+    async def _open(self, course: Course, record: JobRecord) -> None:
+        """Gives the course the key of its run; without one the run goes on, and its leader is not heard."""
+        assert record.register is not None
+        try:
+            payload = await self._site.records.payload(record)
+        except (ApiError, BackendError) as error:
+            self._site.log("job %s: %s", self._job_id, error)
+        else:
+            await course.open(payload.key(record.uid, record.register.run))
 
     def order(self, order: Order) -> None:
         """Passes an order on to the leader; one that ends a run without a reachable leader is obeyed here."""
@@ -266,10 +278,18 @@ class Driver:
             return await self._record_gone()
         course, pause = self.course, None
         if course is not None and not course.is_of(record):
+            if not course.over and not self._committed:
+                course.tell_end(waits_again("another run of the job was made meanwhile"))
             await self._leave(course)
             course = None
+        if self._tell_missed(record):
+            return RETRY
+        await self._site.clear(self._job_id)
         if course is not None:
+            if not course.opened:
+                await self._open(course, record)
             pause = await course.look(record, self._committed)
+            pause = pause if course.opened else RETRY
         seen = await self._see(record)
         decision = decide(self._deciding(record), seen, self._site.clock())
         self._written = None
@@ -284,14 +304,31 @@ class Driver:
         waits = [one for one in (pause, decision.look_again) if one is not None]
         return min(waits, default=None)
 
+    def _tell_missed(self, record: JobRecord) -> bool:
+        """Tells an index, for which the job is under way, what another controller has made of it since: its end, or a later restart."""
+        job, register = self.index, record.register
+        requeued = register is not None and job is not None and register.restart > job.restarts
+        if job is None or job.state not in states.ALLOCATED or not (record.ended or requeued):
+            return False
+        if record.ended and self.course is not None:
+            return False  # it tells its end itself
+        run = Run(cluster=self._site.cluster, job_id=self._job_id, restart=job.restarts)
+        ended = {"kind": "ended", "state": record.ended or states.REQUEUED, "status": record.job.exit_status}
+        self._observer.happened(run, {"at": self._site.now(), **ended})
+        return True
+
     async def _record_gone(self) -> float | None:
-        if not self._removed and await self._read() is not None:
+        if not self._removed and await self._site.records.read(self._job_id) is not None:
             return 0.0
         course, self.course = self.course, None
+        job, why = self.index, "its record was deleted"
         if course is not None:
             if not course.over and not self._committed:
-                course.tell_end({"kind": "lost", "reason": "its record was deleted"})
+                course.tell_end({"kind": "lost", "reason": why})
             await course.close()
+        elif job is not None and job.state in states.ALLOCATED:
+            self._observer.lost(Run(cluster=self._site.cluster, job_id=self._job_id, restart=job.restarts), why)
+        await self._site.clear(self._job_id)
         run_folders.remove(self._site.cluster, self._job_id)
         self._site.seen.forget(self._job_id)
         self.done.set()
@@ -511,5 +548,4 @@ def next_number(register: Register | None, restart: int) -> int:
     """The number of the run that a start for this restart is, or would be."""
     if register is None:
         return restart
-    open_for_it = register.restart == restart and register.state in (MADE, GRANTED)
-    return register.run if open_for_it or not register.closed else register.run + 1
+    return register.run if register.serves(restart) or not register.closed else register.run + 1

@@ -111,8 +111,10 @@ class Fetching:
         if self._course is not None and not self._course.is_of(record):
             await self._leave()
         if register is not None and register.run != self._complete:
-            if self._course is None:
-                await self._open(record)
+            course = self._course = self._course or self._made(record)
+            if not course.opened:
+                payload = await self._site.records.payload(record)
+                await course.open(payload.key(record.uid, register.run))
             pause = await self._follow(record)
             if register.run != self._complete:
                 return pause
@@ -120,7 +122,7 @@ class Fetching:
             await self._site.records.write(record, settled=self._site.host)
         return None
 
-    async def _open(self, record: JobRecord) -> None:
+    def _made(self, record: JobRecord) -> Course:
         register = record.register
         assert register is not None
         run = Run(cluster=self._site.cluster, job_id=self._job_id, restart=register.restart)
@@ -128,9 +130,7 @@ class Fetching:
         seen = self.index.journal if self.index is not None and self.index.restarts == register.restart else 0
         context = Context(self._site, run, record.uid, register.run, record.job.nodes, settings, self._observer, seen)
         ways = self._ways(record) if self._watches else ()
-        self._course = Course(context, record, ways, False, "", self.poke)
-        payload = await self._site.records.payload(record)
-        await self._course.open(payload.key(record.uid, register.run))
+        return Course(context, record, ways, False, "", self.poke)
 
     async def _follow(self, record: JobRecord) -> float | None:
         """Fetches what there is by now; seconds until time alone may change something."""

@@ -42,6 +42,11 @@ class Register(Value):
         """Nothing of this run can be launched from now on."""
         return self.state in (WITHDRAWN, OVER)
 
+    def serves(self, restart: int) -> bool:
+        """Whether a start for this restart of the job is this run: it may begin yet, or has begun."""
+        unbegun = self.state == WITHDRAWN or (self.state == OVER and self.outcome == NOT_BEGUN)
+        return self.restart == restart and not unbegun
+
 
 class Wanted(Value):
     """The part of the record that anybody writes who speaks for the user."""

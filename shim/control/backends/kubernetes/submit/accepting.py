@@ -71,17 +71,28 @@ class Accepting:
                 failed = error
                 if not error.transient:
                     break
-        await self._take_back(job, submission)
+        if await self._take_back(job, submission):
+            return job.job_id
         raise failed
 
-    async def _take_back(self, job: Job, submission: str) -> None:
-        """Removes what there is of a job that its submitter is told was not accepted. Without a payload it goes by itself."""
+    async def _take_back(self, job: Job, submission: str) -> bool:
+        """Removes what there is of a job that its submitter is told was not accepted. Without a payload it goes by itself.
+
+        Whether another controller has begun with it: then it was accepted, and stays.
+        """
         try:
-            record = await self._site.records.read(job.job_id)
-            if record is not None and record.submission == submission:
-                await self._site.records.delete(record)
+            for _ in range(_TRIES):
+                record = await self._site.records.read(job.job_id)
+                if record is None or record.submission != submission:
+                    return False
+                if record.register is not None:
+                    return True
+                if await self._site.records.delete(record, unchanged=True):
+                    return False
         except ApiError as error:
             self._site.log("job %s: it may be in the cluster all the same: %s", job.job_id, error.message)
+            return False
+        return True
 
     async def _accepted(self, token: str) -> int | None:
         try:
@@ -220,6 +231,14 @@ class Accepting:
 
     # Out of the cluster
 
+    @property
+    def look_again(self) -> float | None:
+        """Seconds until ``kept`` should be asked again for records whose payload was not there; None: there are none."""
+        known = {record.uid for record in self._site.records.all()}
+        self._without = {uid: since for uid, since in self._without.items() if uid in known}
+        since = max(self._without.values(), default=None)
+        return None if since is None else max(1.0, (self._site.clock() - since) / 2)
+
     async def is_of_here(self, record: JobRecord) -> bool:
         """Whether the job was numbered in this namespace: it is no copy that was restored from somewhere."""
         site = self._site
@@ -250,6 +269,7 @@ class Accepting:
                 await self._never_accepted(record)
                 return None
             raise
+        self._without.pop(record.uid, None)
         job = self._as_it_stands(record, whole(record.job, payload.job), orders=orders)
         return self._kept(record, job, origin, payload)
 

@@ -43,6 +43,7 @@ class Faults:
             "cut": self.cut,
             "give_up": self.give_up,
         }
+        self.every = list(kinds.values())
         drawn = (
             rng.choice(TOGETHER) if rng.random() < 0.5 else rng.sample(sorted(kinds), rng.choice((2, 4, len(kinds))))
         )

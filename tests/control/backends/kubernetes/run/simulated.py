@@ -67,7 +67,7 @@ class Cluster(Agents):
         self.say("want", name, changes)
         self.api.put("record", record.replace(wanted=record.wanted.replace(**changes), version=str(self.versions)))
 
-    def write(self, name: str, uid: str, version: int, register: Register | None, ended: str) -> None:
+    def write(self, name: str, uid: str, version: int, register: Register | None, ended: str, **more: Any) -> None:
         record = self.api.records.get(name)
         if record is None or record.uid != uid or (record.version != version and "unversioned" not in self.plant):
             self.say("409", name, version)
@@ -82,7 +82,7 @@ class Cluster(Agents):
             self.closed_at.setdefault((uid, register.run), self.now)
         self.versions += 1
         self.say("write", name, register, ended)
-        self.api.put("record", record.replace(register=register, ended=ended, version=str(self.versions)))
+        self.api.put("record", record.replace(register=register, ended=ended, version=str(self.versions), **more))
 
     def _check_arrow(self, record: Record, register: Register | None, ended: str) -> None:
         before = record.register
@@ -112,8 +112,7 @@ class Cluster(Agents):
         if found is None or (found.uid != uid and "no uids" not in self.plant):
             return
         if kind == "record":
-            if not found.ended:
-                raise Violation(f"the record of a job that has not ended is deleted: {found}")
+            self.check_forgotten(found)
         else:
             record = next((one for one in self.api.records.values() if one.uid == found.record), None)
             register = record.register if record is not None else None
@@ -123,6 +122,10 @@ class Cluster(Agents):
                 raise Violation(f"deleted, and its run goes on: {found} {register}")
         self.say("delete", kind, name, uid)
         self.take(kind, found)
+
+    def check_forgotten(self, record: Record) -> None:
+        if not record.ended:
+            raise Violation(f"the record of a job that has not ended is deleted: {record}")
 
     def take(self, kind: str, found: Any) -> None:
         """Deletes as the API server does."""

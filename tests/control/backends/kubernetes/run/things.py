@@ -28,6 +28,7 @@ class JobObject(Job):
 class PodObject(Pod):
     record: str
     job: str = ""  # uid of its owner; empty: an orphan
+    running: bool = False
 
 
 class Process:

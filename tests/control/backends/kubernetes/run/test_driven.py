@@ -1,0 +1,26 @@
+"""The real driver, backend and ask under random faults: nothing is launched twice, no accepted job is lost, everything ends and nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.control.backends.kubernetes.run.driven.schedule import DrivenSchedule
+from tests.control.backends.kubernetes.run.things import Violation
+
+SCHEDULES = 320
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_invariant_holds_with_the_real_driver(part: int) -> None:
+    launches = again = 0
+    for seed in range(part * SCHEDULES // 4, (part + 1) * SCHEDULES // 4):
+        schedule = DrivenSchedule(seed)
+        try:
+            schedule.run()
+        except Violation as found:
+            told = "\n".join(schedule.cluster.told[-80:])
+            raise AssertionError(f"seed {seed}: {found}\n{told}") from found
+        launches += len(schedule.cluster.launches)
+        again += sum(run > 0 for _, run in schedule.cluster.granted)
+    assert launches > SCHEDULES / 8  # the faults are not so many that nothing happens any more
+    assert again > SCHEDULES / 16
