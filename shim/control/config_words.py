@@ -123,6 +123,9 @@ POD = tuple(
             " unset: as those that are there",
         ),
         ("stage_limit", "int", 256, "MiB of a working directory that may be copied into the pods"),
+        ("files_limit", "int", 1024, "MiB of files made or changed there that come back from each pod; 0: none do"),
+        ("files_count", "int", 100_000, "how many files come back from each pod"),
+        ("files_wait", "int", 600, "seconds that a job's first pod stays when no machine of yours fetches its files"),
     )
 )
 CLUSTER = (

@@ -30,6 +30,14 @@ class RunNode(Value):
     address: str = ""
 
 
+class Returns(Value):
+    """What comes back from a copy of the working directory: so much, as long as somebody may come for it."""
+
+    bytes: int = 0  # 0: nothing does
+    files: int = 0
+    wait: int = 0  # seconds that the first pod stays for files that nobody has fetched
+
+
 class RunSpec(Value):
     """Everything the agents of a run need; no secret is in it.
 
@@ -63,12 +71,13 @@ class RunSpec(Value):
     complain: int = 0  # seconds after which a pod that has not found the leader prints why (UNMET); 0: never
     encrypted: bool = False  # agents on different machines speak to each other in secret
     staged: bool = False  # the working directory comes with the run: the ticket's stage.tar.gz, or pushed to the leader
+    returns: Returns = Returns()
     told_names: bool = False  # what the nodes are called outside is what their agents tell (``job.shares`` has a guess)
     record: str = ""  # uid of the record in the cluster that decides whether the run begins; "": nobody is to be asked
     run: int = 0  # its number in that record
     barred: tuple[str, ...] = ()  # nodes that operators keep the job from: for backends whose cluster chooses the nodes
     echo_output: bool = False  # the leader copies the batch script's output to its own stdout (kubectl logs)
-    _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode}
+    _nested = {"job": Job, "components": Job, "cluster": Cluster, "nodes": RunNode, "returns": Returns}
 
     @property
     def parts(self) -> tuple[Job, ...]:

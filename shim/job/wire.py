@@ -23,6 +23,7 @@ ENCRYPTED = b"E"  # a piece of a TLS stream (``job/tls.py``), in which there are
 BATCH = 0xFFFFFFFE  # the batch script's step number
 STAGE = 0xFFFFFFFD  # stands for a step where a working directory is sent, as stdin
 FILES = 0xFFFFFFFC  # stands for a step where a step's file goes to a controller; its number in place of a rank
+CHANGES = 0xFFFFFFFB  # stands for a step where what a node has changed goes to the leader
 ALL_RANKS = 0xFFFFFFFF
 STDIN, STDOUT, STDERR = 0, 1, 2
 CHUNK = 64 * 1024  # bytes of data a sender puts into one frame

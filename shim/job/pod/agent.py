@@ -19,6 +19,7 @@ from shim.job.pod.oom import OomKills
 from shim.job.pod.resolver import Lookup, servers_of
 from shim.job.spec import UNMET
 from shim.job.tls import available
+from shim.job.wire import CHANGES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from shim.job.agent.node.node import Node
     from shim.job.link import Link
+    from shim.job.pod.changes import NodeChanges
     from shim.job.pod.places import Places
     from shim.job.pod.staging import NodeStage
     from shim.job.spec import RunSpec
@@ -88,6 +90,7 @@ class PodAgent(PodPart, Agent):
             from shim.job.pod.staging import NodeStage  # seldom, and large
 
             self._stage = NodeStage(self._loop, run_dir, spec.job.request.work_dir)
+        self._changes: NodeChanges | None = None
         self.why = ""  # it ended without a part in the run
         self._lookup: Lookup | None = None
         self._problem = ""  # of the last try to reach the leader
@@ -152,8 +155,32 @@ class PodAgent(PodPart, Agent):
         if stage is not None:
             node.obeys["stage"] = lambda message: stage.message(link, message)
             node.on_stage_data = lambda data: stage.data(link, data)
+        if self._spec.staged and self._spec.returns.bytes:
+            node.obeys["gather"] = lambda message: self._changed().send(link, int(message["round"]))
+            node.obeys["leave"] = lambda _message: self._changed().left()
+            obey_credit = node.obeys["credit"]
+            node.obeys["credit"] = lambda message: (
+                self._changed().credit(int(message["bytes"])) if message["step"] == CHANGES else obey_credit(message)
+            )
         self._fit_out(node)
         return node
+
+    def _changed(self) -> NodeChanges:
+        if self._changes is None:
+            from shim.job.pod.changes import Finder, NodeChanges  # at the end: what waits for others is there sooner
+            from shim.job.pod.staging import ARCHIVE
+
+            archive, root = f"{self._places.ticket}/{ARCHIVE}", self._spec.job.request.work_dir
+            self._changes = NodeChanges(
+                self._loop, Finder(self._loop, self._run_dir, root, archive, self._spec.returns)
+            )
+        return self._changes
+
+    def _cleared(self, link: Link) -> None:
+        if self._spec.staged and self._spec.returns.bytes and self._node is not None and self._node.started:
+            self._changed().send_last(link, lambda: super(PodAgent, self)._cleared(link))
+        else:
+            super()._cleared(link)
 
     def _refused(self, why: str) -> None:
         # The leader has this node already, or the run has begun without this pod: it must not begin a second time.
@@ -164,6 +191,8 @@ class PodAgent(PodPart, Agent):
     def _leader_lost(self, reason: str) -> None:
         if self._node is None or self._node.started:
             super()._leader_lost(reason)
+            if self._changes is not None:
+                self._changes.left()
             return
         self._node = None
         log(self._run_dir, self._index, f"the leader is gone before the start: {reason}")

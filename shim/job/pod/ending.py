@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Line = dict[str, Any]
 
 UNBEGUN = "the pod was ended before its agent began"  # what boot leaves, which imports nothing
+LOST = "files that the job has made or changed were not fetched in time: they are lost with its pods"
 MOST = 4096  # bytes of a termination message; of more the last would be kept
 _NONCES = 8  # of the last gangs, one of which was granted if any was
 ARRIVAL = 3.0  # seconds from the start in which a first controller may come for output that is nowhere else
@@ -27,12 +28,14 @@ _LOOK = 0.1  # seconds between looks whether it has come
 PATIENCE = 10.0  # seconds that an attached controller has for its "forget" after it was told everything
 
 
-def termination_record(lines: Sequence[Line], why: str = "", nonces: Sequence[str] = ()) -> str:
+def termination_record(lines: Sequence[Line], why: str = "", nonces: Sequence[str] = (), lost: str = "") -> str:
     """JSON of a journal for the termination message: ``{"started": epoch or null, "ended": line, "steps": [line, …],
-    "left_out": number, "why": text, "nonces": [those that it has asked with, …]}``; the last steps' ends, as many as fit. ASCII, at most MOST bytes.
+    "left_out": number, "why": text, "nonces": [those that it has asked with, …]}``; ``lost`` is said with the end; the last steps' ends, as many as fit. ASCII, at most MOST bytes.
     """
     started = next((line["at"] for line in lines if line["kind"] == "started"), None)
     ended = next((line for line in lines if line["kind"] == "ended"), None)
+    if ended is not None and lost:
+        ended = {**ended, "detail": f"{ended['detail']}; {lost}" if ended.get("detail") else lost}
     steps = [line for line in lines if line["kind"] == "step-end"]
     names = {line["step"]: line.get("name", "") for line in lines if line["kind"] == "step"}
     kept: list[Line] = []

@@ -13,7 +13,8 @@ from shim.job.agent.leader.leading_agent import LeadingAgent
 from shim.job.agent.leader.outcome import Outcome, ended_by
 from shim.job.pod.agent import PodPart
 from shim.job.pod.asking import Asking, Member
-from shim.job.pod.ending import Departure, tell_end, termination_record
+from shim.job.pod.changes import Finder, LeaderChanges
+from shim.job.pod.ending import LOST, Departure, tell_end, termination_record
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
 from shim.job.pod.output import PodOutput
 from shim.job.pod.resolver import servers_of
@@ -57,16 +58,36 @@ class PodLeader(PodPart, LeadingAgent):
         # Nothing of the other nodes' is on this machine.
         self._leader.on_node_lost = self._dissolve
         echo = 1 if self._spec.echo_output and self._spec.script else None
-        self._leader.output = PodOutput(self._loop, self._spec, echo)
+        self._leader.output = output = PodOutput(self._loop, self._spec, echo)
         if self._spec.staged:
             self._make_output_folders()
             given = os.path.exists(f"{self._places.ticket}/{ARCHIVE}")
-            self._leader.stage = LeaderStage(self._loop, self._run_dir, self._spec.job.request.work_dir, given)
-        departure = Departure(self._loop, self._leader, self._loop.stop)
+            work_dir = self._spec.job.request.work_dir
+            self._leader.stage = LeaderStage(self._loop, self._run_dir, work_dir, given)
+            if self._spec.returns.bytes:
+                archive = f"{self._places.ticket}/{ARCHIVE}"
+                finder = Finder(self._loop, self._run_dir, work_dir, archive, self._spec.returns)
+                self._leader.changes = LeaderChanges(
+                    self._loop, self._leader, self._run_dir, finder, lambda: output.streamed, output.add_changes
+                )
+        departure = Departure(self._loop, self._leader, self._leave)
         self._leader.on_done = departure.forgotten
         self._leader.on_ended = lambda: self._ended(departure)
         port = int(self._spec.listen.partition(":")[2])
         write_address(self._run_dir, {"tcp": ["127.0.0.1", port]})
+
+    def _leave(self) -> None:
+        lost = self._lost_files()
+        if lost:
+            lines = self._leader.journal.lines
+            tell_end(self._places, termination_record(lines, self.why, self._nonces, lost))
+        self._loop.stop()
+
+    def _lost_files(self) -> str:
+        output, changes = self._leader.output, self._leader.changes
+        if output is None or changes is None:
+            return ""
+        return LOST if output.untaken else ""
 
     def _make_output_folders(self) -> None:
         """They are there on the submitting machine; a copy may be without them (ignored, or nothing was in them)."""
@@ -184,6 +205,10 @@ class PodLeader(PodPart, LeadingAgent):
 
     def _terminated(self) -> None:
         self._code = TERMINATED
+        if self._leader.changes is not None:
+            self._leader.changes.hurry()
+        if self._leader.output is not None:
+            self._leader.output.hurry()
         self._leader.end(ended_by(NODE_FAIL))
 
     def _cleared(self, link: Link) -> None:

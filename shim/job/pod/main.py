@@ -55,11 +55,11 @@ def _run(here: Places) -> int:
     subreaper = os.getpid() == 1 or become_subreaper()
     one = _part(index)(spec, index, run_dir, key, subreaper, here)
     if spec.staged:
-        from shim.job.pod.staging import ARCHIVE, unpacked
+        from shim.job.pod.staging import ARCHIVE, SNAPSHOT, unpacked
 
         archive = f"{here.ticket}/{ARCHIVE}"
         if os.path.exists(archive):
-            one.unstaged = unpacked(archive, spec.job.request.work_dir)
+            one.unstaged = unpacked(archive, spec.job.request.work_dir, f"{run_dir}/{SNAPSHOT}")
     code = one.run()
     if index and one.why:
         tell_end(here, one.why)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 NAMES = {"stdout": STDOUT, "stderr": STDERR}
 STALLED = 10.0  # seconds without progress after which the end waits for nobody any more
+_HURRY = 3.0  # seconds for the same in a pod that is being taken away
+_CHANGES = 1 << 30  # the number of the first archive of changes: files of steps are below
 _SOON = 0.02  # seconds from the first byte written to our reading: what comes meanwhile is read with it
 _POLL = 0.25  # seconds between looks where the kernel does not tell of writes
 
@@ -103,6 +105,33 @@ class _StepFile:
         return {"do": "file", "stream": str(self.number), **words}
 
 
+class _Changes:
+    """What a node has changed in its copy of the working directory, as an archive that is told by a number of its own."""
+
+    def __init__(self, number: int, node: int, round_: int, content: Any) -> None:
+        self.number = number
+        self.taken = False
+        self._node = node
+        self._round = round_
+        self._content = content
+        self.size = content.size
+        self.waits = content.waits  # its pod stays for it
+
+    def read(self, position: int, most: int) -> bytes:
+        data: bytes = self._content.read(position, most) if most > 0 and not self.taken else b""
+        return data
+
+    def told(self) -> dict[str, Any]:
+        """What a controller is told of it."""
+        words = {"node": self._node, "round": self._round, "bytes": self.size}
+        return {"do": "changes", "stream": str(self.number), **words}
+
+    def over(self) -> None:
+        """A controller has all of it."""
+        self.taken = True
+        self._content.close()
+
+
 class _Reader:
     """A controller at the other end of ``link``: its credit and how far it is in each stream. Step files share a credit."""
 
@@ -127,6 +156,10 @@ class _Reader:
                 data = files[name].read(position, min(CHUNK, self.credit[group]))
             self.positions[name] = position
         return moved
+
+    def has(self, changes: _Changes) -> bool:
+        """Whether all of it was sent and taken."""
+        return self.positions.get(str(changes.number), -1) >= changes.size and self.credit[""] >= WINDOW
 
     def take(self, stream: str, count: int) -> None:
         """The controller has taken that much."""
@@ -163,6 +196,8 @@ class PodOutput:
         self._polling: Timer | None = None
         self._then: Callable[[], None] | None = None
         self._stall: Timer | None = None
+        self._changes: list[_Changes] = []
+        self._waits_until = 0.0  # by the loop's clock: until then somebody may come for changes that nobody has taken
 
     # The script
 
@@ -205,6 +240,33 @@ class PodOutput:
             if path in self._paths and not any(path in others for others in self._open.values()):
                 self._paths[path].final = self._paths[path].size
 
+    @property
+    def streamed(self) -> set[str]:
+        """What comes back as a stream below the working directory, as paths from there."""
+        folder = self._spec.job.request.work_dir.rstrip("/") + "/"
+        job = self._spec.job
+        paths = [job.stdout, job.stderr, *self._paths]
+        return {path[len(folder) :] for path in paths if path.startswith(folder)}
+
+    def add_changes(self, node: int, round_: int, content: Any) -> None:
+        """What a node has changed is to be passed on."""
+        one = _Changes(_CHANGES + len(self._changes), node, round_, content)
+        self._changes.append(one)
+        self._files[str(one.number)] = one
+        for link in self._told:
+            link.send(one.told())
+
+    @property
+    def untaken(self) -> int:
+        """Archives of changes that no controller has, and that are nowhere else."""
+        return sum(one.waits and not one.taken for one in self._changes)
+
+    def hurry(self) -> None:
+        """The pod is being taken away: what nobody takes now is lost."""
+        self._waits_until = min(self._waits_until, self._loop.now() + _HURRY)
+        if self._then is not None:
+            self._progress()
+
     def _comes_back(self, path: str) -> bool:
         folder = self._spec.job.request.work_dir.rstrip("/") + "/"
         names = path[len(folder) :].split("/")
@@ -242,6 +304,9 @@ class PodOutput:
         self._told.add(link)
         for file in self._paths.values():
             link.send(file.told())
+        for one in self._changes:
+            if not one.taken:
+                link.send(one.told())
 
     def message(self, link: Link, message: dict[str, Any]) -> None:
         """``output`` or ``credit`` of a controller. KeyError, TypeError or ValueError: it makes no sense."""
@@ -274,6 +339,7 @@ class PodOutput:
     def finish(self, then: Callable[[], None]) -> None:
         """Nothing is written any more: ``then()`` once all who follow have everything, or nobody has moved for STALLED seconds."""
         self._then = then
+        self._waits_until = self._loop.now() + (self._spec.returns.wait if self.untaken else 0)
         if self._echo is not None:
             self._echo.end()
         for file in self._paths.values():
@@ -326,6 +392,10 @@ class PodOutput:
         moved = self._echo is not None and self._echo.pump()
         for reader in self._readers.values():
             moved = reader.pump(self._files) or moved
+        for one in self._changes:
+            asked = [reader for reader in self._readers.values() if str(one.number) in reader.positions]
+            if not one.taken and asked and all(reader.has(one) for reader in asked):
+                one.over()
         if moved:
             self._progress()
         self._maybe_finished()
@@ -334,10 +404,11 @@ class PodOutput:
         if self._then is not None:
             if self._stall is not None:
                 self._stall.cancel()
-            self._stall = self._loop.call_later(STALLED, self._finished)
+            left = self._waits_until - self._loop.now() if self.untaken else 0.0
+            self._stall = self._loop.call_later(max(_HURRY, left) if left > 0 else STALLED, self._finished)
 
     def _maybe_finished(self) -> None:
-        if self._then is None:
+        if self._then is None or (self.untaken and self._loop.now() < self._waits_until):
             return
         everybody = [reader.done(self._files) for reader in self._readers.values()]
         if all(everybody) and (self._echo is None or self._echo.done):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from shim.job.pod.unpack import UnpackError, unpack
+from shim.job import rawfile
+from shim.job.pod.unpack import UnpackError, unpack_parts
 from shim.job.wire import CHUNK, STAGE, STDIN, WINDOW
 
 TYPE_CHECKING = False
@@ -33,11 +34,18 @@ else:
     import _signal
 
 ARCHIVE = "stage.tar.gz"  # in the ticket and in the run folder
+SNAPSHOT = "snapshot"  # in the run folder: how the tree looked when it was unpacked
 _CANNOT = "the working directory cannot be unpacked"
 
 
 def unpack_apart(loop: Loop, archive: str, target: str, then: Told) -> None:
     """Unpacks in a child process; ``then("" or what went wrong)`` from the loop."""
+    snapshot = f"{os.path.dirname(archive)}/{SNAPSHOT}"
+    apart(loop, lambda: unpacked(archive, target, snapshot), f"{_CANNOT} at {target}", then)
+
+
+def apart(loop: Loop, work: Callable[[], str], what: str, then: Told) -> None:
+    """Does it in a child process; ``then`` with what ``work`` says went wrong, or that ``what`` since the process ended otherwise."""
     said, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
     try:
@@ -49,7 +57,7 @@ def unpack_apart(loop: Loop, archive: str, target: str, then: Told) -> None:
                 _signal.set_wakeup_fd(-1)
                 _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
                 _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-                wrong = unpacked(archive, target)
+                wrong = work()
                 os.write(tell, wrong.encode("utf-8", "backslashreplace")[:4096])
                 code = 1 if wrong else 0
             finally:
@@ -64,21 +72,32 @@ def unpack_apart(loop: Loop, archive: str, target: str, then: Told) -> None:
         except BlockingIOError:
             text = ""
         os.close(said)
-        then(text or (f"{_CANNOT} at {target}: the program ended with status {status}" if status else ""))
+        then(text or (f"{what}: the program ended with status {status}" if status else ""))
 
     loop.on_exit(pid, ended)
 
 
-def unpacked(archive: str, target: str) -> str:
-    """Unpacks here and now; what went wrong, "" for nothing."""
+def unpacked(archive: str, target: str, snapshot: str = "") -> str:
+    """Unpacks here and now; what went wrong, "" for nothing. ``snapshot``: the file where it is kept how everything looks then."""
     try:
         with open(archive, "rb") as file:
-            unpack(file, target)
+            unpack_parts(file, target)
+        if snapshot:
+            take_snapshot(target, snapshot)
     except UnpackError as error:
         return f"{_CANNOT} at {target}: {error}"
     except OSError as error:
         return f"{_CANNOT} at {target}: {error.strerror}: {error.filename}"
     return ""
+
+
+def take_snapshot(target: str, path: str) -> None:
+    """Keeps how the tree looks now. OSError."""
+    from marshal import dumps
+
+    from shim.job.stage_out import scan
+
+    rawfile.write(path, dumps(scan(target)))
 
 
 class Receiver:

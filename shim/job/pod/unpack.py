@@ -23,6 +23,21 @@ class UnpackError(Exception):
     """The archive holds something that is not unpacked, or is broken; the text names it."""
 
 
+def unpack_parts(file: IO[bytes], target: str) -> None:
+    """Unpacks a copy into the folder ``target``, and what earlier runs have left over it. UnpackError or OSError."""
+    from shim.job import stage_out
+    from shim.job.stage_parts import parts
+
+    try:
+        for number, part in enumerate(parts(file)):
+            if number:
+                stage_out.unpack(part, target)
+            else:
+                unpack(part, target)
+    except ValueError as error:
+        raise UnpackError(f"the archive is broken: {error}") from None
+
+
 def unpack(archive: IO[bytes], target: str) -> None:
     """Unpacks a tar archive (compressed or not, read in one go) into the folder ``target``, made where it is missing.
 

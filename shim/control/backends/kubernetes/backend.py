@@ -20,7 +20,7 @@ from shim.control.backends.kubernetes.objects import names, volumes
 from shim.control.backends.kubernetes.objects.bundle import Bundle, bundle
 from shim.control.backends.kubernetes.objects.gang_builder import probe
 from shim.control.backends.kubernetes.objects.preparing import Preparing
-from shim.control.backends.kubernetes.run import run_folders
+from shim.control.backends.kubernetes.run import run_folders, stage_out
 from shim.control.backends.kubernetes.run.driver import Driver, next_number
 from shim.control.backends.kubernetes.run.fetching import Fetching
 from shim.control.backends.kubernetes.run.legacy import Legacy, is_legacy
@@ -292,6 +292,8 @@ class KubernetesBackend:
         if self._drivers.get(job_id) is driver:
             del self._drivers[job_id]
             self._index.pop(job_id, None)
+            jobs = list(self._index.values())
+            await beside(lambda: stage_out.prune(self._site.cluster, jobs))
 
     def _settings(self, partition: str) -> Settings:
         return settings_of(self._configured, partition)

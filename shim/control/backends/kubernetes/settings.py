@@ -49,6 +49,9 @@ class Settings(Value):
     autoscale_nodes: int = 16  # how many nodes of each kind jobs may wait for at a time
     autoscale_node: Any = ()  # what such a node has: {cpus, memory, gpus, features}, or several; (): as those that are there
     stage_limit: int = 256  # MiB of a working directory that is copied into the pods
+    files_limit: int = 1024  # MiB of files that come back from each of a job's pods; 0: none
+    files_count: int = 100_000  # how many
+    files_wait: int = 600  # seconds that a job's first pod stays for files that no machine has fetched
 
 
 def settings_of(cluster: Cluster, partition: str = "") -> Settings:

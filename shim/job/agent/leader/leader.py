@@ -27,7 +27,7 @@ from shim.job.agent.leader.time_limit import TimeLimit
 from shim.job.agent.leader.usage_questions import UsageQuestions
 from shim.job.agent.step_manager.manager import StepManager
 from shim.job.run_folder import JOURNAL
-from shim.job.wire import BATCH
+from shim.job.wire import BATCH, CHANGES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from shim.job.link import Link
     from shim.job.loop import Loop, Timers
+    from shim.job.pod.changes import LeaderChanges as Changes
     from shim.job.pod.output import PodOutput as Output
     from shim.job.pod.staging import LeaderStage as Stage
     from shim.job.spec import RunSpec
@@ -51,7 +52,7 @@ class Leader:
     a node's connection is lost; before anything follows from that. ``before_start(then)``: all nodes have checked in
     (``nodes.checked_in``: with what), ``then()`` starts the run if they still are there. ``on_ended``: the end is on disk, and told to
     those who watch. ``output``: who passes the batch script's output on, ``stage``: who brings the working directory to
-    the nodes, where somebody needs that.
+    the nodes, ``changes``: who gathers what has changed in it before the end is written, where somebody needs that.
 
     ``start`` begins to listen; ``add_node`` takes the link of the node in the leader's own process. ``wall`` gives the epoch,
     ``timers`` counts the time of the job (the loop, unless another is given); ``journal`` is the journal's file, open for appending.
@@ -74,6 +75,7 @@ class Leader:
         self.on_ended: Callable[[], None] = _nothing
         self.output: Output | None = None
         self.stage: Stage | None = None
+        self.changes: Changes | None = None
         self.before_start: Callable[[Callable[[], None]], None] = self._when_folders_are_there
         self.on_watched: Callable[[], None] = _nothing
         self.on_answer: Callable[[Message], None] = _nothing
@@ -154,9 +156,14 @@ class Leader:
         """The first message of a node: it checks in, or comes too late."""
         self.nodes.first(link, message)
 
+    @property
+    def node_links(self) -> dict[int, Link]:
+        """Of the nodes that are there, by index."""
+        return self.nodes.links
+
     def _node_joined(self, index: int, link: Link) -> None:
         self.steps.nodes[index] = link
-        link.on_data = lambda step, rank, stream, data: self.steps.node_data(index, step, rank, stream, data)
+        link.on_data = lambda step, rank, stream, data: self._node_data(index, step, rank, stream, data)
         if self._stopping:
             link.send({"do": "stop", "grace": 0})
         elif self._all_there():
@@ -214,6 +221,12 @@ class Leader:
             for line in self.output.opened(srun, files):
                 srun.send({"do": "note", "line": line})
 
+    def _node_data(self, index: int, step: int, rank: int, stream: int, data: bytes) -> None:
+        if step != CHANGES:
+            self.steps.node_data(index, step, rank, stream, data)
+        elif self.changes is not None:
+            self.changes.node_data(index, data)
+
     def _node_message(self, index: int, message: Message) -> None:
         do = message["do"]
         if do == "leaving":
@@ -224,6 +237,8 @@ class Leader:
             self.usage.sampled(index, message)
         elif self.stage is not None and self.stage.node_message(index, message):
             return
+        elif do == "changes" and self.changes is not None:
+            self.changes.node_message(index, message)
         elif message.get("step") == BATCH:
             if do == "exit":
                 self._batch_ended(message)
@@ -234,6 +249,8 @@ class Leader:
 
     def _node_lost(self, index: int, link: Link) -> None:
         self._peers.discard(link)
+        if self.changes is not None:
+            self.changes.node_lost(index)
         if self.spec.apart and not self.nodes.settled and self.outcome is None:
             # Nothing of the user's has run: it may come back, or another pod in its place.
             self.on_node_lost(index)
@@ -338,7 +355,13 @@ class Leader:
     def _maybe_over(self) -> None:
         if self._stopping and not self.over and self.nodes.all_stopped:
             self.over = True
-            self.steps.job_gone(self._write_end)
+            self.steps.job_gone(self._before_end)
+
+    def _before_end(self) -> None:
+        if self.changes is not None and self.started:
+            self.changes.gather(self._write_end, last=True)
+        else:
+            self._write_end()
 
     def _write_end(self) -> None:
         assert self.outcome is not None

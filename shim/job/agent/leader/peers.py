@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shim.job.agent.leader.usage_questions import UsageQuestions
     from shim.job.link import Link
     from shim.job.loop import Loop
+    from shim.job.pod.changes import LeaderChanges as Changes
     from shim.job.pod.output import PodOutput as Output
     from shim.job.pod.staging import LeaderStage as Stage
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         record: Record
         output: Output | None
         stage: Stage | None
+        changes: Changes | None
         orders_done: set[int]
         usage: UsageQuestions
         over: bool
@@ -171,6 +173,8 @@ class Peers:
             leader.output.message(link, message)
         elif do == "stage" and leader.stage is not None:
             leader.stage.message(link, message)
+        elif do == "gather" and leader.changes is not None:
+            leader.changes.asked(link, message)
         else:
             raise ValueError(f"no such message of a controller: {do}")
 

@@ -37,11 +37,11 @@ _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.MULTILINE
 )
 _NAME = re.compile(r"[\w.]+")
-# Later formats of marshal depend on who else holds a string.
+# Without docstrings, a sixth of it. Later formats of marshal depend on who else holds a string.
 _COMPILE = """\
 import marshal, sys
 given = marshal.loads(sys.stdin.buffer.read())
-made = {name: marshal.dumps(compile(source, path, "exec", dont_inherit=True), 2) for name, (path, source) in given.items()}
+made = {name: marshal.dumps(compile(source, path, "exec", dont_inherit=True, optimize=2), 2) for name, (path, source) in given.items()}
 sys.stdout.buffer.write(marshal.dumps(made))
 """
 _BEGINNING = (1980, 1, 1, 0, 0, 0)  # the time of every file

@@ -10,7 +10,7 @@ from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.settings import Settings
 from shim.core.environ.job import gpu_variables
 from shim.job.pod.places import PORT, ROOT, Places
-from shim.job.spec import SCRIPT, RunNode, RunSpec
+from shim.job.spec import SCRIPT, Returns, RunNode, RunSpec
 
 MOST = 1000 * 1024  # bytes that a Secret's data may have, with room for its frame
 HEARTBEAT = 10  # seconds
@@ -55,10 +55,17 @@ def inside(spec: RunSpec, settings: Settings, *, staged: bool, named: bool) -> R
         grace=settings.node_wait,
         complain=COMPLAIN,
         staged=staged,
+        returns=_returns(spec, settings) if staged else Returns(),
         told_names=named,
         barred=(),
         echo_output=True,
     )
+
+
+def _returns(spec: RunSpec, settings: Settings) -> Returns:
+    if spec.job.request.work_dir.rstrip("/") in ("", "/tmp"):
+        return Returns()  # what every image has: no folder of the job's own
+    return Returns(bytes=settings.files_limit << 20, files=settings.files_count, wait=settings.files_wait)
 
 
 def gpu_environment(spec: RunSpec) -> dict[str, str]:

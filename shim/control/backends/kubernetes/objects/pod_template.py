@@ -12,6 +12,7 @@ from shim.control.backends.kubernetes.settings import Settings
 
 _AGENT = 64  # MiB for the agent: it has 17, each exec into its pod 10
 _LITTLE = 1024  # MiB
+_LAST = 300  # seconds that files may take on their way back
 _AFTER_LIMIT = 900  # seconds by which a pod may outlive the job's limit: its image is pulled in them
 
 
@@ -51,7 +52,7 @@ def _pod_spec(gang: Gang, settings: Settings) -> dict[str, Any]:
         "dnsConfig": {"searches": [f"{names.SERVICE}.{settings.namespace}.svc.{settings.cluster_domain}"]},
     }
     if gang.limit is not None:
-        spec["activeDeadlineSeconds"] = gang.limit + gang.kill_wait + _AFTER_LIMIT
+        spec["activeDeadlineSeconds"] = gang.limit + gang.kill_wait + max(_AFTER_LIMIT, settings.files_wait + _LAST)
     if settings.node_selector:
         spec["nodeSelector"] = dict(settings.node_selector)
     if settings.tolerations:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shim.control import site
+from shim.control.backends.base import Run
 from shim.control.backends.kubernetes.objects.bundle import Bundle
 from shim.control.backends.kubernetes.objects.gang_builder import gang_of
 from shim.control.backends.kubernetes.objects.gang_spec import Gang
 from shim.control.backends.kubernetes.objects.pod_files import files, gpu_environment, inside, passwd
+from shim.control.backends.kubernetes.run import run_folders, stage_out
 from shim.control.backends.kubernetes.settings import Settings
 from shim.control.backends.kubernetes.submit import staging, submit_checks
 from shim.core import jsonlite
@@ -63,7 +65,11 @@ def made(
         contents.update(passwd(spec, gang.user))
     stage = ""
     if gang.staged:
-        archive, stage = submit_checks.kept_files(spool)
+        run = Run(cluster=spec.cluster.name, job_id=spec.job.job_id, restart=spec.job.restarts)
+        packed = os.path.join(spool, staging.NAME)
+        archive, stage = submit_checks.kept_files(
+            stage_out.copy_for(spec.job, run.cluster, packed, run_folders.ensure(run))
+        )
         contents.update(archive)
     return Made(gang, contents, stage)
 

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from shim.control import paths
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.api.errors import ApiError
+from shim.control.backends.kubernetes.api.threads import beside
 from shim.control.backends.kubernetes.objects import names, volumes
 from shim.control.backends.kubernetes.records.record import JobRecord, Way
-from shim.control.backends.kubernetes.run import run_folders
+from shim.control.backends.kubernetes.run import run_folders, stage_out
 from shim.control.backends.kubernetes.run import termination_record as termination
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.evidence import Report
@@ -19,6 +21,7 @@ from shim.control.backends.kubernetes.run.output import LateOutput, Output, Step
 from shim.control.backends.kubernetes.run.pod_view import PodView
 from shim.control.backends.kubernetes.run.proxy import Proxy
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, NODE_FAIL, NOT_BEGUN, WITHDRAWN, Register
+from shim.control.backends.kubernetes.run.stage_out import Destination, StageOut, StageReport
 from shim.control.backends.kubernetes.run.starting import RETRY, Line, Starting, failed, waits_again
 from shim.core.model import states
 from shim.job.pod import echo
@@ -66,6 +69,8 @@ class Course:
         self._waits_for_words = False  # a leader that has ended may still be heard
         self._unheard = False  # said that its leader's node does not answer
         self._heard_at = self._site.clock()
+        self._report = StageReport()
+        self._elsewhere = ""  # where files are that belong to another machine
 
     async def open(self, key: bytes) -> None:
         """Makes srun's way to the run, whose key this is. Where that cannot be given (a full disk) it runs without."""
@@ -197,6 +202,8 @@ class Course:
             self._output_trouble,
             self._step_file,
             self._asked,
+            self._stage_out,
+            self._came_back,
         )
         for order in self._orders.values():
             self._follower.order(order)
@@ -216,6 +223,37 @@ class Course:
         request = self._record.job.request
         append = request.open_mode == "a" or self._context.run.restart > 0
         return LateOutput(way.stream, way.path, append, request.umask, noted)
+
+    @property
+    def _destination(self) -> Destination:
+        """Where files go that the job has changed: what another machine names is never written to."""
+        run, job, cluster = self._context.run, self._record.job, self._site.cluster
+        root = self._record.copied
+        if not self._of_here:
+            root = os.path.join(paths.state_dir(), "adopted", cluster, f"{self._record.name}.files")
+        return Destination(
+            job_id=run.job_id,
+            restart=run.restart,
+            root=root,
+            folder=run_folders.path_of(run),
+            spool=stage_out.spool_of(cluster, job),
+        )
+
+    def _stage_out(self, told: Line) -> StageOut | None:
+        return StageOut(told, self._destination) if self._record.copied else None
+
+    def _came_back(self, report: StageReport) -> None:
+        self._report += report
+        job_id = self._context.run.job_id
+        if report.files and not self._of_here:
+            self._elsewhere = f"files are on {self._site.host} in {self._destination.root}"
+        if report.text:
+            self._site.log("job %s: %s", job_id, report.text)
+
+    def _with_report(self, line: Line) -> Line:
+        """The end of the run, with what its user has to know of the files."""
+        said = [text for text in (line.get("detail"), self._report.text, self._elsewhere) if text]
+        return {**line, "detail": "; ".join(said)} if said else line
 
     def _output_trouble(self, text: str) -> None:
         self._context.tell_reason("OutputNotWritten" if text else "None", text)
@@ -240,6 +278,7 @@ class Course:
     def _tell(self, line: Line) -> None:
         if line["kind"] == "ended":
             self._told = str(line.get("state") or states.FAILED)
+            line = self._with_report(line)
         self._context.tell(line)
 
     def _look_running(self, leader: PodView | None) -> float | None:
@@ -366,7 +405,10 @@ class Course:
         return True
 
     async def _fetch_output(self, leader: PodView) -> None:
-        """What nobody fetched while the leader was there comes from the kubelet's log."""
+        """What nobody fetched while the leader was there comes from the kubelet's log; files, as far as they had come."""
+        if self._record.copied:
+            to = self._destination
+            self._came_back(await beside(lambda: stage_out.remains(to)))
         site = self._site
         ways = self._ways
         left = self._follower.outputs_left if self._follower is not None else [self._output(way) for way in ways]

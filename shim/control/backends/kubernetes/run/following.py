@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from shim.control.backends.base import Order
 from shim.control.backends.kubernetes.api.stream_slots import BEGINNING, BUSY, IDLE, Turns
 from shim.control.backends.kubernetes.run.output import Output, Refused, StepFile
+from shim.control.backends.kubernetes.run.stage_out import StageOut, StageReport
 from shim.control.backends.leader_link import LeaderLink, LinkError, take
 from shim.job.pod.staging import Sender
 from shim.job.wire import FILES
@@ -47,11 +48,14 @@ class Follower:
         trouble: Callable[[str], None] = lambda text: None,
         step_file: Callable[[dict[str, Any]], StepFile | None] = lambda told: None,
         asked: Callable[[dict[str, Any]], None] = lambda message: None,
+        stage_out: Callable[[dict[str, Any]], StageOut | None] = lambda told: None,
+        returned: Callable[[StageReport], None] = lambda report: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """``stage``: the archive of a working directory that the leader must be given before the start. ``trouble(text)``: output
         cannot be written here, and is asked for again; "" when it can. ``step_file(told)``: where a file goes that an srun in the pods has
-        opened. ``asked(message)``: the leader asks whether it may begin.
+        opened. ``asked(message)``: the leader asks whether it may begin. ``stage_out(told)``: where files go that the job has changed;
+        ``returned(report)``: they are there.
         """
         self.seen = seen
         self.over = False
@@ -70,6 +74,12 @@ class Follower:
         self._trouble = trouble
         self._step_file = step_file
         self._asked = asked
+        self._stage_out = stage_out
+        self._returned = returned
+        self._changes: list[StageOut] = []  # in the order in which they are taken
+        self._moved_at = -_LAST_WORDS  # when data came last
+        self._complete: list[Callable[[], None]] = []
+        self._gathered: dict[int, Callable[[], None]] = {}
         self._wall = wall
         self._ahead = 0.0  # seconds by which the leader's clock is ahead of ours
         self._problems: dict[str, str] = {}  # by output
@@ -104,7 +114,7 @@ class Follower:
     @property
     def outputs_left(self) -> list[Output]:
         """Those of the script that have not come to their end."""
-        return [output for output in self._outputs.values() if not isinstance(output, StepFile)]
+        return [output for output in self._outputs.values() if not isinstance(output, (StepFile, StageOut))]
 
     def order(self, order: Order) -> None:
         """Passes an order on, now or when the leader is reached."""
@@ -170,6 +180,9 @@ class Follower:
             if self._stage and not self.seen:
                 self._archive = os.open(self._stage, os.O_RDONLY | os.O_CLOEXEC)
                 self._push = Sender(link, self._archive, os.fstat(self._archive).st_size)
+            for one in self._changes:
+                self._outputs.pop(one.stream, None)
+            self._changes.clear()  # they are told again
             self._takers = {name: self._taker(link, output) for name, output in self._outputs.items()}
             for order in list(self._orders.values()):
                 self._send_order(link, order)
@@ -192,12 +205,19 @@ class Follower:
                 async with asyncio.timeout(self._limit(over)) as self._patience:
                     message = await link.receive()
             except TimeoutError:
+                if self._end is not None and self._moves():
+                    continue
                 if self._end is not None:
                     self._finish()  # the end counts, though a part of the output has not come
                 continue
             finally:
                 self._patience = None
             self._take(message)
+
+    def _moves(self) -> bool:
+        """Whether something has come lately, or is being put in its place."""
+        lately = _now() < self._moved_at + _LAST_WORDS
+        return lately or any(self._takers[one.stream].busy for one in self._changes if one.stream in self._takers)
 
     def _limit(self, over: float) -> float:
         """The seconds for which nothing but a message is of interest."""
@@ -220,7 +240,13 @@ class Follower:
         elif do == "staged":
             self._stage = ""
             self._pushed()
+        elif do == "changes":
+            self._changed(message)
+        elif do == "gathered":
+            self._changes_told(int(message["number"]))
         elif do == "output-end" and message["stream"] in self._takers:
+            if isinstance(self._outputs.get(message["stream"]), StageOut):
+                return  # these say themselves how long they are
             name = message["stream"]
             self._takers[name].when_written(lambda: self._written(name))
         elif do == "clock":
@@ -228,6 +254,42 @@ class Follower:
             self._ahead = ahead if abs(ahead) > _SKEW else 0.0
         elif do == "file":
             self._file(message)
+
+    def _changed(self, told: dict[str, Any]) -> None:
+        """A node's changes are there. They are taken one after the other: where two nodes have changed a file the first one's counts."""
+        found = self._stage_out(told)
+        if found is None or self._link is None or found.stream in self._outputs:
+            return
+        self._outputs[found.stream] = found
+        self._changes.append(found)
+        if len(self._changes) == 1:
+            self._takers[found.stream] = self._taker(self._link, found)
+
+    def _changes_here(self, done: StageOut, report: StageReport | None) -> None:
+        if done not in self._changes:
+            return
+        self._changes.remove(done)
+        if report is not None:
+            self._returned(report)
+        self._written(done.stream)
+        if self._changes and self._link is not None:
+            following = self._changes[0]
+            self._takers[following.stream] = self._taker(self._link, following)
+        self._changes_told(None)
+
+    def gather(self, then: Callable[[], None]) -> None:
+        """Has the leader send what all nodes have changed by now; ``then()`` when it is here. Nothing follows where the leader is not reached."""
+        number = len(self._gathered) + 1
+        self._gathered[number] = then
+        self.send({"do": "gather", "number": number})
+
+    def _changes_told(self, number: int | None) -> None:
+        if number is not None and number in self._gathered:
+            self._complete.append(self._gathered.pop(number))
+        if not self._changes:
+            complete, self._complete = self._complete, []
+            for then in complete:
+                then()
 
     def _pushed(self) -> None:
         if self._push is not None:
@@ -257,6 +319,8 @@ class Follower:
         self._line(end)
 
     def _taker(self, link: LeaderLink, output: Output) -> _Taker:
+        if isinstance(output, StageOut):
+            return _Taker(link, output, self._say, lambda: self._changes_here(output, None), self._changes_here)
         return _Taker(link, output, self._say, lambda: self._written(output.stream))
 
     def _file(self, told: dict[str, Any]) -> None:
@@ -274,6 +338,7 @@ class Follower:
         self._takers[found.stream] = self._taker(self._link, found)
 
     def _data(self, stream: str, data: bytes) -> None:
+        self._moved_at = _now()
         if stream in self._takers:
             self._takers[stream].take(data)
 
@@ -306,8 +371,15 @@ class _Taker:
     """
 
     def __init__(
-        self, link: LeaderLink, output: Output, say: Callable[[str, str], None], refused: Callable[[], None]
+        self,
+        link: LeaderLink,
+        output: Output,
+        say: Callable[[str, str], None],
+        refused: Callable[[], None],
+        here: Callable[[StageOut, StageReport], None] = lambda output, report: None,
     ) -> None:
+        self.busy = False
+        self._here = here
         self._link = link
         self._output = output
         self._say = say
@@ -348,6 +420,9 @@ class _Taker:
             if isinstance(self._output, StepFile):
                 wanted["round"] = self._output.round
             self._link.send({"do": "output", **wanted})
+            if isinstance(self._output, StageOut):
+                await self._take_changes(self._output, after)
+                return
             while self._pieces or self._then is None:
                 self._came.clear()
                 if not self._pieces:
@@ -365,6 +440,27 @@ class _Taker:
         except OSError as error:
             self._say(self._output.stream, f"{self._output.path}: {error.strerror}")
             await self._link.close()  # not taken: the leader keeps it as long as it is there
+
+    async def _take_changes(self, output: StageOut, after: int) -> None:
+        while after < output.total:
+            self._came.clear()
+            if not self._pieces:
+                await self._came.wait()
+                continue
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            await self._patiently(output.add(data))
+            self._say(output.stream, "")
+            self._credit(len(data))
+            after += len(data)
+        self.busy = True
+        try:
+            report = await output.finish()
+        except ValueError as error:
+            report = StageReport(missing=(f"files of node {output.node} ({error})",), missed=1)
+        finally:
+            self.busy = False
+        self._here(output, report)
 
     async def _patiently(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for the file, however long; says so if that is long."""

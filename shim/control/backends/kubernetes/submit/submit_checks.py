@@ -42,9 +42,15 @@ def check_asked(job: Job, settings: Settings) -> list[str]:
     if job.request.kind != "batch" or not staged(job, settings):
         return []
     folder = job.request.work_dir
+    if not settings.files_limit or folder.rstrip("/") in ("", "/tmp"):
+        return [
+            f"note: the pods get a copy of {folder}: what the job writes there, beside its output files, is lost with them;"
+            f' to keep it, mount the folder (in the configuration: mounts = [{{ path = "{folder}", pvc = "…" }}])'
+        ]
     return [
-        f"note: the pods get a copy of {folder}: what the job writes there, beside its output files, is lost with them;"
-        f' to keep it, mount the folder (in the configuration: mounts = [{{ path = "{folder}", pvc = "…" }}])'
+        f"note: the pods get a copy of {folder}; files that the job makes or changes there come back at its end, at most"
+        f" {settings.files_limit} MiB from each node; elsewhere they are lost, and so is what nobody has fetched"
+        f" {settings.files_wait} s later"
     ]
 
 
@@ -117,9 +123,8 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
     return [f"links that lead out of {folder} are not copied into the pods: {names}"]
 
 
-def kept_files(spool: str) -> tuple[dict[str, bytes], str]:
-    """What of the job's working directory goes into its Secret, else the archive that its leader must be given."""
-    path = os.path.join(spool, staging.NAME)
+def kept_files(path: str) -> tuple[dict[str, bytes], str]:
+    """What of the job's working directory, in the file there, goes into its Secret, else the file that its leader must be given."""
     if os.path.getsize(path) > MOST_STAGED:
         return {}, path
     with open(path, "rb") as file:
