@@ -19,6 +19,7 @@ MODULES = {
     "sacct": "shim.commands.sacct",
     "sstat": "shim.commands.sstat",
     "seff": "shim.commands.seff",
+    "sbcast": "shim.commands.sbcast",
     "shim": "shim.admin.app",
 }
 

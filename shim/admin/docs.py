@@ -23,7 +23,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 ABSENT = {
     "sacctmgr": "no accounting database: accounts, users and QOS are known to nobody (`sacct` reads the job index)",
     "sattach": "not there: `srun` shows its step's output, a batch job's is in its file",
-    "sbcast": "not there: nodes on one machine share its files; pods get the working directory (docs/kubernetes.md)",
     "scrontab": "not there: cron calls `sbatch`",
     "sdiag": "not there: `shim controller` and the controller's log tell how it is",
     "sprio": "not there: `squeue -o %Q` and `scontrol show job` show priorities",

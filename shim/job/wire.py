@@ -24,6 +24,7 @@ BATCH = 0xFFFFFFFE  # the batch script's step number
 STAGE = 0xFFFFFFFD  # stands for a step where a working directory is sent, as stdin
 FILES = 0xFFFFFFFC  # stands for a step where a step's file goes to a controller; its number in place of a rank
 CHANGES = 0xFFFFFFFB  # stands for a step where what a node has changed goes to the leader
+CAST = 0xFFFFFFFA  # stands for a step where a file is sent to the nodes, as stdin; its number in place of a rank
 ALL_RANKS = 0xFFFFFFFF
 STDIN, STDOUT, STDERR = 0, 1, 2
 CHUNK = 64 * 1024  # bytes of data a sender puts into one frame

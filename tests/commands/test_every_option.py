@@ -81,6 +81,7 @@ VALUES = {
     },
     "sstat": {"jobs": "1", "format": "jobid"},
     "seff": {},
+    "sbcast": {"jobid": "1", "size": "1k"},
 }
 # What is given beside it: some options only say how another one is meant.
 BESIDE = {
@@ -91,6 +92,7 @@ BESIDE = {
     "sacct": [[], ["-P", "-j", "1", "-k", "1"]],
     "sstat": [["-j", "1"]],
     "seff": [["1"]],
+    "sbcast": [["/etc/passwd", "/nosuch/there"]],
 }
 
 

@@ -243,6 +243,51 @@ def test_sstat_asks_the_nodes_what_runs_there(road: Path) -> None:
     assert "State: CANCELLED" in said("seff", job)
 
 
+def test_sbcast_copies_a_file_and_says_what_stands_in_its_way(road: Path) -> None:
+    (road / "big").write_bytes(os.urandom(3_000_000))
+    (road / "big").chmod(0o640)
+    os.utime("big", (1, 2))
+    script = """
+        sbcast big copy; echo $?
+        sbcast big copy; echo $?
+        sbcast -fp big kept; echo $?
+        sbcast big /nosuch/there; echo $?
+        sbcast -j $SLURM_JOB_ID.7 big other; echo $?
+    """
+    done = subprocess.run(["salloc", "-Q", "-N2", "bash", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["0", "17", "0", "2", "255"]
+    assert re.sub(r"\d+\.7", "1.7", done.stderr).splitlines() == [
+        "sbcast: error: REQUEST_FILE_BCAST(node1): File exists",
+        "sbcast: error: REQUEST_FILE_BCAST(node1): No such file or directory",
+        "sbcast: error: Slurm job 1.7 lookup error: Invalid job id specified",
+    ]
+    for name in ("copy", "kept"):
+        assert (road / name).read_bytes() == (road / "big").read_bytes()
+        assert (road / name).stat().st_mode & 0o777 == 0o640
+    assert (road / "kept").stat().st_mtime == 2
+    assert (road / "copy").stat().st_mtime > 2
+    assert not (road / "other").exists()
+
+
+def test_srun_bcast_starts_the_copy(road: Path) -> None:
+    (road / "there").mkdir()
+    shown = "echo $0 $LD_LIBRARY_PATH"
+    one = said("srun", "-N2", "--bcast=there/", "/bin/sh", "-c", shown).splitlines()
+    assert sorted(one) == [f"{road}/there/slurm_bcast_1.0_node{number}" for number in (1, 2)]
+    two = said("srun", "-N2", f"--bcast={road}/tool", "--send-libs", "--bcast-exclude=NONE", "sh", "-c", shown)
+    assert two.splitlines() == [f"{road}/tool {road}/tool_libs"] * 2
+    assert (road / "tool").read_bytes() == Path(shutil.which("sh") or "").read_bytes()
+    assert any(path.name.startswith("libc.") for path in (road / "tool_libs").iterdir())
+    refused = subprocess.run(["srun", "--bcast=/nosuch/x", "true"], capture_output=True, text=True, timeout=60)
+    assert (refused.returncode, refused.stderr.splitlines()) == (
+        1,
+        [
+            "srun: error: REQUEST_FILE_BCAST(node1): No such file or directory",
+            f"srun: fatal: Failed to broadcast '{shutil.which('true')}'. Step launch aborted.",
+        ],
+    )
+
+
 def until(found: Callable[[], object]) -> Any:
     """What ``found`` gives once it is something."""
     deadline = time.monotonic() + 60

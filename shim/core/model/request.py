@@ -183,4 +183,7 @@ class StepRequest(Value):
     rlimits: dict[str, tuple[int, int]] | None = None
     comm_port: int = 0  # where srun listens, for SLURM_SRUN_COMM_PORT
     acctg_freq: str | None = None
+    bcast: str | None = None  # where the program is copied to; "" = the working directory
+    bcast_exclude: str | None = None
+    send_libs: bool = False
     preserve_env: bool = False  # -E: the numbers of tasks and nodes in the environment stay

@@ -28,6 +28,7 @@ _WORDS = {
     "sacct": "",
     "sstat": "",
     "seff": "jobid",
+    "sbcast": "SOURCE DEST",
     "scontrol": "command [arguments...]",
 }
 _HELP = ("help", "usage")

@@ -252,7 +252,7 @@ def _sstat() -> Rows:
         Row(name="jobs", short="j", takes="=ids", adds_up=True, help="these jobs or steps: job[.step],..."),
         Row(name="noheader", short="n", help="no header"),
         Row(name="fields", spelling_of="format", short="o", takes="=fields"),
-        Row(name="format", short="o", takes="=fields", help="columns, as name[%[-]width],..."),
+        Row(name="format", short="o", takes="=fields", adds_up=True, help="columns, as name[%[-]width],..."),
         Row(name="noconvert", help="sizes in bytes"),
         Row(name="pidformat", short="i", help="the processes of each step, by node"),
         Row(name="parsable", short="p", help="fields with a delimiter behind each"),
@@ -260,6 +260,28 @@ def _sstat() -> Rows:
         Row(name="usage", help="the options in brief"),
         Row(name="verbose", short="v", help="say more",
             support="inert: what Slurm says then is of its plugins"),
+        Row(name="version", short="V", help="print the version"),
+    )
+
+
+def _sbcast() -> Rows:
+    return (
+        Row(name="compress", short="C", takes="[=library]", env="SBCAST_COMPRESS", help="compress what is sent",
+            support="approximated: it goes uncompressed; a library that there is none of is told of"),
+        Row(name="exclude", takes="=paths", env="SBCAST_EXCLUDE", help="no libraries from these folders, or NONE"),
+        Row(name="fanout", short="F", takes="=number", env="SBCAST_FANOUT", help="to how many at once",
+            support="inert: the job's first node sends to all"),
+        Row(name="force", short="f", env="SBCAST_FORCE", help="replace what is there"),
+        Row(name="jobid", short="j", takes="=job[.step]", help="the job, or the step whose nodes are meant"),
+        Row(name="send-libs", takes="[=yes|no]", env="SBCAST_SEND_LIBS", help="the program's libraries too"),
+        Row(name="preserve", short="p", env="SBCAST_PRESERVE", help="keep modes and times"),
+        Row(name="size", short="s", takes="=bytes", env="SBCAST_SIZE", help="bytes in a message",
+            support="approximated: the size is read; messages are of 64 KiB"),
+        Row(name="timeout", short="t", takes="=seconds", env="SBCAST_TIMEOUT", help="how long an answer is waited for",
+            support="inert: a node that is gone is told by the job's first node"),
+        Row(name="verbose", short="v", help="say more"),
+        Row(name="help", help="this text"),
+        Row(name="usage", help="the options in brief"),
         Row(name="version", short="V", help="print the version"),
     )
 
@@ -282,6 +304,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sacct": _sacct,
     "sstat": _sstat,
     "seff": _seff,
+    "sbcast": _sbcast,
 }
 
 

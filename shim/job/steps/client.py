@@ -229,6 +229,7 @@ class StepClient:
             return
         try:
             launch = self._plumbing.open(self.parts)
+            self._send_programs(launch)
         except ShimError as error:
             self._failed = error
             self._finish()
@@ -241,6 +242,18 @@ class StepClient:
         self._plumbing.start()
         if self.request.window is not None:
             self.loop.on_signal(_signal.SIGWINCH, self._resized)
+
+    def _send_programs(self, launch: Message) -> None:
+        """--bcast: each part's program goes to the nodes, and is started from there. ShimError where that fails."""
+        for place, (one, part) in enumerate(zip(self._asked, self.parts)):
+            if one.request.bcast is None or not one.request.argv or self.created is None:
+                continue
+            from shim.job.steps.broadcast import Program
+
+            program = Program(one.request, part.id)
+            self.say(*program.send(self._run_dir, int(self.created["step"])))
+            ends = launch["parts"][place] if "parts" in launch else launch
+            ends["program"], ends["libraries"] = program.path, program.folder
 
     def _resized(self) -> None:
         window = self._plumbing.window()

@@ -191,7 +191,6 @@ def test_job(command: str, line: str, environ: dict[str, str], fields: dict[str,
     "command, line",
     [
         ("srun", "--mpi=pmix x"),
-        ("srun", "--bcast=x y"),
         ("salloc", "--x11"),
     ],
 )

@@ -18,6 +18,7 @@ from shim.job.agent.herald import Herald
 from shim.job.agent.journal import Journal
 from shim.job.agent.kept_line import KeptLine, drop
 from shim.job.agent.leader.batch_script import BatchScript
+from shim.job.agent.leader.broadcasts import Broadcasts
 from shim.job.agent.leader.components import Components
 from shim.job.agent.leader.nodes import Nodes
 from shim.job.agent.leader.outcome import Outcome, ended_by, own_end
@@ -112,6 +113,7 @@ class Leader:
         self.nodes.on_message = self._node_message
         self.nodes.on_lost = self._node_lost
         self.usage = UsageQuestions(spec, self.nodes.links, self.steps)
+        self.broadcasts = Broadcasts(spec, self.nodes.links, self.steps)
         self._stopping = False
         self._peers = Peers(self, loop)
 
@@ -235,6 +237,8 @@ class Leader:
             self._node_stopped(index)
         elif do == "sampled":
             self.usage.sampled(index, message)
+        elif do == "file":
+            self.broadcasts.told(index, message)
         elif self.stage is not None and self.stage.node_message(index, message):
             return
         elif do == "changes" and self.changes is not None:
@@ -261,6 +265,7 @@ class Leader:
             self.on_node_lost(index)
         self.steps.node_lost(index)
         self.usage.node_lost(index)
+        self.broadcasts.node_lost(index)
         if stopped or self.over:
             return
         if not self._stopping and index not in self.steps.given_up:

@@ -9,13 +9,14 @@ from shim.job.agent.kept_line import KeptLine, ListeningSocket
 from shim.job.agent.leader.orders import obey
 from shim.job.link import SessionLink
 from shim.job.listener import Listener
-from shim.job.wire import STAGE
+from shim.job.wire import CAST, STAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Protocol
 
     from shim.job.agent.journal import Journal
+    from shim.job.agent.leader.broadcasts import Broadcasts
     from shim.job.agent.leader.orders import Obedient
     from shim.job.agent.leader.record import Record
     from shim.job.agent.leader.usage_questions import UsageQuestions
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         changes: Changes | None
         orders_done: set[int]
         usage: UsageQuestions
+        broadcasts: Broadcasts
         over: bool
         on_done: Callable[[], None]
         on_watched: Callable[[], None]
@@ -113,6 +115,9 @@ class Peers:
             link.on_close = lambda _reason: self._srun_gone(link)
         elif role == "command":
             link.on_message = guarded(link, lambda message: self._command_message(link, message))
+            link.on_data = lambda step, _rank, _stream, data: (
+                leader.broadcasts.data(link, data) if step == CAST else None
+            )
             link.on_close = lambda _reason: self._command_gone(link)
         else:
             link.on_message = guarded(link, lambda message: self._controller_message(link, message))
@@ -136,6 +141,7 @@ class Peers:
     def _command_gone(self, link: Link) -> None:
         self._links.discard(link)
         self._leader.usage.gone(link)
+        self._leader.broadcasts.gone(link)
 
     def _controller_gone(self, link: Link) -> None:
         leader = self._leader
@@ -183,6 +189,9 @@ class Peers:
         do = message["do"]
         if do == "usage":
             self._leader.usage.ask(link)
+            return
+        if do == "broadcast":
+            self._leader.broadcasts.begin(link, message)
             return
         if do == "show":
             for line in self._leader.journal.lines:

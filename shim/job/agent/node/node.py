@@ -11,7 +11,7 @@ from shim.job import rawfile
 from shim.job.agent.cleaning import send
 from shim.job.agent.heartbeat import Heartbeat
 from shim.job.agent.node.memory import MemoryWatch
-from shim.job.wire import BATCH, STAGE, STDIN
+from shim.job.wire import BATCH, CAST, STAGE, STDIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from shim.job.agent.cleaning import Belongings
+    from shim.job.agent.node.arriving_files import ArrivingFiles
     from shim.job.agent.node.step import NodeStep
     from shim.job.agent.node.usage import UsageWatch
     from shim.job.link import Link
@@ -74,6 +75,7 @@ class Node:
         memory = spec.memory[index] if index < len(spec.memory) else 0
         self._memory = MemoryWatch(memory, belongings, loop, self._over_memory)
         self._usage: UsageWatch | None = None  # with the first task
+        self._files: ArrivingFiles | None = None  # with the first of them
         self._beats = Heartbeat(loop, spec.heartbeat if index else 0, spec.grace, self._leader_silent, _ignore, _ignore)
         self.obeys: dict[str, Callable[[dict[str, Any]], None]] = {
             "start": self._start,
@@ -83,6 +85,8 @@ class Node:
             "credit": self._credit,
             "pmi": self._pmi,
             "sample": self._sample,
+            "receive": lambda message: self._arriving().begin(message),
+            "drop": lambda message: self._arriving().drop(message),
             "stop": lambda message: self.stop(message["grace"]),
             "beat": _ignore,
             "refused": _ignore,  # the end of the link follows
@@ -118,7 +122,9 @@ class Node:
         if step == STAGE:
             self.on_stage_data(data)
             return
-        if step in self._steps:
+        if step == CAST:
+            self._arriving().data(rank, data)
+        elif step in self._steps:
             self._steps[step].feed.data(rank, data)
         elif data:  # sent before the end of the step was known there: the sender must not wait for it
             self._link.send({"do": "credit", "step": step, "bytes": len(data), "stream": "in"})
@@ -163,6 +169,13 @@ class Node:
     def _credit(self, message: dict[str, Any]) -> None:
         if message["step"] in self._steps:
             self._steps[message["step"]].output.credit(message["bytes"])
+
+    def _arriving(self) -> ArrivingFiles:
+        if self._files is None:
+            from shim.job.agent.node.arriving_files import ArrivingFiles
+
+            self._files = ArrivingFiles(self._link)
+        return self._files
 
     def _sample(self, message: dict[str, Any]) -> None:
         if self._usage is not None:
@@ -238,6 +251,8 @@ class Node:
         self._clear = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._files is not None:
+            self._files.close()
         self.before_stopped()
         self._link.send({"do": "stopped"})
         self.on_clear()

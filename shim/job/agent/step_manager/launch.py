@@ -136,6 +136,14 @@ class Launcher:
                 }
                 for local, rank in enumerate(ranks)
             ]
+            sent = str(ends.get("program", "")).replace(
+                "%N", step.name_of(index)
+            )  # --bcast: what the program is called there
+            if sent:
+                same = {"argv": [sent, *lines[0][1:]]} if same else {}
+                for task in tasks:
+                    if "argv" in task:
+                        task["argv"] = [sent, *task["argv"][1:]]
             yield (
                 index,
                 {
@@ -144,7 +152,7 @@ class Launcher:
                     "name": part.name,
                     **same,
                     "tasks": tasks,
-                    "environment": {**environment, **shared},
+                    "environment": {**environment, **shared, **_library_path(ends, step.name_of(index), environment)},
                     "work_dir": request.work_dir or job.request.work_dir,
                     "umask": job.request.umask if request.umask is None else request.umask,
                     **{name: ends[name] for name in _STREAMS},
@@ -215,3 +223,11 @@ class Launcher:
     def _names(self, step: StepRun, part: Part, position: int, rank: int) -> Names:
         host = part.layout.names[position]
         return job_names(part.job).replace(step=str(step.number), host=host, node=position, task=rank)
+
+
+def _library_path(ends: Message, node: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where a program finds the libraries that came with it (--send-libs)."""
+    folder = str(ends.get("libraries") or "").replace("%N", node)
+    if not folder:
+        return {}
+    return {"LD_LIBRARY_PATH": ":".join(filter(None, [folder, environment.get("LD_LIBRARY_PATH", "")]))}
