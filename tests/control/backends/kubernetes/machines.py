@@ -61,8 +61,10 @@ class Machine:
         return self.run("sbatch", "--parsable", *words, str(path)).strip()
 
     def shown(self, job: str, fields: str = "%T") -> str:
-        """As squeue has it."""
-        return self.run("squeue", "-h", "-t", "all", "-j", job, "-o", fields).strip()
+        """As squeue has it; "" for a job of which this machine has not heard yet."""
+        done = self.ask("squeue", "-h", "-t", "all", "-j", job, "-o", fields)
+        assert done.returncode == 0 or "Invalid job id" in done.stderr, done.stderr
+        return done.stdout.strip()
 
     def signal(self, number: signal.Signals) -> int:
         """Sends its controller, and all that would start another one, a signal; how many got it."""
