@@ -39,7 +39,12 @@ NEEDED = (
     ),
     Permission(verb="list", resource="pods", lost=_NOT_SEEN),
     Permission(verb="watch", resource="pods", lost=_NOT_SEEN),
-    Permission(verb="create", resource="pods", vital=False, lost="sbatch cannot ask whether a pod would be accepted"),
+    Permission(
+        verb="create",
+        resource="pods",
+        vital=False,
+        lost="sbatch cannot ask whether a pod would be accepted, and tasks of arrays cost more requests",
+    ),
     Permission(verb="delete", resource="pods", lost="a job that got only a part of its nodes cannot give them back"),
     Permission(verb="create", resource="secrets", lost=_NO_JOBS),
     Permission(verb="get", resource="secrets", lost="no other controller can carry on with a job"),

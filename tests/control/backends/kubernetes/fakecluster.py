@@ -86,6 +86,8 @@ class FakeCluster:
         made = copy.deepcopy(body)
         self._version += 1
         made["metadata"].update(uid=f"uid-{self._version}", generation=1)
+        if path == PODS:
+            made["status"] = {"phase": "Pending"}
         self._put("ADDED", key, made)
         self._begin(key)
         self._written("POST", key)
@@ -154,7 +156,7 @@ class FakeCluster:
         return next(
             pod
             for path, pod in self.objects.items()
-            if path.startswith(f"{PODS}/{stem}-{index}-") and "deletionTimestamp" not in pod["metadata"]
+            if f"{path}-".startswith(f"{PODS}/{stem}-{index}-") and "deletionTimestamp" not in pod["metadata"]
         )
 
     def bind(self, index: int, node: str, stem: str = "slurm-7") -> None:

@@ -93,6 +93,7 @@ class Stage:
         self.cluster = cluster
         self.settings = settings
         self.outputs = outputs
+        self.jobless = False
         self.told = Told()
         self.driver: Driver
         self.site: Site
@@ -139,7 +140,7 @@ class Stage:
         return self
 
     async def _prepare(self, record: JobRecord, number: int) -> Prepared:
-        made = gang(record.uid, number, self.job.nodes)
+        made = gang(record.uid, number, self.job.nodes).replace(jobless=self.jobless)
         return Prepared(gang=made, settings=self.settings, contents={"key": b"k"}, outputs=self.outputs, pinned=True)
 
     def _take(self, take: Any, kind: str, found: dict[str, Any]) -> None:

@@ -192,3 +192,18 @@ def test_pods_that_have_nobody_to_find_cost_the_service_nothing() -> None:
 
     assert (selected(1), selected(2)) == (False, True)
     assert pod_spec(GANG.replace(nodes=1))["subdomain"] == manifests.service()["metadata"]["name"]
+
+
+def test_the_only_pod_of_a_run_without_a_job_is_as_a_job_would_make_it() -> None:
+    gang = GANG.replace(nodes=1, jobless=True)
+    made = manifests.only_pod(gang, SETTINGS)
+    template = spec(gang)["template"]
+    assert made["metadata"]["name"] == made["spec"]["hostname"] == "slurm-7-r3-0"
+    assert made["metadata"]["labels"] == template["metadata"]["labels"]
+    assert made["metadata"]["annotations"] == {**template["metadata"]["annotations"], names.INDEX: "0"}
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("ConfigMap", "uid-1", True)
+    (container,) = made["spec"]["containers"]
+    (usual,) = template["spec"]["containers"]
+    assert container == {**usual, "env": [*usual["env"], {"name": "JOB_COMPLETION_INDEX", "value": "0"}]}
+    assert {**made["spec"], "containers": [usual]} == {**template["spec"], "hostname": "slurm-7-r3-0"}

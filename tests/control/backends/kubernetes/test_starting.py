@@ -424,3 +424,46 @@ def test_a_gang_that_holds_nothing_need_not_hurry() -> None:
         await stage.end()
 
     clock.run(inside())
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_run_of_one_pod_of_an_array_has_no_job_unless_pods_may_not_be_made(may: bool) -> None:
+    async def inside() -> None:
+        stage = Stage(FakeCluster())
+        stage.jobless = True
+        if not may:
+            text = (
+                'pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "default"'
+            )
+            stage.cluster.refusals["POST pods/slurm-7-0"] = ApiError(403, "Forbidden", text)
+        await stage.begin(nodes=1)
+        assert (f"{JOBS}/slurm-7" in stage.cluster.objects) is not may
+        assert len(stage.cluster.pods()) == 1
+        await asyncio.sleep(30)  # it is looked at again and again
+        assert stage.cluster.said.count("POST pods/slurm-7-0") == may
+        leader = await stage.granted()
+        assert leader.answers == [("nonce", True)]
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_run_without_a_job_that_is_taken_back_loses_its_pod_and_the_next_one_has_another_name() -> None:
+    async def inside() -> None:
+        stage = Stage(FakeCluster())
+        stage.jobless = True
+        await stage.begin(nodes=1)
+        stage.cluster.run("n1")
+        leader, pod = stage.lead(), stage.cluster.pod(0)
+        await stage.driver.forget()
+        await asyncio.sleep(3)
+        assert stage.state == WITHDRAWN
+        assert not stage.cluster.pods()
+        stage.ask(leader, "late", pod)
+        await asyncio.sleep(1)
+        assert ("late", True) not in leader.answers
+        await stage.start()
+        assert [path.rpartition("/")[2] for path in stage.cluster.pods()] == ["slurm-7-r1-0"]
+        await stage.end()
+
+    clock.run(inside())

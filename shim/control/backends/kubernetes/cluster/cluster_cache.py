@@ -49,11 +49,10 @@ class Seen:
             _put(self._jobs.setdefault(job_id, {}), kind, job)
         return job_id
 
-    def note_job(self, job: Object) -> None:
-        """A Job as the API server has answered it: the watch will tell of it."""
-        jobs = self._jobs.setdefault(names.job_of(job), {})
-        if job["metadata"]["name"] not in jobs:
-            jobs[job["metadata"]["name"]] = self.trim(job)
+    def note(self, made: Object) -> None:
+        """A Job or a pod as the API server has answered it: the watch will tell of it."""
+        known = self._pods if made.get("kind") == "Pod" else self._jobs
+        known.setdefault(names.job_of(made), {}).setdefault(made["metadata"]["name"], self.trim(made))
 
     def forget(self, job_id: int) -> None:
         """The job's record is gone, and all evidence with it."""

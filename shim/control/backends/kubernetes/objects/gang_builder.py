@@ -44,6 +44,8 @@ def gang_of(spec: RunSpec, settings: Settings, bundle: Bundle, shape: Shape) -> 
         folders=folders_of(job, settings),
         image=image,
         command=tuple(container_command()),
+        # A Job for each of many pods is nine more requests for each; a queueing system wants one to hold.
+        jobless=job.array_task_id is not None and len(spec.nodes) == 1 and not settings.queue,
         digest=bundle.digest,
         passwd=user is not None,
     )

@@ -45,6 +45,7 @@ class Gang(Value):
     command: tuple[str, ...] = ()
     digest: str = ""
     pod_group: bool = False
+    jobless: bool = False  # its one pod needs no Job around it
     passwd: bool = False  # the Secret has passwd and group
     _nested = {"place": Placement}
 

@@ -15,7 +15,7 @@ from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.gang_spec import Gang, code_name
 from shim.control.backends.kubernetes.objects.pod_template import template
 from shim.control.backends.kubernetes.settings import Settings
-from shim.job.pod.places import PORT, ROOT, Places
+from shim.job.pod.places import INDEX, PORT, ROOT, Places
 
 _BACKSTOP = 14 * 24 * 3600  # seconds after which an ended Job that nobody fetched is removed
 
@@ -39,6 +39,29 @@ def job(gang: Gang, settings: Settings) -> dict[str, Any]:
             "ttlSecondsAfterFinished": _BACKSTOP,
             "template": template(gang, settings, labels),
         },
+    }
+
+
+def only_pod(gang: Gang, settings: Settings) -> dict[str, Any]:
+    """The pod of a run that has no Job: as a Job would make it, owned by the record. Under its name it is made once."""
+    made = template(gang, settings, {**settings.labels, **gang.labels})
+    name, metadata, spec = names.host(gang.job_id, gang.number, 0), made["metadata"], made["spec"]
+    index = {"name": INDEX, "value": "0"}
+    containers = [
+        {**one, "env": [*one.get("env", ()), index]} if one.get("name") == names.CONTAINER else one
+        for one in spec["containers"]
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **metadata,
+            "name": name,
+            "annotations": {**metadata.get("annotations", {}), names.INDEX: "0"},
+            # Whoever drains a node asks whether somebody looks after a pod.
+            "ownerReferences": [{**_owner(gang), "controller": True}],
+        },
+        "spec": {**spec, "hostname": name, "containers": containers},
     }
 
 

@@ -27,6 +27,7 @@ class Objects:
         self.secrets = f"/api/v1/namespaces/{namespace}/secrets"
         self.maps = f"/api/v1/namespaces/{namespace}/configmaps"
         self.services = f"/api/v1/namespaces/{namespace}/services"
+        self._makes_pods = True
         self.groups = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
 
     async def common(self, digest: str, code: bytes) -> None:
@@ -49,9 +50,11 @@ class Objects:
                 raise
 
     async def make(self, gang: Gang, settings: Settings, files: Mapping[str, bytes]) -> Object:
-        """Makes what is missing of a run's objects; the Job. Raises ApiError with what the API server says, and where nobody knows."""
+        """Makes what is missing of a run's objects; its Job, or its only pod. Raises ApiError with what the API server says, and where nobody
+        knows.
+        """
         made = [
-            self._create(self.jobs, manifests.job(gang, settings)),
+            self._make_pods(gang, settings),
             self._create(self.secrets, manifests.secret(gang, files)),
         ]
         if gang.pod_group:
@@ -62,6 +65,16 @@ class Objects:
                 raise problem
         job: Any = found[0]
         return dict(job)
+
+    async def _make_pods(self, gang: Gang, settings: Settings) -> Object:
+        if gang.jobless and self._makes_pods:
+            try:
+                return await self._create(self.pods, manifests.only_pod(gang, settings))
+            except ApiError as error:
+                if not error.not_permitted:
+                    raise
+                self._makes_pods = False  # who may make Jobs need not be allowed to make pods
+        return await self._create(self.jobs, manifests.job(gang, settings))
 
     async def _create(self, path: str, manifest: Object) -> Object:
         try:

@@ -183,7 +183,7 @@ class Driver:
     async def _create(self) -> None:
         assert self._prepared is not None
         made = self._prepared
-        self._site.seen.note_job(await self._site.objects.make(made.gang, made.settings, made.contents))
+        self._site.seen.note(await self._site.objects.make(made.gang, made.settings, made.contents))
 
     async def _withdraw(self, record: JobRecord) -> JobRecord | None:
         current: JobRecord | None = record
@@ -487,7 +487,8 @@ class Driver:
         if isinstance(effect, Write):
             return (await self._write(record, effect)).register == effect.register
         if isinstance(effect, CreateJob):
-            if self._prepared is not None and self._prepared.gang.number == effect.run:
+            there = self._site.seen.views(self._job_id, record.uid, effect.run)  # a pod that has no Job
+            if self._prepared is not None and self._prepared.gang.number == effect.run and not there:
                 await self._create()
         elif isinstance(effect, Answer):
             await self._answer(effect)
