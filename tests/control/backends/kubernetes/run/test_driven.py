@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.control.backends.kubernetes.run.driven.plants import PLANTS, RARE
 from tests.control.backends.kubernetes.run.driven.schedule import DrivenSchedule
 from tests.control.backends.kubernetes.run.things import Violation
 
-SCHEDULES = 320
+SCHEDULES = 120
+ENOUGH = 300
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -24,3 +26,14 @@ def test_the_invariant_holds_with_the_real_driver(part: int) -> None:
         again += sum(run > 0 for _, run in schedule.cluster.granted)
     assert launches > SCHEDULES / 8  # the faults are not so many that nothing happens any more
     assert again > SCHEDULES / 16
+
+
+@pytest.mark.parametrize("name", sorted(PLANTS.keys() - RARE))
+def test_a_fault_that_is_built_in_is_found(name: str) -> None:
+    with PLANTS[name]():
+        for seed in range(ENOUGH):
+            try:
+                DrivenSchedule(seed).run()
+            except Violation:
+                return
+    pytest.fail(f"{ENOUGH} schedules, and nothing was noticed")
