@@ -25,7 +25,7 @@ from shim.core.model.job import Job as Record
 from shim.core.model.job import Step
 from shim.job import libc, simulated_time
 from shim.testing import faults, submission
-from shim.testing.job import PATIENCE, Job, NotInTime
+from shim.testing.job import PATIENCE, Job, NotInTime, names_below
 from shim.testing.submission import SubmitError
 
 NAME = "local"
@@ -41,12 +41,12 @@ _LOOK_AGAIN = 0.05  # seconds, where the kernel has no more watches to give
 class Finished:
     """A command that has ended. ``jobs``: those that it says it has submitted."""
 
-    def __init__(self, cluster: Cluster, command: Sequence[str], code: int, stdout: str, stderr: str) -> None:
+    def __init__(self, command: Sequence[str], ended: subprocess.CompletedProcess[str], jobs: Sequence[Job]) -> None:
         self.command = tuple(command)
-        self.code = code
-        self.stdout = stdout
-        self.stderr = stderr
-        self.jobs = [Job(cluster, job_id) for job_id in submission.ids(stdout)]
+        self.code = ended.returncode
+        self.stdout = ended.stdout
+        self.stderr = ended.stderr
+        self.jobs = list(jobs)
 
     def __repr__(self) -> str:
         return f"<{' '.join(self.command)}: {self.code}\n{self.stdout}{self.stderr}>"
@@ -179,14 +179,16 @@ class Cluster:
         ``check``: an exit code other than 0 is a CalledProcessError.
         """
         words = [os.fspath(word) for word in command]
+        folder = (cwd or self.work_dir).absolute()
+        before = {folder: names_below(folder)}
         ended = subprocess.run(
-            words, cwd=cwd or self.work_dir, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
+            words, cwd=folder, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
         )
         if check and ended.returncode:
             problem = subprocess.CalledProcessError(ended.returncode, words, ended.stdout, ended.stderr)
             problem.add_note(ended.stderr)
             raise problem
-        return Finished(self, words, ended.returncode, ended.stdout, ended.stderr)
+        return Finished(words, ended, [Job(self, job_id, before=before) for job_id in submission.ids(ended.stdout)])
 
     @property
     def jobs(self) -> list[Job]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -52,11 +52,19 @@ class Surroundings(Protocol):
 class Job:
     """One job, or a whole array. What it says of the job is read when it is asked for."""
 
-    def __init__(self, cluster: Surroundings, job_id: int, key: int | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Surroundings,
+        job_id: int,
+        key: int | None = None,
+        before: Mapping[Path, frozenset[str]] | None = None,
+    ) -> None:
         self._cluster = cluster
         self.id = job_id
         self._key = key  # of a task of an array
-        self._before = frozenset(_names(self.work_dir))
+        folder = self.work_dir
+        known = (before or {}).get(folder)  # what was there before it could have begun
+        self._before = names_below(folder) if known is None else known
 
     def __repr__(self) -> str:
         return f"<Job {self.label} {self.state}>"
@@ -83,7 +91,8 @@ class Job:
     def tasks(self) -> list[Job]:
         """The tasks of an array that have started, by index; of a plain job none."""
         found = sorted((one.array_task_id, one) for one in self._all if one.array_task_id is not None)
-        return [Job(self._cluster, one.job_id, one.key) for _index, one in found]
+        before = {self.work_dir: self._before}
+        return [Job(self._cluster, one.job_id, one.key, before) for _index, one in found]
 
     @property
     def state(self) -> str:
@@ -149,7 +158,7 @@ class Job:
     @property
     def files(self) -> list[str]:
         """What is in its directory and was not there when it was submitted, below folders too; sorted, relative to the directory."""
-        return sorted(set(_names(self.work_dir)) - self._before)
+        return sorted(names_below(self.work_dir) - self._before)
 
     @property
     def output(self) -> str:
@@ -214,11 +223,11 @@ class Job:
         return self
 
 
-def _names(folder: Path, below: Sequence[str] = ()) -> list[str]:
-    found = []
-    for here, _folders, names in os.walk(folder):
-        found += [os.path.relpath(os.path.join(here, name), folder) for name in names]
-    return found
+def names_below(folder: Path) -> frozenset[str]:
+    """The files in a folder and below it, relative to it."""
+    return frozenset(
+        os.path.relpath(os.path.join(here, name), folder) for here, _folders, names in os.walk(folder) for name in names
+    )
 
 
 def _text(path: str) -> str:
