@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Annotated
 
@@ -76,6 +77,10 @@ def check(
     words: Annotated[
         list[str], typer.Argument(help="Batch scripts, after sbatch's options.", metavar="[SBATCH OPTIONS] SCRIPT...")
     ],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="All batch scripts below the folder that is named.")
+    ] = False,
+    form: Annotated[str, typer.Option("--format", help="With -r: text, json, html or sarif.")] = "text",
     fail_on: Annotated[
         str, typer.Option(help="What exit code 1 is for: refused, waiting, failing, unread, approximated; never.")
     ] = "refused,waiting,failing",
@@ -83,7 +88,8 @@ def check(
     """Says of each script whether sbatch would refuse it, or it would wait for ever, or a line of it be refused when it runs."""
     from shim.admin import check as checks
 
-    if not checks.report(words, sys.stdout, fail_on):
+    judge = functools.partial(checks.report_tree, form=form) if recursive else checks.report
+    if not judge(words, sys.stdout, fail_on):
         raise typer.Exit(1)
 
 

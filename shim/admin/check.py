@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from shim.admin.preflight import FAULTS, Verdict, judge, require_nodes
+from shim.admin.preflight import FAULTS, Found, Verdict, judge, require_nodes
 from shim.commands import site_view
 from shim.control import site
 from shim.core import script
 from shim.core.errors import ShimError
 from shim.core.formats.lists import comma_list
+from shim.core.model.cluster import Cluster
 from shim.core.options import values
 from shim.core.options.batch import command_line
 from shim.job import capped
@@ -29,11 +30,7 @@ def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
     The cluster is the one that ``-M`` names, or the default one. Raises ShimError for options that sbatch has not.
     """
     grounds = _grounds(fail_on)
-    found, scripts = command_line(words, values.Context(time.time(), os.getuid(), capped.text, site.grammar()))
-    if not scripts:
-        raise ShimError("error: no script given")
-    named = [value for part in found for option, value in part if option.field == "clusters"]
-    asked = require_nodes(site_view.current(site_view.recorded(site.cluster(named[-1] if named else None)), "shim"))
+    found, scripts, asked = _asked(words)
     faults: list[set[str]] = []
     for name in scripts:
         verdict = judge([name], asked, found)
@@ -44,6 +41,31 @@ def report(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON) -> bool:
         refused, waiting = (sum(word in one for one in faults) for word in ("refused", "waiting"))
         out.write(f"{len(scripts)} scripts: {refused} would be refused, {waiting} would wait for ever\n")
     return not grounds.intersection(set().union(*faults))
+
+
+def report_tree(words: Sequence[str], out: TextIO, fail_on: str = FAIL_ON, form: str = "text") -> bool:
+    """The same for all batch scripts below the folder that is the last of ``words``, in one of ``tree_report.FORMATS``."""
+    from shim.admin import script_tree, tree_report
+
+    grounds = _grounds(fail_on)
+    if form not in tree_report.FORMATS:
+        raise ShimError(f'error: --format: "{form}" is unknown; known are {", ".join(tree_report.FORMATS)}')
+    found, folders, cluster = _asked(words)
+    if len(folders) > 1:
+        raise ShimError(f'error: -r takes one folder, not also "{folders[1]}"')
+    tree = script_tree.check_tree(folders[0], cluster, found)
+    out.write(tree_report.FORMATS[form](tree))
+    return not grounds.intersection(tree.faults)
+
+
+def _asked(words: Sequence[str]) -> tuple[Found, Sequence[str], Cluster]:
+    """The options for sbatch in ``words``, the words behind them, and the cluster that they are for."""
+    found, scripts = command_line(words, values.Context(time.time(), os.getuid(), capped.text, site.grammar()))
+    if not scripts:
+        raise ShimError("error: no script given")
+    named = [value for part in found for option, value in part if option.field == "clusters"]
+    cluster = site.cluster(named[-1] if named else None)
+    return found, scripts, require_nodes(site_view.current(site_view.recorded(cluster), "shim"))
 
 
 def _grounds(fail_on: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shim.admin import script_commands
 from shim.control import site
@@ -92,9 +92,15 @@ def read_script(name: str) -> str:
     return script.text_of(data)
 
 
-def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: str | None = None) -> Verdict:
+def judge(
+    words: Sequence[str],
+    cluster: Cluster,
+    found: Found = ((),),
+    text: str | None = None,
+    pending_reason: Callable[[JobRequest, Cluster], str | None] = feasibility.pending_reason,
+) -> Verdict:
     """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``. ``text``: the script's,
-    where it was read already: a pipe (``<(…)``) can be read once.
+    where it was read already: a pipe (``<(…)``) can be read once. ``pending_reason``: as ``feasibility`` has it, for who judges many scripts.
 
     Of a heterogeneous job the first component that is refused decides; so does the first that would wait for ever.
     """
@@ -134,7 +140,7 @@ def judge(words: Sequence[str], cluster: Cluster, found: Found = ((),), text: st
                 operator=operator,
                 host=os.uname().nodename,
             )
-            verdict.reason = verdict.reason or feasibility.pending_reason(request, cluster)
+            verdict.reason = verdict.reason or pending_reason(request, cluster)
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)
     except value_parsing.PrintAndExit:

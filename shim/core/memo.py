@@ -21,6 +21,12 @@ def hold() -> None:
     _found = {}
 
 
+def let_go() -> None:
+    """From now on ``once`` finds out anew each time, as before ``hold``."""
+    global _found
+    _found = None
+
+
 def renew() -> None:
     """Forgets what was kept, before a listing that is shown repeatedly is made again."""
     if _found:
