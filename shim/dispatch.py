@@ -20,6 +20,7 @@ MODULES = {
     "sstat": "shim.commands.sstat",
     "seff": "shim.commands.seff",
     "sbcast": "shim.commands.sbcast",
+    "sattach": "shim.commands.sattach",
     "shim": "shim.admin.app",
 }
 

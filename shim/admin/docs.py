@@ -22,7 +22,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The commands of Slurm that are not here, and what becomes of them.
 ABSENT = {
     "sacctmgr": "no accounting database: accounts, users and QOS are known to nobody (`sacct` reads the job index)",
-    "sattach": "not there: `srun` shows its step's output, a batch job's is in its file",
     "scrontab": "not there: cron calls `sbatch`",
     "sdiag": "not there: `shim controller` and the controller's log tell how it is",
     "sprio": "not there: `squeue -o %Q` and `scontrol show job` show priorities",

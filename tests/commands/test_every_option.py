@@ -82,6 +82,7 @@ VALUES = {
     "sstat": {"jobs": "1", "format": "jobid"},
     "seff": {},
     "sbcast": {"jobid": "1", "size": "1k"},
+    "sattach": dict.fromkeys(("input-filter", "output-filter", "error-filter"), "0"),
 }
 # What is given beside it: some options only say how another one is meant.
 BESIDE = {
@@ -93,6 +94,7 @@ BESIDE = {
     "sstat": [["-j", "1"]],
     "seff": [["1"]],
     "sbcast": [["/etc/passwd", "/nosuch/there"]],
+    "sattach": [["1.0"]],
 }
 
 

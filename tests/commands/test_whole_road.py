@@ -288,6 +288,27 @@ def test_srun_bcast_starts_the_copy(road: Path) -> None:
     )
 
 
+def test_sattach_shows_a_step_and_gives_it_input(road: Path) -> None:
+    (road / "task").write_text(
+        "echo ready $SLURM_PROCID; read word; echo got $word; echo gone >&2; exit $SLURM_PROCID\n"
+    )
+    job = said("sbatch", "--parsable", "-N2", "-n2", "-o", "out", "--wrap", "sleep 60 | srun sh task").strip()
+    until(lambda: (road / "out").exists() and (road / "out").read_text().count("ready") == 2)
+    assert said("sattach", "--layout", f"{job}.0").splitlines() == [
+        "Job step layout:",
+        "\t2 tasks, 2 nodes (node[1-2])",
+        "",
+        "\tNode 0 (node1), 1 task(s): 0 ",
+        "\tNode 1 (node2), 1 task(s): 1 ",
+    ]
+    attached = ("sattach", "-l", "--output-filter=1", f"{job}.0")
+    done = subprocess.run(attached, input="hello\n", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.splitlines()) == (1, ["1: ready 1", "1: got hello"])
+    assert done.stderr.splitlines() == ["1: gone", "sattach: error: task 1 exited with exit code 1"]
+    assert said("sattach", f"{job}.0", code=1) == ""
+    said("scancel", job)
+
+
 def until(found: Callable[[], object]) -> Any:
     """What ``found`` gives once it is something."""
     deadline = time.monotonic() + 60

@@ -29,6 +29,7 @@ _WORDS = {
     "sstat": "",
     "seff": "jobid",
     "sbcast": "SOURCE DEST",
+    "sattach": "jobid.stepid",
     "scontrol": "command [arguments...]",
 }
 _HELP = ("help", "usage")

@@ -286,6 +286,24 @@ def _sbcast() -> Rows:
     )
 
 
+def _sattach() -> Rows:
+    return (
+        Row(name="help", short="h", help="this text"),
+        Row(name="label", short="l", help="the task's number in front of each line"),
+        Row(name="quiet", short="Q", help="say less",
+            support="inert: nothing is said but errors"),
+        Row(name="usage", short="u", help="the options in brief"),
+        Row(name="verbose", short="v", help="say more",
+            support="inert: what Slurm says then is of its connections"),
+        Row(name="version", short="V", help="print the version"),
+        Row(name="layout", help="only tell which task is where"),
+        Row(name="input-filter", takes="=task", help="input for this task alone"),
+        Row(name="output-filter", takes="=task", help="standard output of this task alone"),
+        Row(name="error-filter", takes="=task", help="standard error of this task alone"),
+        Row(name="pty", help="the step has a terminal: pass every key on"),
+    )
+
+
 def _seff() -> Rows:
     return (
         Row(name="help", short="h", help="this text"),
@@ -305,6 +323,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sstat": _sstat,
     "seff": _seff,
     "sbcast": _sbcast,
+    "sattach": _sattach,
 }
 
 
@@ -337,7 +356,11 @@ class Values(_Base):
 
 
 def read(
-    command: str, argv: Sequence[str], environ: Mapping[str, str], from_environment: bool = True
+    command: str,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    from_environment: bool = True,
+    permute: bool = True,
 ) -> Tuple[Values, List[str]]:
     """What squeue, scancel, sinfo, scontrol, sacct … was asked: values by field, and the words that are no options.
 
@@ -348,7 +371,7 @@ def read(
     ``squeue -j 5`` and ``-s 5.0``: these take a value only in attached form, so the 5 is among the words.
     """
     options = options_of(command)
-    found, words = parse(command, argv, options, permute=True, code=1)
+    found, words = parse(command, argv, options, permute=permute, code=1)
     values = Values()
     if from_environment:
         for row in options.rows:

@@ -115,8 +115,8 @@ class Peers:
             link.on_close = lambda _reason: self._srun_gone(link)
         elif role == "command":
             link.on_message = guarded(link, lambda message: self._command_message(link, message))
-            link.on_data = lambda step, _rank, _stream, data: (
-                leader.broadcasts.data(link, data) if step == CAST else None
+            link.on_data = lambda step, rank, _stream, data: (
+                leader.broadcasts.data(link, data) if step == CAST else leader.steps.attached_data(link, rank, data)
             )
             link.on_close = lambda _reason: self._command_gone(link)
         else:
@@ -142,6 +142,7 @@ class Peers:
         self._links.discard(link)
         self._leader.usage.gone(link)
         self._leader.broadcasts.gone(link)
+        self._leader.steps.detached(link)
 
     def _controller_gone(self, link: Link) -> None:
         leader = self._leader
@@ -192,6 +193,12 @@ class Peers:
             return
         if do == "broadcast":
             self._leader.broadcasts.begin(link, message)
+            return
+        if do == "attach":
+            self._leader.steps.attach(link, str(message["step"]), not message.get("layout"))
+            return
+        if do == "credit":
+            self._leader.steps.attached_credit(link, int(message["bytes"]))
             return
         if do == "show":
             for line in self._leader.journal.lines:

@@ -108,6 +108,39 @@ class StepManager:
             step.nodes.clear()
         self._maybe_over(step)
 
+    # sattach's side
+
+    def attach(self, link: Link, step_id: str, stay: bool) -> None:
+        """Somebody attaches to a step, or (``stay`` False) asks for its layout alone: ``layout``, then what comes, at last ``done``."""
+        step = self.steps.get(int(step_id)) if step_id.isdigit() else None
+        there = step is not None and step.launched and not step.over
+        if step is not None and there:
+            layout = step.layout
+            nodes = [step.name_of(index) for index in layout.nodes]
+            link.send({"do": "layout", "nodes": nodes, "ranks": layout.ranks})
+        elif step_id == "batch" and self.spec.script:
+            link.send({"do": "layout", "nodes": [self.spec.nodes[0].name], "ranks": [[0]]})
+        if step is not None and there and stay:
+            step.relay.attached.add(link)
+        else:
+            link.send({"do": "done"})
+
+    def attached_credit(self, link: Link, count: int) -> None:
+        """Who is attached has written so many bytes."""
+        for step in self.steps.values():
+            step.relay.attached.credit(link, count)
+
+    def attached_data(self, link: Link, rank: int, data: bytes) -> None:
+        """Who is attached has input for the tasks."""
+        for step in self.steps.values():
+            if link in step.relay.attached:
+                step.relay.input(rank, data, link)
+
+    def detached(self, link: Link) -> None:
+        """Who was attached is gone."""
+        for step in self.steps.values():
+            step.relay.attached.discard(link)
+
     # The nodes' side
 
     def node_message(self, index: int, message: Message) -> None:
@@ -321,6 +354,7 @@ class StepManager:
             return
         status = int(message["status"])
         step.task_ended(rank, status, bool(message.get("oom")), message.get("used"))
+        step.relay.attached.tell({"do": "exit", "rank": rank, "status": status})
         step.tell(
             {
                 "do": "exit",
@@ -351,6 +385,7 @@ class StepManager:
 
     def _ended(self, step: StepRun, status: int) -> None:
         step.tell({"do": "ended", "status": status})
+        step.relay.attached.tell({"do": "done"})
         if step.srun is not None:
             self._finish(step.srun)
         del self.steps[step.number]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from shim.job.agent.step_manager.attached import Attached
 from shim.job.wire import ALL_RANKS, STDIN, WINDOW
 
 TYPE_CHECKING = False
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
 
 class _Chunk:
-    """Input under way: how many bytes, and how many nodes have not taken them."""
+    """Input under way: how many bytes, how many nodes have not taken them, and who sent it (None: srun)."""
 
-    __slots__ = ("size", "waiting")
+    __slots__ = ("size", "source", "waiting")
 
-    def __init__(self, size: int, waiting: int) -> None:
+    def __init__(self, size: int, waiting: int, source: Link | None) -> None:
+        self.source = source
         self.size = size
         self.waiting = waiting
 
@@ -45,6 +47,7 @@ class Relay:
         self._room = WINDOW
         self._queue: Deque[tuple[int, int, int, bytes]] = deque()
         self._input: dict[int, Deque[tuple[_Chunk, int]]] = {index: deque() for index in nodes}
+        self.attached = Attached(step)
 
     @property
     def idle(self) -> bool:
@@ -53,6 +56,7 @@ class Relay:
 
     def output(self, index: int, rank: int, stream: int, data: bytes) -> None:
         """Bytes (or the end) of a task's stream have come from node ``index``."""
+        self.attached.output(rank, stream, data)
         self._queue.append((index, rank, stream, data))
         self._pass_on()
 
@@ -66,8 +70,8 @@ class Relay:
         self._srun = None
         self._pass_on()
 
-    def input(self, rank: int, data: bytes) -> None:
-        """Bytes (or the end) of stdin have come from srun, for one rank or all."""
+    def input(self, rank: int, data: bytes, source: Link | None = None) -> None:
+        """Bytes (or the end) of stdin have come from srun, or from another ``source``, for one rank or all."""
         if rank == ALL_RANKS:
             targets = list(self._nodes)
         else:
@@ -76,11 +80,11 @@ class Relay:
             self._nodes[index].send_data(self._step, rank, STDIN, data)
         if not data:
             return
-        chunk = _Chunk(len(data), len(targets))
+        chunk = _Chunk(len(data), len(targets), source)
         for index in targets:
             self._input[index].append((chunk, len(data)))
         if not targets:
-            self._credit_srun(len(data))
+            self._credit(chunk)
 
     def node_credit(self, index: int, count: int) -> None:
         """Node ``index`` has given ``count`` bytes of stdin to its tasks."""
@@ -116,8 +120,9 @@ class Relay:
     def _taken(self, chunk: _Chunk) -> None:
         chunk.waiting -= 1
         if chunk.waiting == 0:
-            self._credit_srun(chunk.size)
+            self._credit(chunk)
 
-    def _credit_srun(self, count: int) -> None:
-        if self._srun is not None:
-            self._srun.send({"do": "credit", "step": self._step, "bytes": count, "stream": "in"})
+    def _credit(self, chunk: _Chunk) -> None:
+        source = chunk.source or self._srun
+        if source is not None:
+            source.send({"do": "credit", "step": self._step, "bytes": chunk.size, "stream": "in"})
