@@ -41,6 +41,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     record    job (Job), claim (bool)     -> a job that a real Slurm took is kept in the index; ``taken`` if it was claimed and has a row
     seen      jobs (Jobs)                  -> what their Slurm has told of such jobs since
     script    job_id                       -> script (text)
+    fetch     job_id                       -> files, bytes (what came back of a running job's copy of its working directory), text (what did not), ended
     listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
     reconfigure                            -> kept [what stays as it was for active jobs]
     prune     days (null: as configured), dry_run (bool)  -> jobs (how many went, or would), before (epoch: those that ended earlier)

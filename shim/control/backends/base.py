@@ -155,6 +155,14 @@ class TriesOut(Protocol):
 
 
 @runtime_checkable
+class ReturnsFiles(Protocol):
+    """A backend whose jobs may work in copies of the working directory; at a run's end what they have changed is here by itself."""
+
+    async def fetch(self, run: Run) -> tuple[int, int, str]:
+        """What a run has changed by now comes here: how many files, bytes, and what is to be said of others. Raises BackendError."""
+
+
+@runtime_checkable
 class Listens(Protocol):
     """A backend whose cluster can fall silent without anything being wrong at this end."""
 

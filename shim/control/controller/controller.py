@@ -286,6 +286,7 @@ class Controller:
             "wait": partial(ends.wait, world),
             "reach": partial(ends.reach, world),
             "script": partial(ends.script, world),
+            "fetch": partial(ends.fetch, world),
             "record": partial(recording.record, world),
             "seen": partial(recording.seen, world),
             "move": partial(moving.move, world),

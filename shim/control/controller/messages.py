@@ -52,6 +52,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "wait": _JOB,
     "reach": _JOB,
     "script": _JOB,
+    "fetch": _JOB,
     "stay": _JOB,
     "move": {**_JOB, "request": JobRequest},
     "move_out": {**_JOB, "to": str, "mark": str},
@@ -71,7 +72,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 NEEDED = {
     "submit": ("request",),
     "allocate": ("request",),
-    **dict.fromkeys(("attach", "release", "wait", "reach", "script", "stay"), ("job_id",)),
+    **dict.fromkeys(("attach", "release", "wait", "reach", "script", "fetch", "stay"), ("job_id",)),
     "move": ("job_id", "cluster"),
     "move_out": ("job_id", "cluster"),
     "moved_out": ("job_id", "there", "mark"),

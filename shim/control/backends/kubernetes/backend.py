@@ -336,6 +336,13 @@ class KubernetesBackend:
             # A leader obeys each number once, whoever it comes from: those of different indexes must not be the same.
             one.order(order.replace(number=(int(self._site.owner[:8], 16) << 32) + order.number))
 
+    async def fetch(self, run: Run) -> tuple[int, int, str]:
+        """See ``ReturnsFiles``."""
+        driver = self._drivers.get(run.job_id)
+        if driver is None or driver.course is None:
+            raise BackendError("another machine of yours orders this job: its files come when it has ended")
+        return await driver.course.fetch()
+
     async def forget(self, run: Run) -> None:
         one = self._legacy.get(run.job_id) or self._drivers.get(run.job_id)
         if one is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shim.control.backends.base import BackendError, ReturnsFiles
 from shim.control.controller import spool
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
@@ -65,6 +66,23 @@ async def reach(world: World, connection: Connection, message: dict[str, Any]) -
         raise ShimError(f"error: {ALREADY_DONE}")
     run_dir = world.backends[job.cluster].reach(run_of(job))
     return {"job": job.to_dict(), "run_dir": run_dir, "cluster": job.cluster}
+
+
+async def fetch(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    """Has what a running job has changed in its copy of the working directory come back now. A job that has ended has nothing left to fetch."""
+    job = _running(world.book, message)
+    if not world.may(connection, job):
+        raise ShimError(f"error: {ACCESS_DENIED}")
+    if job.state == states.PENDING:
+        raise ShimError("error: Job is pending execution")
+    backend = world.backends[job.cluster]
+    if job.state not in states.ALLOCATED or not isinstance(backend, ReturnsFiles):
+        return {"files": 0, "bytes": 0, "text": job.system_comment, "ended": job.state in states.TERMINAL}
+    try:
+        files, size, text = await backend.fetch(run_of(job))
+    except BackendError as error:
+        raise ShimError(f"error: {error}") from error
+    return {"files": files, "bytes": size, "text": text, "ended": False}
 
 
 async def script(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:

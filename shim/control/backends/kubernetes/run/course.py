@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import Order
+from shim.control.backends.base import BackendError, Order
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.api.threads import beside
 from shim.control.backends.kubernetes.objects import names, volumes
@@ -32,6 +33,7 @@ WAITS = "WAITS"  # the outcome of a run that is withdrawn and whose job waits ag
 _FINAL_WORDS = 3.0  # seconds in which a leader that has ended may still be heard over its stream
 _LOG_LIMIT = 64 * 1024 * 1024  # bytes
 _ALONE = 5.0  # seconds for which a leader whose other pods are still being started is left alone
+_FETCH = 600.0  # seconds for files of a job that runs
 CANCEL_PATIENCE = 10.0  # seconds in which a leader that runs should be reached before its run is ended without it
 
 
@@ -249,6 +251,24 @@ class Course:
             self._elsewhere = f"files are on {self._site.host} in {self._destination.root}"
         if report.text:
             self._site.log("job %s: %s", job_id, report.text)
+
+    async def fetch(self) -> tuple[int, int, str]:
+        """What the job has changed by now comes here: files, bytes, and what is to be said of others. BackendError where its leader is not reached."""
+        if not self._record.copied:
+            return 0, 0, ""
+        came = asyncio.Event()
+        before, self._report = self._report, StageReport()
+        try:
+            if self._follower is None or not self._follower.gather(came.set):
+                raise BackendError("the job's first pod is not reached now: try again", transient=True)
+            async with asyncio.timeout(_FETCH):
+                await came.wait()
+            found = self._report
+        except TimeoutError:
+            raise BackendError(f"the job's files did not come within {_FETCH:g} s", transient=True) from None
+        finally:
+            self._report = before + self._report
+        return found.files, found.bytes, found.text
 
     def _with_report(self, line: Line) -> Line:
         """The end of the run, with what its user has to know of the files."""

@@ -79,6 +79,7 @@ class Follower:
         self._changes: list[StageOut] = []  # in the order in which they are taken
         self._moved_at = -_LAST_WORDS  # when data came last
         self._complete: list[Callable[[], None]] = []
+        self._asked_for = 0
         self._gathered: dict[int, Callable[[], None]] = {}
         self._wall = wall
         self._ahead = 0.0  # seconds by which the leader's clock is ahead of ours
@@ -277,11 +278,14 @@ class Follower:
             self._takers[following.stream] = self._taker(self._link, following)
         self._changes_told(None)
 
-    def gather(self, then: Callable[[], None]) -> None:
-        """Has the leader send what all nodes have changed by now; ``then()`` when it is here. Nothing follows where the leader is not reached."""
-        number = len(self._gathered) + 1
-        self._gathered[number] = then
-        self.send({"do": "gather", "number": number})
+    def gather(self, then: Callable[[], None]) -> bool:
+        """Has the leader send what all nodes have changed by now; ``then()`` when it is here. Whether the leader is reached."""
+        if self._link is None:
+            return False
+        self._asked_for += 1
+        self._gathered[self._asked_for] = then
+        self.send({"do": "gather", "number": self._asked_for})
+        return True
 
     def _changes_told(self, number: int | None) -> None:
         if number is not None and number in self._gathered:
