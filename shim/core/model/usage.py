@@ -16,8 +16,6 @@ MEASURES = (
     "pages",  # page faults that needed the disk
     "read",  # bytes, from whatever
     "written",  # bytes, to whatever
-    "gpu_memory",  # MiB
-    "gpu_busy",  # percent of one GPU
 )
 _SPREADS = ("cpu", *MEASURES)
 FREQUENCY = 30  # seconds between two looks at a task (JobAcctGatherFrequency)
@@ -64,8 +62,6 @@ class Usage(Value):
     pages: Spread | None = None
     read: Spread | None = None
     written: Spread | None = None
-    gpu_memory: Spread | None = None
-    gpu_busy: Spread | None = None
     _nested = dict.fromkeys(_SPREADS, Spread)
 
     @classmethod

@@ -85,10 +85,8 @@ _WRITTEN = _Measure("fs/disk", "written", _bytes)
 _MEMORY = _Measure("mem", "memory", lambda kib, sizes: sizes.show(kib * _KIB))
 _PAGES = _Measure("pages", "pages", lambda count, _sizes: show_exact(int(count)) if count else "0")
 _VIRTUAL = _Measure("vmem", "virtual", lambda kib, sizes: sizes.show(kib * _KIB))
-_GPU_MEMORY = _Measure("gres/gpumem", "gpu_memory", lambda mib, sizes: sizes.show(mib * _MIB))
-_GPU_BUSY = _Measure("gres/gpuutil", "gpu_busy", _bytes)
 # In the order of their names. Energy is not measured: 0, as Slurm without a sensor has it.
-_IN = (_CPU, None, _READ, _GPU_MEMORY, _GPU_BUSY, _MEMORY, _PAGES, _VIRTUAL)
+_IN = (_CPU, None, _READ, _MEMORY, _PAGES, _VIRTUAL)
 _OUT = (None, _WRITTEN)
 
 

@@ -71,12 +71,6 @@ def test_what_was_not_seen_is_not_shown() -> None:
     assert FIELDS["TRESUsageInMaxNode"](unseen, Sizes()) == "cpu=n1,energy=n1"
 
 
-def test_gpus_are_shown_where_there_are_any() -> None:
-    one = of_task({"user": 0, "system": 0, "gpu_memory": [512, 1024], "gpu_busy": [10, 90]}, 0, "n1")
-    assert FIELDS["TRESUsageInMax"](one, Sizes()) == "cpu=00:00:00,energy=0,gres/gpumem=1G,gres/gpuutil=90"
-    assert FIELDS["TRESUsageInTot"](one, Sizes()) == "cpu=00:00:00,energy=0,gres/gpumem=512M,gres/gpuutil=10"
-
-
 def test_usage_comes_back_from_json_also_from_what_earlier_versions_wrote(step: Usage) -> None:
     assert Usage.from_dict(step.to_dict()) == step
     old = Usage.from_dict({"user": 1.5, "rss": 2048, "task": 3, "node": "n2"})

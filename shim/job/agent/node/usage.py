@@ -15,7 +15,7 @@ from shim.job import rawfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable
+    from typing import Any, Iterable
 
     from shim.job.loop import Loop, Timer
 
@@ -45,7 +45,7 @@ class _Task:
     def saw(self, seen: dict[str, float], pids: list[int]) -> None:
         self.seen = seen
         self.pids = pids
-        for name in ("memory", "virtual", "gpu_memory", "gpu_busy"):
+        for name in ("memory", "virtual"):
             if name in seen:
                 self.peaks[name] = max(self.peaks.get(name, 0), seen[name])
 
@@ -57,14 +57,10 @@ class _Task:
 
 
 class UsageWatch:
-    """The running tasks of one agent. One timer, and none while no task runs.
+    """The running tasks of one agent. One timer, and none while no task runs."""
 
-    ``gpus()``: memory (MiB) and how busy (percent) by pid, for tasks that have GPUs.
-    """
-
-    def __init__(self, loop: Loop, gpus: Callable[[], dict[int, tuple[int, int]]] | None = None) -> None:
+    def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._gpus = gpus
         self._tasks: dict[int, _Task] = {}
         self._timer: Timer | None = None
         self._own_peak = 0
@@ -106,9 +102,8 @@ class UsageWatch:
 
     def look(self) -> None:
         """Look at all of them now."""
-        gpus = self._gpus() if self._gpus is not None else None
         for pid, processes in _by_task(self._tasks).items():
-            self._tasks[pid].saw(_sum(processes, gpus), [int(one) for one, _ in processes])
+            self._tasks[pid].saw(_sum(processes), [int(one) for one, _ in processes])
 
     def told(self, pid: int) -> tuple[Told, list[int]]:
         """A running task as it was seen last, and its processes."""
@@ -161,7 +156,7 @@ def _task_of(pid: bytes, known: dict[bytes, int], table: dict[bytes, tuple[str, 
     return None
 
 
-def _sum(processes: list[tuple[str, list[bytes]]], gpus: dict[int, tuple[int, int]] | None) -> dict[str, float]:
+def _sum(processes: list[tuple[str, list[bytes]]]) -> dict[str, float]:
     """What these processes use together."""
     total = [0] * (_RESIDENT + 1)
     moved = [0, 0]
@@ -172,7 +167,7 @@ def _sum(processes: list[tuple[str, list[bytes]]], gpus: dict[int, tuple[int, in
         total[_RESIDENT] += int(fields[_RESIDENT])
         for place, count in enumerate(_moved(rawfile.read_if_there(f"/proc/{name}/io"))):
             moved[place] += count
-    seen: dict[str, float] = {
+    return {
         "user": (total[_USER] + total[_CHILD_USER]) / _TICKS,
         "system": (total[_SYSTEM] + total[_CHILD_SYSTEM]) / _TICKS,
         "memory": total[_RESIDENT] * _PAGE,
@@ -181,11 +176,6 @@ def _sum(processes: list[tuple[str, list[bytes]]], gpus: dict[int, tuple[int, in
         "read": moved[0],
         "written": moved[1],
     }
-    if gpus is not None:
-        held = [gpus[int(name)] for name, _ in processes if int(name) in gpus]
-        seen["gpu_memory"] = sum(memory for memory, _ in held)
-        seen["gpu_busy"] = sum(busy for _, busy in held)
-    return seen
 
 
 def _moved(io: bytes) -> tuple[int, int]:
