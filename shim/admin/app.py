@@ -106,6 +106,16 @@ def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options a
 
 
 @app.command()
+def completion(
+    shell: Annotated[str | None, typer.Argument(help="bash; unless given the shell that runs this.")] = None,
+) -> None:
+    """Prints what a shell needs to complete options, partitions, nodes and jobs: `source <(shim completion bash)` in ~/.bashrc."""
+    from shim.admin import completion as completions
+
+    typer.echo(completions.script(shell), nl=False)
+
+
+@app.command()
 def why(
     job: Annotated[
         str, typer.Argument(help="Its id: 12, 12_3 of an array, 12+1 of a heterogeneous job.", metavar="JOB")
