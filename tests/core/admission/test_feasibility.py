@@ -48,6 +48,7 @@ def reason(limits: dict[str, Any], **fields: Any) -> str | None:
         ({"max_nodes": 2}, {"ntasks": 32}, None),  # on both large nodes
         ({"max_nodes": 2}, {"ntasks": 33}, "PartitionConfig"),
         ({"max_nodes": 2}, {"constraint": "huge"}, "BadConstraints"),
+        ({"min_nodes": 2}, {}, None),  # without -N the least that the partition gives
         ({"min_nodes": 2}, {"min_nodes": 1, "max_nodes": 2}, None),
         ({"min_nodes": 2}, {"min_nodes": 1, "max_nodes": 1}, "PartitionNodeLimit"),
         ({"max_time": 60}, {"time_limit": 60}, None),

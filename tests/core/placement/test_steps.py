@@ -504,3 +504,8 @@ def test_gpus_of_tasks_wait_for_those_of_other_steps():
     with pytest.raises(StepError) as held:
         lay_out(job, {"ntasks": 2, "exact": True, "gpus_per_task": "1"}, first)
     assert held.value.retry
+
+
+def test_tasks_of_each_node_make_the_steps_tasks():
+    layout = lay_out(two_nodes(4, 4), {"ntasks": None, "ntasks_per_node": 2})
+    assert [list(own) for own in layout.ranks] == [[0, 1], [2, 3]]
