@@ -27,6 +27,7 @@ from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.control.backends.kubernetes.submit import submit_checks
 from shim.control.controller.launching import run_spec
 from shim.control.controller.spool import Submission
+from shim.control.groups import names_of
 from shim.control.lifecycle import running
 from shim.control.lifecycle.submission import Submitter, submitted
 from shim.control.scheduler.plan import plan
@@ -124,7 +125,7 @@ def _placed(request: JobRequest, cluster: Cluster) -> tuple[Job, bool]:
         nodes=tuple(node.replace(others_cpus=0, others_memory=0, others_gpus=0, others=()) for node in cluster.nodes)
     )
     for shape, free in ((cluster, True), (idle, False)):
-        found = plan([job], shape, (), now)
+        found = plan([job], shape, (), now, members=names_of)
         if found.starts:
             starting, shares = found.starts[0]
             given = KubernetesBackend(cluster).hosts(shares, job)

@@ -97,7 +97,7 @@ def judge(
     cluster: Cluster,
     found: Found = ((),),
     text: str | None = None,
-    pending_reason: Callable[[JobRequest, Cluster], str | None] = feasibility.pending_reason,
+    pending_reason: Callable[[JobRequest, Cluster, partition_rules.Access], str | None] = feasibility.pending_reason,
 ) -> Verdict:
     """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``. ``text``: the script's,
     where it was read already: a pipe (``<(…)``) can be read once. ``pending_reason``: as ``feasibility`` has it, for who judges many scripts.
@@ -130,17 +130,18 @@ def judge(
         refusals.check_components(requests)
         uid = os.getuid()
         operator = partition_rules.is_operator(cluster.operators, uid, user_name(uid), uid)
+        access = partition_rules.Access(uid, lambda: names_of(uid), os.uname().nodename)
         for request in requests:
             refusals.check_request(
                 request,
                 cluster,
                 uid,
                 int(time.time()),
-                lambda: names_of(uid),
+                access.groups,
                 operator=operator,
-                host=os.uname().nodename,
+                host=access.host,
             )
-            verdict.reason = verdict.reason or pending_reason(request, cluster)
+            verdict.reason = verdict.reason or pending_reason(request, cluster, access)
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)
     except value_parsing.PrintAndExit:

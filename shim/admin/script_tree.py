@@ -11,6 +11,7 @@ from shim.admin.preflight import FAULTS, Found, Verdict, judge
 from shim.control import site
 from shim.core import memo, script
 from shim.core.admission.feasibility import pending_reason
+from shim.core.admission.partition_rules import Access
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
@@ -184,12 +185,12 @@ class Judge:
             findings = [_at_option(one, places) for one in findings]
         return Checked(name, findings, verdict.faults)
 
-    def _reason(self, request: JobRequest, cluster: Cluster) -> str | None:
+    def _reason(self, request: JobRequest, cluster: Cluster, access: Access) -> str | None:
         if cluster is not self._cluster:  # one that became what the job asks for
-            return pending_reason(request, cluster)
+            return pending_reason(request, cluster, access)
         shape = repr(request.replace(**_NOT_OF_ITS_SHAPE))
         if shape not in self._reasons:
-            self._reasons[shape] = pending_reason(request, cluster)
+            self._reasons[shape] = pending_reason(request, cluster, access)
         return self._reasons[shape]
 
 

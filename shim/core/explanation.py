@@ -33,7 +33,8 @@ _HELD_UP = {
     "PartitionTimeLimit": "Its time limit ({limit}) is above what partition {partition} allows. It will never start as it is:"
     " scontrol update JobId={id} TimeLimit=… lowers it.",
     "PartitionNodeLimit": "It asks for {nodes} node(s), more than partition {partition} gives to a job. It will never start as it is.",
-    "PartitionConfig": "It asks for more than partition {partition} has, however idle it is. It will never start as it is.",
+    "PartitionConfig": "Partition {partition} is not for its user, group or submit host, or has less than it asks for, however idle it is."
+    " It will never start as it is.",
     "MaxMemPerLimit": "It asks for more memory of a node than partition {partition} allows. It will never start as it is.",
     "BadConstraints": "No nodes have all the features, or are in the list, that it asks for. It will never start as it is.",
     "Licenses": "Licences that it asks for ({licenses}) are in use.",

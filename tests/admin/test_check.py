@@ -336,7 +336,9 @@ def test_what_pods_would_lose_is_said(
         found, lines = run(capsys, command, name)
         told = [line.strip() for line in lines]
         assert found == code
-        assert any(f"the pods get a copy of {tmp_path}: what the job writes there" in line for line in told)
+        assert any(
+            f"the pods get a copy of {tmp_path}; files that the job makes or changes there" in line for line in told
+        )
         assert "line 2: sbatch: nothing is submitted from inside a pod (refused when it runs)" in told
 
 

@@ -173,9 +173,9 @@ def test_a_shape_is_worked_out_once(tree: Path, monkeypatch: pytest.MonkeyPatch)
     """Thousands of scripts on a thousand nodes: whether a job fits costs more than all the rest."""
     asked = []
 
-    def counted(request: Any, cluster: Cluster) -> str | None:
+    def counted(request: Any, cluster: Cluster, access: Any) -> str | None:
         asked.append(request)
-        return feasibility.pending_reason(request, cluster)
+        return feasibility.pending_reason(request, cluster, access)
 
     monkeypatch.setattr(script_tree, "pending_reason", counted)
     for number in range(20):

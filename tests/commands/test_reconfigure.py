@@ -101,6 +101,37 @@ def test_a_changed_file_counts_for_new_jobs_and_what_stays_is_named(site: Site) 
     wait_until(lambda: site.said("scontrol", "reconfigure")[1] == [], "nothing has to stay")
 
 
+PARTITIONS = "[clusters.local]\nnode_names = 'n[1-2]'\ncpus = 2\n[clusters.local.partitions.main]\n[clusters.local.partitions.better]\npriority_tier = 10\n"
+CLOSED = PARTITIONS + "alloc_nodes = 'elsewhere'\n"
+UNAVAILABLE = "Requested partition configuration not available now"
+
+
+def test_no_job_starts_in_a_partition_that_is_closed_to_its_user(site: Site) -> None:
+    site.configure(PARTITIONS)
+    waits = site.submitted("-H", "-p", "better", "--wrap", "sleep 300")[0]
+    tasks = site.submitted("-H", "-p", "better", "-a", "0-1", "--wrap", "true")[0]
+    site.configure(CLOSED)
+    assert site.said("sbatch", "-p", "better", "--wrap", "true", code=1)[1] == [
+        "sbatch: error: Batch job submission failed: Access/permission denied"
+    ]
+    in_main = site.running("-p", "better,main")
+    assert job(in_main).partition == "main"
+    # What is asked of a job is done, and called an error.
+    _, err = site.said("scontrol", "release", str(waits), code=1)
+    assert err == [f"{UNAVAILABLE} for job {waits}", f"slurm_suspend error: {UNAVAILABLE}"]
+    site.said("scontrol", "release", str(tasks), code=1)
+    moved = site.submitted("-H", "-p", "main", "--wrap", "sleep 300")[0]
+    update = ("scontrol", "update", f"job={moved}", "Partition=better")
+    assert site.said(*update, code=1)[1] == [f"{UNAVAILABLE} for job {moved}"]
+    site.said("scontrol", "release", str(moved), code=1)
+    for one in (waits, tasks, moved):
+        wait_until(lambda one=one: job(one).reason == "PartitionConfig", "it is said why the job waits")
+    assert site.said("squeue", "-h", "-p", "better", "-t", "RUNNING")[0] == ""
+    site.configure(PARTITIONS)
+    assert site.said("scontrol", "update", f"job={moved}", "Name=again") == ("", [])
+    wait_until(lambda: job(waits).state == job(moved).state == "RUNNING", "the open partition takes the jobs")
+
+
 def test_a_running_srun_goes_on(site: Site) -> None:
     with subprocess.Popen(
         [OURS / "srun", "-w", "n3", "sh", "-c", "echo begun; read line; echo $line"],

@@ -15,7 +15,7 @@ from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import het, running, waiting
 from shim.control.scheduler import plan
-from shim.core.admission.feasibility import limit_reason
+from shim.control.scheduler.queue import Want
 from shim.core.admission.partition_rules import partitions_of
 from shim.core.errors import ShimError
 from shim.core.model import states
@@ -144,8 +144,7 @@ class Dispatcher:
         """Whether the scheduler would start the job, but too late. One that a limit of its partitions keeps back just waits."""
         if not waiting.eligible(job, now) or not waiting.starts_too_late(job, now):
             return False
-        limited = [limit_reason(job.request, cluster, one) for one in partitions_of(job.request, cluster)]
-        return None in limited
+        return bool(Want(job, cluster, self._world.members).allowed(job))
 
     def _plan(self, change: Change, cluster: Cluster, now: float) -> list[Job]:
         jobs = [change.get(job.key) or job for job in self._world.book.active(cluster.name)]
@@ -154,7 +153,7 @@ class Dispatcher:
         if not pending:
             return []
         running = [job for job in jobs if job.state in states.ALLOCATED]
-        made = plan(pending, cluster, running, now, self._beside(change, cluster), self._forecast)
+        made = plan(pending, cluster, running, now, self._beside(change, cluster), self._forecast, self._world.members)
         self._crowded = self._crowded or made.crowded
         started = []
         for job, shares in made.starts:

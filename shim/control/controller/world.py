@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ from shim.control.channel import ChannelClosed
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
 from shim.control.controller.ids import LOW, IdStock
-from shim.control.groups import user_name
+from shim.control.groups import names_of, user_name
 from shim.control.index.errors import IndexFault
 from shim.core.admission.partition_rules import is_operator
 from shim.core.errors import ShimError
@@ -24,6 +24,7 @@ from shim.core.model.cluster_changes import apply_changes, differences, merge_ch
 from shim.core.model.job import OTHERS, Job, NodeShare
 
 log = logging.getLogger("shim.controller")
+GROUPS_LAST = 60.0  # seconds for which a user's groups are remembered: to look them up may ask a directory service
 
 
 class World:
@@ -49,6 +50,7 @@ class World:
         self.reshape: Callable[[Cluster], None] = lambda cluster: (
             None
         )  # called with a cluster whose nodes are others now
+        self._groups: dict[int, tuple[float, Collection[str]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # Who waits for a change of one job: woken and forgotten when it changes.
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
@@ -75,6 +77,15 @@ class World:
     def operates(self, uid: int) -> bool:
         """Whether the user may do what Slurm leaves to operators."""
         return is_operator(self.operators, uid, user_name(uid), os.getuid())
+
+    def members(self, uid: int) -> Collection[str]:
+        """The names of the groups that the user is in, not older than GROUPS_LAST."""
+        now = self.clock()
+        until, names = self._groups.get(uid, (0.0, ()))
+        if until <= now:
+            names = names_of(uid)
+            self._groups[uid] = now + GROUPS_LAST, names
+        return names
 
     @property
     def operators(self) -> list[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.control.lifecycle import files, waiting
-from shim.core.admission.partition_rules import TAKES_JOBS, apply_partition_rules, partitions_of
+from shim.core.admission.partition_rules import apply_partition_rules, that_take_jobs
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
@@ -35,9 +35,7 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
     if request.priority is not None and not submitter.operator:
         request = request.replace(priority=None)
     if "," in (request.partition or ""):  # Slurm forgets those that take no jobs now
-        closed = [one.name for one in partitions_of(request, cluster) if one.state.upper() not in TAKES_JOBS]
-        left = ",".join(name for name in (request.partition or "").split(",") if name not in closed)
-        request = request.replace(partition=left) if closed and left else request
+        request = request.replace(partition=that_take_jobs(request.partition or "", cluster) or request.partition)
     partition = None if "," in partition_text(request, cluster) else cluster.partition(partition_text(request, cluster))
     if partition is not None:
         request = apply_partition_rules(request, cluster, partition)

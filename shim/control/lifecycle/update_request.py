@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shim.control.lifecycle import running
 from shim.control.lifecycle.update_field import NOT_PENDING, Asked, Handler, UpdateRefused, number
+from shim.core.admission.partition_rules import that_take_jobs
 from shim.core.errors import (
     DEPENDENCY_PROBLEM,
     INVALID_FEATURE,
@@ -15,6 +16,7 @@ from shim.core.errors import (
     INVALID_RESERVATION,
     MEMORY_NOT_SATISFIED,
     NOT_SUPPORTED,
+    PARTITION_NOT_AVAILABLE,
 )
 from shim.core.formats import datetimes, hostlist, sizes, tres
 from shim.core.formats.dependency import Dependency
@@ -38,7 +40,10 @@ def partition(job: Job, asked: Asked) -> Job:
     for name in asked.text.split(","):
         if asked.cluster.partition(name) is None:
             raise UpdateRefused(INVALID_PARTITION_NAME)
-    return job.replace(partition=asked.text, request=job.request.replace(partition=asked.text))
+    left = that_take_jobs(asked.text, asked.cluster)
+    if not left:
+        raise UpdateRefused(PARTITION_NOT_AVAILABLE)
+    return job.replace(partition=left, request=job.request.replace(partition=left))
 
 
 def num_nodes(job: Job, asked: Asked) -> Job:

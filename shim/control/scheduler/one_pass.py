@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from shim.control.scheduler.capped import Caps
 from shim.control.scheduler.others import OVERDUE, YEAR
 from shim.control.scheduler.profile import Profile
-from shim.control.scheduler.queue import Want, seconds, shape_key
+from shim.control.scheduler.queue import Members, Want, seconds, shape_key
 from shim.core.formats import tres
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
@@ -39,9 +39,10 @@ class Plan:
 class Pass:
     """One pass under way: what is taken, what was found out, and the plan so far."""
 
-    def __init__(self, cluster: Cluster, running: Iterable[Job], now: float) -> None:
+    def __init__(self, cluster: Cluster, running: Iterable[Job], now: float, members: Members) -> None:
         self.cluster = cluster
         self.now = now
+        self.members = members
         self.plan = Plan()
         self.profile = Profile(cluster, now)
         self.over: dict[int, Profile] = {}  # what those of a priority find in use, who send others away
@@ -130,7 +131,7 @@ class Pass:
         """What jobs of this shape want."""
         key = shape_key(job)
         if key not in self.wants:
-            self.wants[key] = Want(job, self.cluster)
+            self.wants[key] = Want(job, self.cluster, self.members)
         return self.wants[key]
 
     def licenses_missing(self, jobs: Sequence[Job]) -> bool:

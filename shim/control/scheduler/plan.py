@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from shim.control.scheduler import together
 from shim.control.scheduler.one_pass import Pass, Plan
-from shim.control.scheduler.queue import in_order
+from shim.control.scheduler.queue import Members, in_order
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job
 
@@ -22,15 +22,17 @@ def plan(
     now: float,
     beside: Iterable[Job] = (),
     forecast: bool = True,
+    members: Members = lambda uid: (),
 ) -> Plan:
     """A pass over the ``pending`` jobs of ``cluster``; ``running`` are all that hold shares.
 
     ``beside``: jobs of other clusters on the same machine: they hold their part of it.
     Held jobs, jobs whose begin time is to come and jobs with a dependency left only get their reason. A heterogeneous job has
     its turn with the first of its components, and none while one of them is not to be looked at. Without ``forecast`` what is
-    expected is worked out only where the start of a job behind depends on it.
+    expected is worked out only where the start of a job behind depends on it. ``members`` gives the groups of a user; without it
+    nobody is in any.
     """
-    one = Pass(cluster, running, now)
+    one = Pass(cluster, running, now, members)
     for job in beside:
         one.hold(job)
     components = together.groups(pending)

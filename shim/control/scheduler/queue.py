@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 
 from shim.control.scheduler.others import YEAR
@@ -14,10 +14,12 @@ from shim.core.admission.feasibility import (
     unavailable_nodes,
     usable_nodes,
 )
-from shim.core.admission.partition_rules import partitions_of
+from shim.core.admission.partition_rules import access_of, partitions_of
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.placement.resolve import resolve
+
+Members = Callable[[int], Collection[str]]  # the names of the groups that a user is in
 
 # Of a request, what decides where and when it can run.
 _FIELDS = attrgetter(
@@ -25,13 +27,13 @@ _FIELDS = attrgetter(
     *("ntasks_per_gpu", "min_cpus", "sockets_per_node", "cores_per_socket", "threads_per_core", "tmp_disk"),
     *("mem_per_node", "mem_per_cpu", "mem_per_gpu", "gres", "gpus", "gpus_per_node", "gpus_per_socket"),
     *("gpus_per_task", "cpus_per_gpu", "node_list", "exclude", "constraint", "exclusive", "overcommit"),
-    *("contiguous", "distribution", "spread_job", "use_min_nodes", "licenses"),
+    *("contiguous", "distribution", "spread_job", "use_min_nodes", "licenses", "account", "qos", "reservation"),
 )
 
 
 def shape_key(job: Job) -> tuple[object, ...]:
     """Equal for jobs that differ in nothing that matters here, but perhaps in their time limits."""
-    return (job.partition, *_FIELDS(job.request))
+    return (job.partition, job.uid, job.submit_host, job.origin, *_FIELDS(job.request))
 
 
 def seconds(job: Job, partition: Partition) -> float:
@@ -62,7 +64,8 @@ def in_order(pending: Sequence[Job], cluster: Cluster) -> list[Job]:
 class Want:
     """What all jobs of one shape want, and what was found out about it in this pass."""
 
-    def __init__(self, job: Job, cluster: Cluster) -> None:
+    def __init__(self, job: Job, cluster: Cluster, members: Members) -> None:
+        self.access = access_of(job, members)
         self.request = job.request.replace(partition=job.partition or None, time_limit=None, time_min=None)
         self.cluster = cluster
         resolved = resolve(self.request)
@@ -70,11 +73,11 @@ class Want:
         self.min_cpus = 1 if resolved.overcommit else resolved.min_cpus  # on each node
         self.cpus = resolved.cpus  # at least, of the whole job
         self.partitions = partitions_of(self.request, cluster)
-        # Those whose limits allow such a job, each with the names of its nodes that are up and of the kind asked for.
+        # Those that are for the job's user and whose limits allow such a job, each with the names of its nodes that are up and of the kind asked for.
         self.places = [
             (partition, [node.name for node in usable_nodes(self.request, cluster, partition) if is_up(node)])
             for partition in self.partitions
-            if limit_reason(self.request, cluster, partition) is None
+            if limit_reason(self.request, cluster, partition, self.access) is None
         ]
         self._refused: dict[tuple[str, float], float] = {}  # partition and start: the shortest run that does not fit
         self._reserved: list[tuple[float, float]] = []  # runs and when they start
@@ -101,18 +104,24 @@ class Want:
         return max((start for other, start in self._reserved if other <= run), default=0.0)
 
     def standing(self, job: Job) -> str | None:
-        """The reason for which the job cannot start however idle the cluster is; None if it can in some partition."""
-        reasons = [self._standing_of(job, one) for one in self.partitions]
-        return None if None in reasons else (reasons or ["PartitionConfig"])[0]
+        """The reason for which the job cannot start however idle the cluster is; None if it can in some partition.
+
+        Of several partitions slurmctld looks at limits first, at nodes where these allow the job, and the last one that it looks at counts.
+        """
+        reasons = {one.name: self._standing_of(job, one) for one in self.partitions}
+        if None in reasons.values():
+            return None
+        tried = [reasons[partition.name] for partition, _ in self.allowed(job)]
+        return (tried or list(reasons.values()) or ["PartitionConfig"])[-1]
 
     def _standing_of(self, job: Job, partition: Partition) -> str | None:
         if not too_long(job, partition):
             return self._standing_in(partition)
-        size = limit_reason(self.request, self.cluster, partition)
+        size = limit_reason(self.request, self.cluster, partition, self.access)
         return size if size in ("PartitionConfig", "PartitionNodeLimit") else "PartitionTimeLimit"
 
     def _standing_in(self, partition: Partition) -> str | None:
         if partition.name not in self._standing:
-            reason = reason_in_partition(self.request, self.cluster, partition)
+            reason = reason_in_partition(self.request, self.cluster, partition, self.access)
             self._standing[partition.name] = reason or unavailable_nodes(self.request, self.cluster, partition)
         return self._standing[partition.name]

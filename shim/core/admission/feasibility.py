@@ -18,7 +18,9 @@ from shim.core.placement.select_nodes import select_nodes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Optional
 
+    from shim.core.admission.partition_rules import Access
     from shim.core.model.cluster import Cluster, Node, Partition
     from shim.core.model.request import JobRequest
     from shim.core.placement.resolve import ResolvedRequest
@@ -29,19 +31,26 @@ _DISK = "Temporary disk specification can not be satisfied"
 _SOCKETS = "Socket, core and/or thread specification can not be satisfied"
 
 
-def pending_reason(request: JobRequest, cluster: Cluster) -> str | None:
-    """The reason for which ``request`` waits in all of its partitions though they are idle; None if it can start in one."""
+def pending_reason(request: JobRequest, cluster: Cluster, access: Optional[Access] = None) -> str | None:
+    """The reason for which ``request`` waits in all of its partitions though they are idle; None if it can start in one.
+
+    ``access`` None: whoever asks may use them all.
+    """
     if request.partition:
         named = [cluster.partition(name) for name in request.partition.split(",")]
     else:
         named = [cluster.default_partition]
-    reasons = [reason_in_partition(request, cluster, one) if one is not None else "PartitionConfig" for one in named]
+    reasons = [
+        reason_in_partition(request, cluster, one, access) if one is not None else "PartitionConfig" for one in named
+    ]
     return None if None in reasons else reasons[0]
 
 
-def reason_in_partition(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
+def reason_in_partition(
+    request: JobRequest, cluster: Cluster, partition: Partition, access: Optional[Access]
+) -> str | None:
     """As ``pending_reason``, for one partition."""
-    limited = limit_reason(request, cluster, partition)
+    limited = limit_reason(request, cluster, partition, access)
     if limited is not None:
         return limited
     nodes = idle_nodes(usable_nodes(request, cluster, partition))
@@ -52,8 +61,10 @@ def reason_in_partition(request: JobRequest, cluster: Cluster, partition: Partit
     return "PartitionConfig" if too_large else "BadConstraints"
 
 
-def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition) -> str | None:
-    """The part of ``reason_in_partition`` that looks at limits and state of the partition only. It costs little."""
+def limit_reason(request: JobRequest, cluster: Cluster, partition: Partition, access: Optional[Access]) -> str | None:
+    """The part of ``reason_in_partition`` that looks at limits and state of the partition only, and who may use it. It costs little."""
+    if access is not None and access.problem(request, partition):
+        return "PartitionConfig"
     state = partition.state.upper()
     if state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if state == "DOWN" else "PartitionInactive"

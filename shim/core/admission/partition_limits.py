@@ -20,6 +20,7 @@ from shim.core.errors import (
     INVALID_TIME_LIMIT,
     NODE_CONFIG_UNAVAILABLE,
     PARTITION_CONFIG_UNAVAILABLE,
+    PARTITION_NOT_AVAILABLE,
     TOO_MANY_CPUS,
 )
 from shim.core.model.request import INFINITE
@@ -38,7 +39,6 @@ DOWN = "PartitionDown"
 MEMORY = "MaxMemPerLimit"
 INFINITE_NODES = 1 << 32  # of a job whose first partition is not for its user, and that names no number itself
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
-NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 NOT_IN_PARTITION = "Requested nodes not in this partition"
 
 
@@ -49,12 +49,11 @@ class PartitionLimits:
         self,
         request: JobRequest,
         cluster: Cluster,
-        uid: int,
-        groups: Optional[partition_rules.Groups],
-        host: str,
+        access: partition_rules.Access,
     ) -> None:
         self.request = request
         self.cluster = cluster
+        self.access = access
         self.resolved = resolve(request)
         self.enforced = cluster.enforce_part_limits
         self.in_all = self.enforced and cluster.enforce_in_all
@@ -63,11 +62,7 @@ class PartitionLimits:
         self.by_tier = [one for one in found if one.state.upper() in partition_rules.TAKES_JOBS]
         named = (request.partition or "").split(",")
         self.usable = sorted(self.by_tier, key=lambda one: named.index(one.name)) if request.partition else self.by_tier
-        self._denied = {
-            one.name: problem
-            for one in self.usable
-            if (problem := partition_rules.access_problem(request, one, uid, groups, host))
-        }
+        self._denied = {one.name: problem for one in self.usable if (problem := access.problem(request, one))}
         # A job may use no partition from here on: slurmctld looks no further, and forgets what these would allow.
         first = next((place for place, one in enumerate(self.usable) if one.name in self._denied), len(self.usable))
         self.looked_at = self.usable[:first]
@@ -75,7 +70,7 @@ class PartitionLimits:
     def as_requested(self) -> str:
         """The refusal of the first look, "" for none."""
         if not self.usable:
-            return NOT_AVAILABLE
+            return PARTITION_NOT_AVAILABLE
         problem = self._no_partition_allows()
         return problem or self._nodes_together()
 
@@ -86,7 +81,7 @@ class PartitionLimits:
             if denied and (self.in_all or not self.choice):
                 return problems[0] if self.in_all and problems and problems[0] else denied
             if denied and self.enforced:
-                return NOT_AVAILABLE if "" in problems else denied
+                return PARTITION_NOT_AVAILABLE if "" in problems else denied
             if denied:
                 return ""
             problems.append(self.above(partition))
@@ -185,11 +180,9 @@ class PartitionLimits:
 
     def limit(self, partition: Partition) -> str:
         """The reason for which the job would wait in this partition, ``DOWN`` among others; "" for none."""
-        if partition.name in self._denied:
-            return "AccessDenied"
         if self.enforced and partition_rules.account_problem(self.request, self.cluster, partition)[1]:
             return "InvalidAccount"
-        return limit_reason(self.request.replace(time_min=None), self.cluster, partition) or ""
+        return limit_reason(self.request.replace(time_min=None), self.cluster, partition, self.access) or ""
 
     def _ruled(self, partition: Partition) -> JobRequest:
         return partition_rules.apply_partition_rules(self.request, self.cluster, partition)

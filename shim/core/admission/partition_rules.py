@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional
 
     from shim.core.model.cluster import Cluster, Partition
+    from shim.core.model.job import Job
     from shim.core.model.request import JobRequest
 
     # The names of the groups of the user who asks; looked up only where a partition is for some groups.
@@ -34,6 +35,17 @@ def partitions_of(request: JobRequest, cluster: Cluster) -> List[Partition]:
     return sorted((partition for partition in found if partition is not None), key=lambda one: -one.priority_tier)
 
 
+def first_of(text: str, cluster: Cluster) -> Optional[Partition]:
+    """The first partition of a comma list, whatever its tier."""
+    return cluster.partition(text.partition(",")[0])
+
+
+def that_take_jobs(text: str, cluster: Cluster) -> str:
+    """Of a comma list the partitions that take jobs now, in its order; "" for none."""
+    found = [cluster.partition(name) for name in text.split(",")]
+    return ",".join(one.name for one in found if one is not None and one.state.upper() in TAKES_JOBS)
+
+
 def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
     """Whether the user is an operator: root, the users whose names or uids are in ``operators``, and the index's owner.
 
@@ -46,24 +58,36 @@ def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner
     return name in operators or str(uid) in operators or (bool(operators) and uid == owner)
 
 
-def access_problem(
-    request: JobRequest, partition: Partition, uid: int, groups: Optional[Groups], host: str = ""
-) -> str:
-    """Why user ``uid`` may not use the partition at all, in Slurm's words; "" for a user who may.
+def access_of(job: Job, members: Callable[[int], Collection[str]]) -> Access:
+    """Who asked for the job; ``members`` gives the groups of a user.
 
-    ``groups`` None: the user's groups are not known; ``host``: where the user submits, "" for anywhere.
+    Of a job from another machine its user's groups are not known here: they were looked at where it was submitted.
     """
-    if host and not _allocates(partition, host):
-        return ACCESS_DENIED
-    if partition.req_resv and not request.reservation:
-        return ACCESS_DENIED
-    if partition.root_only and uid != 0:
-        return ACCESS_DENIED
-    if partition.disable_root_jobs and uid == 0:
-        return ACCESS_DENIED
-    if partition.allow_groups.upper() == "ALL" or uid == 0 or groups is None:
-        return ""
-    return "" if set(partition.allow_groups.split(",")).intersection(groups()) else NOT_IN_GROUP
+    return Access(job.uid, None if job.origin else lambda: members(job.uid), job.submit_host)
+
+
+class Access:
+    """Who asks for a job, from where: which partitions these may use. Asked at submission and each time the job might start."""
+
+    def __init__(self, uid: int, groups: Optional[Groups], host: str = "") -> None:
+        """``groups`` None: the user's groups are not known, and no partition is closed because of them; ``host``: "" for anywhere."""
+        self.uid = uid
+        self.groups = groups
+        self.host = host
+
+    def problem(self, request: JobRequest, partition: Partition) -> str:
+        """Why the request may not use the partition at all, in Slurm's words; "" if it may."""
+        if self.host and not _allocates(partition, self.host):
+            return ACCESS_DENIED
+        if partition.req_resv and not request.reservation:
+            return ACCESS_DENIED
+        if partition.root_only and self.uid != 0:
+            return ACCESS_DENIED
+        if partition.disable_root_jobs and self.uid == 0:
+            return ACCESS_DENIED
+        if partition.allow_groups.upper() == "ALL" or self.uid == 0 or self.groups is None:
+            return ""
+        return "" if set(partition.allow_groups.split(",")).intersection(self.groups()) else NOT_IN_GROUP
 
 
 def _allocates(partition: Partition, host: str) -> bool:

@@ -60,7 +60,7 @@ def check_request(
 
     ``groups`` gives the names of the user's groups; None: partitions are for all. ``host``: where the job is submitted.
     """
-    check = _Check(request, cluster, uid, groups, host)
+    check = _Check(request, cluster, partition_rules.Access(uid, groups, host))
     check.gres()  # Slurm's client looks at these itself
     check.nice_and_array(operator=operator)
     check.node_names()
@@ -97,14 +97,10 @@ def _names(text: str | None) -> list[str]:
 class _Check:
     """The checks of one request; each raises."""
 
-    def __init__(
-        self, request: JobRequest, cluster: Cluster, uid: int, groups: Optional[partition_rules.Groups], host: str
-    ) -> None:
+    def __init__(self, request: JobRequest, cluster: Cluster, access: partition_rules.Access) -> None:
         self.request = request
         self.cluster = cluster
-        self.uid = uid
-        self.groups = groups
-        self.host = host
+        self.access = access
         self.bad_tres = False
         self.limits: PartitionLimits  # made when it is known which resources can be read
 
@@ -125,7 +121,7 @@ class _Check:
             request = request.replace(
                 gres=None, gpus=None, gpus_per_node=None, gpus_per_socket=None, gpus_per_task=None
             )
-        self.limits = PartitionLimits(request, self.cluster, self.uid, self.groups, self.host)
+        self.limits = PartitionLimits(request, self.cluster, self.access)
         problem = self.limits.as_requested()
         if problem:
             raise self.error(problem)

@@ -315,3 +315,81 @@ def test_the_jobs_of_a_partition_use_no_more_of_a_node_than_it_allows() -> None:
     assert started(plan(jobs[:1], capped, [busy], NOW)) == {1: ["n2"]}
     others = running(9, NodeShare(name="n1", cpus=3), partition="debug")
     assert started(plan(jobs[:1], capped, [others], NOW)) == {1: ["n1"]}
+
+
+DENIALS: list[tuple[dict[str, Any], int, str, bool]] = [
+    ({"root_only": True}, 1001, "login", False),
+    ({"root_only": True}, 0, "login", True),
+    ({"disable_root_jobs": True}, 0, "login", False),
+    ({"disable_root_jobs": True}, 1001, "login", True),
+    ({"alloc_nodes": "login[2-3]"}, 1001, "login1", False),
+    ({"alloc_nodes": "login[2-3]"}, 1001, "login3", True),
+    ({"req_resv": True}, 1001, "login", False),
+    ({"allow_groups": "staff,other"}, 1002, "login", False),
+    ({"allow_groups": "staff,other"}, 1001, "login", True),
+    ({"allow_groups": "staff,other"}, 0, "login", True),
+    ({"allow_accounts": "phys"}, 1001, "login", True),  # no account was named
+    ({"state": "INACTIVE"}, 1001, "login", False),
+    ({"state": "DRAIN"}, 1001, "login", True),  # it takes no new jobs, and starts those that wait
+]
+
+
+@pytest.mark.parametrize(("closed", "uid", "host", "may"), DENIALS)
+def test_a_partition_that_is_not_for_the_user_starts_none_of_his_jobs(
+    closed: dict[str, Any], uid: int, host: str, may: bool
+) -> None:
+    first = Partition(name="first", nodes=("n1", "n2"), priority_tier=20, **closed)
+    cluster = CLUSTER.replace(partitions=(first, *CLUSTER.partitions))
+    members = {1001: ("users", "staff")}
+    theirs = {"uid": uid, "submit_host": host}
+    jobs = [
+        pending(1, partition="first", **theirs),
+        pending(2, partition="debug,first", **theirs),
+        pending(3, partition="first", **theirs, array_job_id=3, array_tasks="0-1", array_spec="0-1"),
+        pending(4, partition="first", **theirs, restarts=1),
+        pending(5, partition="first", **theirs, het_job_id=5, het_size=1),
+    ]
+    for beside in ([], [pending(9, partition="first", uid=0 if uid else 1001, submit_host="login3")]):
+        # What another user may, of the same shape and before them in the queue, counts for nobody else.
+        found = plan([*beside, *jobs], cluster, [], NOW, members=lambda uid: members.get(uid, ()))
+        places = {job.key: job.partition for job, _ in found.starts if job.key != 9}
+        if may:
+            assert places == dict.fromkeys((1, 2, 3, 4, 5), "first")
+        else:
+            assert places == {2: "debug"}
+            reason = "PartitionInactive" if "state" in closed else "PartitionConfig"
+            assert {key: found.reasons[key] for key in (1, 3, 4, 5)} == dict.fromkeys((1, 3, 4, 5), reason)
+
+
+def test_the_accounts_of_jobs_of_the_same_shape_are_told_apart() -> None:
+    first = Partition(name="first", nodes=("n1", "n2"), deny_accounts="phys")
+    cluster = CLUSTER.replace(partitions=(first, *CLUSTER.partitions), accounting=True)
+    jobs = [pending(1, partition="first", account="chem"), pending(2, partition="first", account="phys")]
+    assert list(started(plan(jobs, cluster, [], NOW))) == [1]
+    assert list(started(plan([jobs[1]], cluster, [], NOW))) == []
+
+
+def test_groups_of_nobody_are_known_unless_they_can_be_asked() -> None:
+    cluster = CLUSTER.replace(partitions=(Partition(name="first", nodes=("n1",), allow_groups="staff"),))
+    assert plan([pending(1, partition="first", uid=1001)], cluster, [], NOW).reasons == {1: "PartitionConfig"}
+    # Submitted on another machine: its groups were looked at there.
+    elsewhere = pending(1, partition="first", uid=1001, origin="others")
+    assert list(started(plan([elsewhere], cluster, [], NOW))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "reason"),
+    [
+        ("down,closed", "PartitionConfig"),
+        ("closed,down", "PartitionDown"),
+        ("narrow,closed", "PartitionConfig"),
+        ("closed,narrow", "PartitionNodeLimit"),
+        ("gpu,closed", "BadConstraints"),  # it allows the job, but has not the nodes
+        ("down,urgent", "BadConstraints"),
+    ],
+)
+def test_of_several_partitions_the_last_that_was_looked_at_gives_the_reason(partitions: str, reason: str) -> None:
+    closed = Partition(name="closed", nodes=("n1",), root_only=True)
+    cluster = CLUSTER.replace(partitions=(*CLUSTER.partitions, closed))
+    job = pending(1, partition=partitions, uid=1001, min_nodes=2, max_nodes=2, constraint="fast&slow")
+    assert plan([job], cluster, [], NOW).reasons == {1: reason}

@@ -30,7 +30,7 @@ def cluster(**limits: Any) -> Cluster:
 
 def reason(limits: dict[str, Any], **fields: Any) -> str | None:
     of = cluster(**limits)
-    return reason_in_partition(JobRequest(**fields), of, of.partitions[0])
+    return reason_in_partition(JobRequest(**fields), of, of.partitions[0], None)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from shim.core.admission.feasibility import pending_reason
 from shim.core.admission.partition_rules import (
-    access_problem,
+    Access,
     apply_partition_rules,
     is_operator,
     partitions_of,
@@ -80,20 +80,20 @@ def test_operators(
 
 def test_where_a_partition_is_used_from() -> None:
     (partition, *_) = cluster(alloc_nodes="login[1-2]").partitions
-    found = {host: access_problem(JobRequest(), partition, 1001, None, host) for host in ("login2", "login3", "")}
+    found = {host: Access(1001, None, host).problem(JobRequest(), partition) for host in ("login2", "login3", "")}
     assert found == {"login2": "", "login3": "Access/permission denied", "": ""}
     for text, problem in (("All", ""), ("login[", "Access/permission denied")):
-        assert access_problem(JobRequest(), partition.replace(alloc_nodes=text), 1001, None, "any") == problem
+        assert Access(1001, None, "any").problem(JobRequest(), partition.replace(alloc_nodes=text)) == problem
 
 
 def test_a_reservation_opens_a_partition_that_requires_one() -> None:
     (partition, *_) = cluster(req_resv=True).partitions
-    assert access_problem(JobRequest(reservation="r"), partition, 1001, None) == ""
+    assert Access(1001, None).problem(JobRequest(reservation="r"), partition) == ""
 
 
 def test_groups_that_nobody_knows_keep_nobody_out() -> None:
     (partition, *_) = cluster(allow_groups="staff").partitions
-    assert access_problem(JobRequest(), partition, 1001, None) == ""
+    assert Access(1001, None).problem(JobRequest(), partition) == ""
 
 
 def test_partitions_by_tier() -> None:

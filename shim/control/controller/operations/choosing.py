@@ -161,7 +161,7 @@ def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submi
     running = [other for other in others if other.state in states.ALLOCATED]
     held = world.beside(cluster, world.book.active)
     whole = world.clusters[cluster.name] if cluster.name in world.offered else cluster
-    return _answer(jobs, requests, plan([*pending, *jobs], whole, running, now, held), now)
+    return _answer(jobs, requests, plan([*pending, *jobs], whole, running, now, held, members=world.members), now)
 
 
 def _within_limits(request: JobRequest, cluster: Cluster) -> JobRequest:

@@ -16,6 +16,7 @@ from shim.control.controller.operations.targets import Trial, as_they_are, is_re
 from shim.control.controller.world import World
 from shim.control.lifecycle import files, het, moving, running, tasks, updating, waiting
 from shim.control.lifecycle.updating import UpdateRefused
+from shim.core.admission.partition_rules import access_of, first_of
 from shim.core.errors import (
     ACCESS_DENIED,
     ALREADY_DONE,
@@ -27,6 +28,7 @@ from shim.core.errors import (
     INVALID_USER_ID,
     JOB_HELD,
     NOT_SUPPORTED,
+    PARTITION_CONFIG_UNAVAILABLE,
 )
 from shim.core.formats.dependency import Dependency
 from shim.core.model import states
@@ -119,14 +121,24 @@ def _hold(asking: Asking, job: Job) -> None:
     if job.held == "admin" and not asking.connection.admin:
         return  # it stays an operator's
     own = job.uid == asking.connection.uid or bool(asking.message.get("user_hold"))
-    asking.change.put(waiting.hold(job, asking.now, "user" if own else "admin"), asking.now)
+    _put(asking, waiting.hold(job, asking.now, "user" if own else "admin"))
 
 
 def _release(asking: Asking, job: Job) -> None:
     _not_over(job)
     if job.held == "admin" and not asking.connection.admin:
         raise Refused(ACCESS_DENIED)
-    asking.change.put(waiting.release(job, asking.now), asking.now)
+    _put(asking, waiting.release(job, asking.now))
+
+
+def _put(asking: Asking, job: Job) -> None:
+    """What was asked is done. If the partition that a waiting job names first is not for its user, slurmctld calls that an error."""
+    asking.change.put(job, asking.now)
+    partition = first_of(job.partition, asking.world.cluster_of(job))
+    if job.state != states.PENDING or partition is None:
+        return
+    if access_of(job, asking.world.members).problem(job.request, partition):
+        raise Refused(PARTITION_CONFIG_UNAVAILABLE)
 
 
 def _not_over(job: Job) -> None:
@@ -224,7 +236,7 @@ def _update(asking: Asking, job: Job) -> None:
     elif after.time_limit != job.time_limit:
         asking.change.order(job, Order(number=0, kind="limit", seconds=running.limit_seconds(after, cluster)))
         asking.ordered.append(job)
-    asking.change.put(after, asking.now)
+    _put(asking, after)
 
 
 def _give_up_nodes(asking: Asking, job: Job, after: Job) -> Job:
