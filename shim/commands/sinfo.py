@@ -46,7 +46,32 @@ def main(argv: list[str]) -> int:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: Error: invalid entry for --iterate={values['iterate']}")
+    form = site_view.document_format(values)
+    if form:
+        return site_view.repeat(lambda: _document(form, values), seconds)
     return site_view.repeat(lambda: _show(values, argv), seconds)
+
+
+def _document(form: str, values: Values) -> int:
+    """Prints every node, as Slurm does: no option but -M selects here."""
+    from shim.commands import host_stats
+    from shim.core.render.openapi import node_fields
+
+    chosen = site_view.clusters_of_document(form, values)
+    reader = site_view.open_index(_PROGRAM)
+    groups: list[tuple[Cluster, ...]] = [(site_view.site_cluster(name),) for name in chosen] or [
+        tuple(site_view.site_clusters())
+    ]
+    for clusters in groups:
+        found = []
+        for one in clusters:
+            cluster = site_view.current(one, _PROGRAM)
+            query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
+            known = uses(cluster, reader.jobs(query) if reader is not None else [])
+            machine, now = host_stats.machine(cluster), time.time()
+            found += [node_fields(cluster, use, machine, now) for use in known.values()]
+        site_view.put_document(form, "nodes", found)
+    return 0
 
 
 def _reservations(values: Values, argv: list[str]) -> int:

@@ -23,6 +23,7 @@ from shim.core.render.view import View
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
@@ -260,6 +261,39 @@ def refuse_options(program: str, values: Values) -> None:
         outcome, _, reason = rows[name].get("support", "").partition(": ")
         if outcome == "refused":
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
+
+
+def clusters_of_document(form: str, values: Values) -> tuple[str, ...]:
+    """The clusters that -M names; () for all. ShimError where a real Slurm is one of them: it makes documents of its own."""
+    chosen = tuple(chosen_clusters(values.get("clusters")))
+    if real_clusters(chosen):
+        raise ShimError(f"error: --{form}: a real Slurm is one of the clusters: name others with -M")
+    return chosen
+
+
+def document_format(values: Values) -> str:
+    """``json`` or ``yaml`` where a listing is asked for as a document, else "". ShimError where there is none of that layout."""
+    name = next((name for name in ("json", "yaml") if name in values), "")
+    if not name:
+        return ""
+    from shim.commands.submission_context import grammar
+
+    found = grammar()
+    if found is not None and found.newer:
+        raise Unsupported(
+            f"error: --{name} is not supported here at slurm_version {found.release}: its layout (v0.0.43) is another"
+        )
+    return name
+
+
+def put_document(form: str, name: str, records: Iterable[dict[str, Any]]) -> None:
+    """Prints the records as one document of Slurm's layout; ``name`` is what they are: jobs, nodes."""
+    from shim import SLURM_VERSION
+    from shim.core.formats import documents
+    from shim.core.render import openapi
+
+    found = openapi.document(SLURM_VERSION, name, records)
+    output.put([documents.json_text(found) if form == "json" else documents.yaml_text(found)])
 
 
 def print_help(program: str, values: dict[str, str]) -> bool:

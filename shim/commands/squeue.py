@@ -52,6 +52,9 @@ def main(argv: list[str]) -> int:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: --iterate={values['iterate']}\n")
+    form = site_view.document_format(values)
+    if form:
+        return site_view.repeat(lambda: _document(form, values), seconds)
     return site_view.repeat(lambda: _show(selection, argv), seconds)
 
 
@@ -158,6 +161,20 @@ class Table:
 
         default = START if "start" in values else LONG if "long" in values else DEFAULT
         return default, job_fields.LETTERS, job_fields.names
+
+
+def _document(form: str, values: Values) -> int:
+    """Prints every job that is known, as Slurm does: no option but -M selects here."""
+    from shim.core.render.openapi import job_fields
+
+    chosen = site_view.clusters_of_document(form, values)
+    reader = site_view.open_index(_PROGRAM)
+    views = site_view.Views()
+    for cluster in chosen or ("",):
+        query = JobQuery(cluster=cluster, active=False, ended_since=site_view.shown_since(cluster))
+        jobs = reader.jobs(query) if reader is not None else []
+        site_view.put_document(form, "jobs", [job_fields(job, views.of(job.cluster)) for job in jobs])
+    return 0
 
 
 def _show(selection: Selection, argv: list[str]) -> int:

@@ -134,7 +134,11 @@ def test_sizes_that_differ(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (["-t", "bad"], 1, 'sinfo: error: Bad state string: "bad"\nsinfo: error: valid states: unknown,down,'),
         (["-i", "abc"], 1, "sinfo: error: Error: invalid entry for --iterate=abc\n"),
-        (["--yaml"], 1, "sinfo: error: --yaml is not supported here: output is text\n"),
+        (
+            ["--yaml=x"],
+            1,
+            "sinfo: option '--yaml' doesn't allow an argument\nTry \"sinfo --help\" for more information\n",
+        ),
         (["-O", "nosuch", "-h"], 0, "sinfo: error: Invalid job format specification: nosuch\n"),
         (["-o", "%q", "-h"], 0, "Invalid node format specification: q\n"),
     ],
@@ -148,3 +152,17 @@ def test_refusals(world: World, argv: list[str], code: int, error: str) -> None:
 def test_a_default_partition_keeps_its_mark_where_its_name_is_cut(world: World) -> None:
     assert world.run("sinfo", "-h", "-O", "partition:5", "-p", "debug").lines == ["debu*"]
     assert world.run("sinfo", "-h", "-o", "%3P|%.5P|%8P|%3R", "-p", "debug").lines == ["de*|debu*|debug*  |deb"]
+
+
+def test_a_document_has_every_node(busy: World) -> None:
+    import json
+
+    found = json.loads(busy.run("sinfo", "--json", "-n", "nosuch", "-p", "nosuch").out)
+    nodes = {node["name"]: node for node in found["nodes"]}
+    assert (list(found), nodes["n1"]["state"], nodes["n1"]["partitions"][0]) == (
+        ["meta", "errors", "nodes"],
+        "mixed",
+        "debug",
+    )
+    yaml = busy.run("sinfo", "--yaml").lines
+    assert yaml[:2] == ["%YAML 1.1", "--- !!map"] and "  !!str name: !!str n1" in yaml and yaml[-1] == "..."

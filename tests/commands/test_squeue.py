@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -137,7 +138,11 @@ def test_fields_by_name(busy: World) -> None:
         (["-w", "nosuch"], 1, "squeue: error: Invalid node name nosuch\n"),
         (["-i", "0"], 1, "squeue: error: --iterate=0\n\n"),
         (["-o", "%i", "-O", "jobid"], 1, "squeue: error: -O (--Format) is incompatible with -o (--format)\n"),
-        (["--json"], 1, "squeue: error: --json is not supported here: output is text\n"),
+        (
+            ["--json=x"],
+            1,
+            "squeue: option '--json' doesn't allow an argument\nTry \"squeue --help\" for more information\n",
+        ),
         (
             ["--nosuch"],
             1,
@@ -254,3 +259,27 @@ def test_the_batch_script_of_a_job_is_a_step_though_nobody_recorded_one(world: W
     script = reference.running(8, "n1", 1)
     world.index([script, reference.running(9, "n2", 1, request=script.request.replace(kind="alloc"))])
     assert world.run("squeue", "-hs", "-o", "%i %j %N %A").lines == ["8.batch batch n1 1"]
+
+
+def test_a_document_has_every_job_whatever_else_is_asked(busy: World) -> None:
+    found = json.loads(busy.run("squeue", "--json", "-t", "R", "-u", "nobody", "-h").out)
+    assert (list(found), found["errors"]) == (["meta", "errors", "jobs"], [])
+    jobs = {job["job_id"]: job for job in found["jobs"]}
+    assert {1, 2, 3, 4, 5, 6} <= set(jobs)
+    assert (jobs[1]["job_state"], jobs[1]["nodes"], jobs[1]["job_resources"]["allocated_hosts"]) == (
+        "RUNNING",
+        "n[1-2]",
+        2,
+    )
+    assert (jobs[4]["array_task_string"], jobs[4]["array_max_tasks"], jobs[4]["batch_host"]) == ("0-3%1", 1, "")
+    assert (jobs[5]["state_reason"], "job_resources" in jobs[5]) == ("JobHeldUser", False)
+
+
+def test_a_document_of_the_later_release_is_refused(busy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHIM_SLURM_VERSION", "25.11")
+    result = busy.run("squeue", "--json")
+    assert (result.code, result.out) == (1, "")
+    assert (
+        result.err
+        == "squeue: error: --json is not supported here at slurm_version 25.11: its layout (v0.0.43) is another\n"
+    )

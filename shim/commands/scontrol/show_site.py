@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from shim.commands import output, site_view
+from shim.commands import host_stats, output, site_view
 from shim.control.index.query import JobQuery
 from shim.core.model import states
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
     from shim.core.render.node_state import NodeUse
-    from shim.core.render.scontrol_node import Machine
 
 
 def nodes(session: Session, wanted: str | None) -> int:
@@ -25,7 +24,7 @@ def nodes(session: Session, wanted: str | None) -> int:
 
     found = _clusters(session)
     outlook = session.outlook()
-    clusters = [(cluster, _uses(cluster), _machine(cluster)) for cluster in found]
+    clusters = [(cluster, _uses(cluster), host_stats.machine(cluster)) for cluster in found]
     names: list[str] | None = None
     if wanted is not None:
         try:
@@ -75,22 +74,6 @@ def _holders(cluster: Cluster) -> list[Job]:
     return reader.jobs(query) if reader is not None else []
 
 
-def _machine(cluster: Cluster) -> Machine:
-    from shim.commands import host_stats
-    from shim.core.render.scontrol_node import Machine
-
-    if cluster.backend != "local":
-        return Machine()
-    system = os.uname()
-    return Machine(
-        arch=system.machine,
-        system=f"{system.sysname} {system.release} {system.version.partition(' (')[0]}",
-        boot_time=host_stats.boot_time(),
-        load=os.getloadavg()[0],
-        free_memory=host_stats.free_memory(),
-    )
-
-
 def partitions(session: Session, wanted: str | None) -> int:
     """Prints all partitions, or a single one."""
     from shim.core.render.scontrol_node import partition_record
@@ -114,7 +97,6 @@ def config(session: Session, wanted: str | None) -> int:
     """Prints the whole configuration; like Slurm, ignores a name that follows."""
     import pwd
 
-    from shim.commands import host_stats
     from shim.control import paths
     from shim.core.render.scontrol_config import config_lines
 

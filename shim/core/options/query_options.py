@@ -36,8 +36,8 @@ def _squeue() -> Rows:
         Row(name="hide", help="no hidden partitions"),
         Row(name="iterate", short="i", takes="=seconds", help="say it again and again"),
         Row(name="jobs", short="j", takes="[=ids]", help="only these jobs"),
-        Row(name="json", takes="[=value]", help="JSON output",
-            support="refused: output is text"),
+        Row(name="json", help="JSON output, of everything",
+            support="honoured: the layout of Slurm 22.05 (v0.0.38); at 25.11 it is refused"),
         Row(name="local", env="SQUEUE_LOCAL", help="this cluster only",
             support="inert: no federation of clusters"),
         Row(name="long", short="l", help="more columns"),
@@ -68,8 +68,8 @@ def _squeue() -> Rows:
         Row(name="users", short="u", takes="=names", env="SQUEUE_USERS", help="only jobs of these users"),
         Row(name="verbose", short="v", help="say more; several times for still more"),
         Row(name="version", short="V", help="print the version"),
-        Row(name="yaml", takes="[=value]", help="YAML output",
-            support="refused: output is text"),
+        Row(name="yaml", help="YAML output, of everything",
+            support="honoured: as --json"),
     )
 
 
@@ -116,8 +116,8 @@ def _sinfo() -> Rows:
         Row(name="help", help="this text"),
         Row(name="hide", help="no hidden partitions"),
         Row(name="iterate", short="i", takes="=seconds", help="say it again and again"),
-        Row(name="json", takes="[=value]", help="JSON output",
-            support="refused: output is text"),
+        Row(name="json", help="JSON output, of everything",
+            support="honoured: the layout of Slurm 22.05 (v0.0.38); at 25.11 it is refused"),
         Row(name="local", env="SINFO_LOCAL", help="this cluster only",
             support="inert: no federation of clusters"),
         Row(name="long", short="l", help="more columns"),
@@ -142,8 +142,8 @@ def _sinfo() -> Rows:
         Row(name="usage", help="the options in brief"),
         Row(name="verbose", short="v", help="say more; several times for still more"),
         Row(name="version", short="V", help="print the version"),
-        Row(name="yaml", takes="[=value]", help="YAML output",
-            support="refused: output is text"),
+        Row(name="yaml", help="YAML output, of everything",
+            support="honoured: as --json"),
     )
 
 
