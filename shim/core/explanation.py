@@ -114,7 +114,7 @@ def active(job: Job, now: float) -> list[str]:
 def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str]) -> list[str]:
     """How a job ended that did not end well; what to do. ``user`` gives the name of a uid."""
     if job.state == states.COMPLETED:
-        return ["It ended well: its script's exit code is 0."]
+        return ["It ended well: its script's exit code is 0.", *_comment(job)]
     if job.state == states.CANCELLED:
         who = f" by {user(job.cancelled_by)}" if job.cancelled_by is not None else ""
         return [f"It was cancelled{who}.", *_comment(job)]

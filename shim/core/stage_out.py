@@ -19,6 +19,7 @@ STREAMED = "streamed"  # a file whose content has come by another way: the scrip
 # What is made of an entry here.
 NOTHING, WRITE, BESIDE = "nothing", "write", "beside"
 NAMED = 1000  # left out files that are named; of more the number is told
+_SHOWN, _LONG = 8, 60  # names on a line, and characters of one (of ours: it is escaped where it is kept)
 _NEVER = (".git",)  # what would run here without being asked for, and was not in the copy either
 _USELESS = ("__pycache__",)
 
@@ -167,3 +168,15 @@ def said(names: Iterable[str], count: int, most: int = 3) -> str:
     shown = [repr(name) if not name.isprintable() or " " in name else name for name in names][:most]
     more = count - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def unfetched(manifests: Iterable[Manifest]) -> str:
+    """What is said of files of the job that nobody has come for: how many, how much, which. One line of 1,000 characters at most."""
+    sizes = {entry.path: entry.size for one in manifests for entry in one.entries if entry.kind in (FILE, LINK)}
+    if not sizes:
+        return "files that the job has made or changed were not fetched in time: they are lost with its pods"
+    names = [path if len(path) <= _LONG else path[:_LONG] + "…" for path in sorted(sizes)[:_SHOWN]]
+    files = f"{len(sizes)} file{'s' * (len(sizes) > 1)} ({sum(sizes.values())} bytes)"
+    return (
+        f"{files} of the job were not fetched in time: they are lost with its pods: {said(names, len(sizes), _SHOWN)}"
+    )

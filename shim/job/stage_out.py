@@ -157,6 +157,7 @@ class Archive:
     """
 
     def __init__(self, manifest: Manifest, root: str) -> None:
+        self.manifest = manifest
         self._head = head(manifest)
         self._root = root
         # What came by other ways is here, too: only what is in no other place is worth waiting for.

@@ -118,6 +118,7 @@ def test_a_node_out_of_service_is_named_with_its_reason(world: World, monkeypatc
     ("one", "texts"),
     [
         (ended("COMPLETED"), ["It ended well"]),
+        (ended("COMPLETED", system_comment="not come back: big"), ["It ended well", "not come back: big"]),
         (ended("FAILED", 3 << 8), ["exit code 3."]),
         (ended("FAILED", 127 << 8), ["exit code 127: the shell did not find a command"]),
         (ended("FAILED", 137 << 8), ["ended by signal 9 (SIGKILL)"]),

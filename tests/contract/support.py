@@ -56,7 +56,7 @@ class Observer:
         self.lines.append((run, dict(event)))
         self._news.set()
 
-    def lost(self, run: Run, reason: str) -> None:
+    def lost(self, run: Run, reason: str, detail: str = "") -> None:
         self.gone.append(run)
         self._news.set()
 

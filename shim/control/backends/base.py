@@ -66,8 +66,8 @@ class Observer(Protocol):
         ``placed`` (nodes: the names of the nodes that it is on, in order), ``waits`` (reason, detail: why it does not start yet).
         """
 
-    def lost(self, run: Run, reason: str) -> None:
-        """The run's leader is gone without having written its end: NODE_FAIL, or requeue."""
+    def lost(self, run: Run, reason: str, detail: str = "") -> None:
+        """The run's leader is gone without having written its end: NODE_FAIL, or requeue. ``detail``: what its user has to know of that."""
 
     def withdrawn(self, run: Run, reason: str) -> None:
         """The run was never started and nothing of it is left: its job waits again. ``reason``: for the log."""

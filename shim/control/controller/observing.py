@@ -47,10 +47,10 @@ class Observing:
         self._lines.append((run, event))
         self._soon()
 
-    def lost(self, run: Run, reason: str) -> None:
-        """The run ended without saying so."""
+    def lost(self, run: Run, reason: str, detail: str = "") -> None:
+        """The run ended without saying so. ``detail``: what its user has to know of that."""
         log.warning("job %s, run %s is lost: %s", run.job_id, run.restart, reason)
-        self._lines.append((run, {"kind": "lost", "at": self._world.clock()}))
+        self._lines.append((run, {"kind": "lost", "at": self._world.clock(), "detail": detail}))
         self._soon()
 
     def withdrawn(self, run: Run, reason: str) -> None:
@@ -247,7 +247,8 @@ class Observing:
         return running.ended(job, event, self._world.cluster_of(job))
 
     def _lost(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
-        return running.lost(job, str(event["ordered"]), self._world.cluster_of(job), float(event["at"]))
+        cluster, said = self._world.cluster_of(job), str(event.get("detail") or "")
+        return running.lost(job, str(event["ordered"]), cluster, float(event["at"]), said)
 
     def _resized(self, change: Change, job: Job, event: Mapping[str, Any]) -> Job:
         return running.resized(job, event["nodes"], float(event["at"]))

@@ -123,7 +123,8 @@ def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
         state = states.FAILED
     if state == states.REQUEUED or (state in (states.NODE_FAIL, states.PREEMPTED) and may_requeue(job, cluster)):
         again = requeued(job, cluster, at)
-        return again.replace(system_comment=_preempted(event)) if state == states.PREEMPTED else again
+        said = _preempted(event) if state == states.PREEMPTED else str(event.get("detail") or "")
+        return again.replace(system_comment=said)
     return _over(job, event, state, at)
 
 
@@ -166,9 +167,9 @@ def _failure(state: str, status: int) -> str:
     return "JobLaunchFailure" if status & 0x7F else "NonZeroExitCode"
 
 
-def lost(job: Job, ordered: str, cluster: Cluster, now: float) -> Job:
-    """The run's leader died without a word. ``ordered``: the end that was asked for already (empty: none)."""
-    return ended(job, {"at": now, "state": ordered or states.NODE_FAIL, "status": 0}, cluster)
+def lost(job: Job, ordered: str, cluster: Cluster, now: float, detail: str = "") -> Job:
+    """The run's leader died without a word. ``ordered``: the end that was asked for already (empty: none). ``detail``: what is to be said of it."""
+    return ended(job, {"at": now, "state": ordered or states.NODE_FAIL, "status": 0, "detail": detail}, cluster)
 
 
 def may_requeue(job: Job, cluster: Cluster) -> bool:

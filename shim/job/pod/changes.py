@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from shim.core.jsonlite import dumps, loads
-from shim.core.stage_out import Manifest
+from shim.core.stage_out import Manifest, said
 from shim.job import rawfile, stage_out
 from shim.job.pod.staging import ARCHIVE, SNAPSHOT, apart
 from shim.job.wire import CHANGES, CHUNK, STDIN, WINDOW
@@ -34,9 +34,13 @@ if TYPE_CHECKING:
         @property
         def node_links(self) -> dict[int, Link]: ...
 
+        @property
+        def node_names(self) -> list[str]: ...
+
 
 PATIENCE = 60.0  # seconds in which all nodes must have sent theirs, before the end is written without
 HURRY = 3.0  # the same in a pod that is being taken away
+_NAMED = 10  # nodes whose files are lost
 _SLACK = 30.0  # seconds that a node waits longer than the leader does
 
 
@@ -165,6 +169,11 @@ class _Received:
     def read(self, position: int, most: int) -> bytes:
         return os.pread(self._fd, most, position)
 
+    @property
+    def manifest(self) -> Manifest:
+        with open(self._path, "rb") as file:
+            return stage_out.read_manifest(file)
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -185,7 +194,7 @@ class LeaderChanges:
         found: Callable[[int, int, Any], None],
     ) -> None:
         self.patience = PATIENCE
-        self.missing: list[int] = []  # nodes whose changes did not come
+        self.missing: list[int] = []  # nodes whose changes did not come when all were asked last
         self._loop = loop
         self._leader = leader
         self._run_dir = run_dir
@@ -225,19 +234,33 @@ class LeaderChanges:
                 return
         self._then, self._last = then, last
         self._round += 1
+        self.missing = []
         links = self._leader.node_links
-        self._waiting = {0, *(index for index in links if index)}
+        # The last time every node of the job is answered for: one may have sent its own and left, another may be lost.
+        asked = range(1, len(self._leader.node_names)) if last else links
+        self._waiting = {0, *asked}
         self._timer = self._loop.call_later(self.patience, self._complete)
         if last:
-            for index in list(self._waiting):
+            for index in asked:
                 if index in self._early and self._early[index].whole:
                     self._node_done(index, self._early.pop(index))
+                elif index not in links:
+                    self.node_lost(index)
         else:
             for index, link in links.items():
                 if index:
                     link.send({"do": "gather", "round": self._round})
         round_ = self._round
         self._finder.find(self._streamed(), lambda content: self._own(round_, content))
+
+    @property
+    def lost(self) -> str:
+        """Of which nodes nothing has come, for who reads how the job ended; "" for none."""
+        names = self._leader.node_names
+        missing = list(dict.fromkeys(names[index] for index in self.missing))
+        if not missing:
+            return ""
+        return f"files of {said(missing, len(missing), _NAMED)} are lost: the first node did not get them in time"
 
     def _own(self, round_: int, content: Any) -> None:
         if round_ == self._round and self._waiting is not None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Line = dict[str, Any]
 
 UNBEGUN = "the pod was ended before its agent began"  # what boot leaves, which imports nothing
-LOST = "files that the job has made or changed were not fetched in time: they are lost with its pods"
 MOST = 4096  # bytes of a termination message; of more the last would be kept
 _NONCES = 8  # of the last gangs, one of which was granted if any was
 ARRIVAL = 3.0  # seconds from the start in which a first controller may come for output that is nowhere else

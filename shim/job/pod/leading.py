@@ -14,7 +14,7 @@ from shim.job.agent.leader.outcome import Outcome, ended_by
 from shim.job.pod.agent import PodPart
 from shim.job.pod.asking import Asking, Member
 from shim.job.pod.changes import Finder, LeaderChanges
-from shim.job.pod.ending import LOST, Departure, tell_end, termination_record
+from shim.job.pod.ending import Departure, tell_end, termination_record
 from shim.job.pod.meeting import Meeting, full_name, hosts_of
 from shim.job.pod.output import PodOutput
 from shim.job.pod.resolver import servers_of
@@ -77,17 +77,12 @@ class PodLeader(PodPart, LeadingAgent):
         write_address(self._run_dir, {"tcp": ["127.0.0.1", port]})
 
     def _leave(self) -> None:
-        lost = self._lost_files()
+        output = self._leader.output
+        lost = output.lost if output is not None else ""
         if lost:
             lines = self._leader.journal.lines
             tell_end(self._places, termination_record(lines, self.why, self._nonces, lost))
         self._loop.stop()
-
-    def _lost_files(self) -> str:
-        output, changes = self._leader.output, self._leader.changes
-        if output is None or changes is None:
-            return ""
-        return LOST if output.untaken else ""
 
     def _make_output_folders(self) -> None:
         """They are there on the submitting machine; a copy may be without them (ignored, or nothing was in them)."""

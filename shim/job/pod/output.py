@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from _stat import S_IMODE, S_ISREG
 
+from shim.core.stage_out import Manifest, unfetched
 from shim.job import libc
 from shim.job.pod.echo import Echo
 from shim.job.wire import BATCH, CHUNK, FILES, STDERR, STDOUT, WINDOW
@@ -120,6 +121,11 @@ class _Changes:
     def read(self, position: int, most: int) -> bytes:
         data: bytes = self._content.read(position, most) if most > 0 and not self.taken else b""
         return data
+
+    @property
+    def manifest(self) -> Any:
+        """What is in it. OSError, ValueError."""
+        return self._content.manifest
 
     def told(self) -> dict[str, Any]:
         """What a controller is told of it."""
@@ -260,6 +266,18 @@ class PodOutput:
     def untaken(self) -> int:
         """Archives of changes that no controller has, and that are nowhere else."""
         return sum(one.waits and not one.taken for one in self._changes)
+
+    @property
+    def lost(self) -> str:
+        """What is lost if nobody takes it any more; "" for nothing."""
+        manifests = []
+        for one in self._changes:
+            if one.waits and not one.taken:
+                try:
+                    manifests.append(one.manifest)
+                except (OSError, ValueError):
+                    manifests.append(Manifest())
+        return unfetched(manifests) if manifests else ""
 
     def hurry(self) -> None:
         """The pod is being taken away: what nobody takes now is lost."""

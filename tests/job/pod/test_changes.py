@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from shim.core.stage_out import Manifest
 from shim.job import stage_out
+from shim.job.loop import Loop
+from shim.job.pod.changes import LeaderChanges
 from shim.job.spec import Returns
 from tests.job.pod.pods import Controller, Pods
 
@@ -107,7 +110,79 @@ def test_files_that_nobody_has_fetched_are_said_to_be_lost(pods: Maker) -> None:
     job.archive = _packed()
     job.start_all()
     assert job.ended() == 0
-    assert "files that the job has made or changed were not fetched in time" in job.termination()
+    assert "1 file (2 bytes) of the job were not fetched in time: they are lost with its pods: new" in job.termination()
+
+
+def test_a_node_that_is_done_before_the_others_has_its_files_sent(pods: Maker) -> None:
+    job = pods(nodes=2, staged=True, returns=RETURNS, script="")
+    # What ignores a TERM keeps the first node busy for kill_wait, while the second one has sent its files and is gone.
+    job.script = f"""#!/bin/sh
+srun -N2 -n2 sh -c 'test $SLURM_PROCID = 0 || cd {job.root(1)}/work; echo $SLURM_PROCID > rank.$SLURM_PROCID'
+trap '' TERM
+echo > ready
+while :; do sleep 0.2; done
+"""
+    job.archive = _packed()
+    job.start_all()
+    one = Controller(job)
+    one.send("watch", after=0, files=True)
+    one.until(lambda: (job.work_dir / "ready").exists(), "the step is over")
+    one.send("order", order={"number": 1, "kind": "end", "state": "CANCELLED", "uid": 0})
+    assert job.ended(1) == 0
+    all_here = _ask(one)
+    one.until(lambda: "ended" in one.kinds() and all_here(), "the files")
+    assert _by_node(one)[1] == {"rank.1": b"1\n"}
+    assert "detail" not in job.line("ended")
+    one.send("forget")
+    job.ended()
+    one.close()
+
+
+def test_a_node_that_is_lost_with_its_files_is_named(pods: Maker) -> None:
+    job = pods(nodes=2, staged=True, returns=RETURNS, script="#!/bin/sh\necho 1 > first\nwhile :; do sleep 0.2; done\n")
+    job.archive = _packed()
+    job.start_all()
+    one = Controller(job)
+    one.send("watch", after=0, files=True)
+    one.until(lambda: (job.work_dir / "first").exists(), "the script runs")
+    job.processes[1].kill()
+    all_here = _ask(one)
+    one.until(lambda: "ended" in one.kinds() and all_here(), "the end")
+    assert _by_node(one) == {0: {"first": b"1\n"}}
+    ended = job.line("ended")
+    assert (ended["state"], ended["detail"]) == (
+        "NODE_FAIL",
+        "files of slurm-7-1 are lost: the first node did not get them in time",
+    )
+    one.send("forget")
+    job.ended()
+    one.close()
+
+
+class _Silent:
+    """A leader of three nodes, of which the last two are reached and say nothing."""
+
+    started, over = True, False
+    node_names = ("n0", "n1", "n2")
+    node_links: dict[int, Any] = {0: None, 1: None, 2: None}
+
+
+def test_nodes_that_do_not_send_in_time_are_named(tmp_path: Path) -> None:
+    loop = Loop()
+    got = list[str]()
+
+    class Nothing:
+        def find(self, streamed: object, then: Callable[[object], None]) -> None:
+            then(None)
+
+    leader: Any = _Silent()
+    changes = LeaderChanges(loop, leader, str(tmp_path), cast(Any, Nothing()), lambda: (), lambda *found: None)
+    changes.patience = 0.0
+    changes.gather(lambda: got.append(changes.lost), last=True)
+    while not got:
+        loop.run_once(0.1)
+    assert got == ["files of n1, n2 are lost: the first node did not get them in time"]
+    loop.close()
 
 
 def test_nothing_changed_is_nothing_to_wait_for(pods: Maker) -> None:

@@ -256,7 +256,7 @@ class _Nobody:
         if event["kind"] == "ended":
             self._backend._orphan_ended(run)
 
-    def lost(self, run: Run, reason: str) -> None:
+    def lost(self, run: Run, reason: str, detail: str = "") -> None:
         self._backend._orphan_ended(run)
 
     def withdrawn(self, run: Run, reason: str) -> None:

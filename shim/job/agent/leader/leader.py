@@ -163,6 +163,12 @@ class Leader:
         """Of the nodes that are there, by index."""
         return self.nodes.links
 
+    @property
+    def node_names(self) -> list[str]:
+        """What users call the nodes of the run, all of which have been there, by index."""
+        told = self.nodes.names() if self.spec.told_names else ()
+        return [name or node.name for name, node in zip(told, self.spec.nodes)] or [one.name for one in self.spec.nodes]
+
     def _node_joined(self, index: int, link: Link) -> None:
         self.steps.nodes[index] = link
         link.on_data = lambda step, rank, stream, data: self._node_data(index, step, rank, stream, data)
@@ -370,7 +376,8 @@ class Leader:
 
     def _write_end(self) -> None:
         assert self.outcome is not None
-        more: dict[str, Any] = {"detail": self.outcome.detail} if self.outcome.detail else {}
+        said = [text for text in (self.outcome.detail, self.changes.lost if self.changes is not None else "") if text]
+        more: dict[str, Any] = {"detail": "; ".join(said)} if said else {}
         if self.batch.used:
             more["usage"] = of_task(self.batch.used, 0, self.spec.nodes[0].name).to_dict()
         status = self.outcome.status

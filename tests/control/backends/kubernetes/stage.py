@@ -38,8 +38,8 @@ class Told:
     def happened(self, run: Run, event: Mapping[str, Any]) -> None:
         self.lines.append(dict(event))
 
-    def lost(self, run: Run, reason: str) -> None:
-        self.lines.append({"kind": "lost", "reason": reason})
+    def lost(self, run: Run, reason: str, detail: str = "") -> None:
+        self.lines.append({"kind": "lost", "reason": reason, **({"detail": detail} if detail else {})})
 
     def withdrawn(self, run: Run, reason: str) -> None:
         self.lines.append({"kind": "withdrawn", "reason": reason})
@@ -94,6 +94,7 @@ class Stage:
         self.settings = settings
         self.outputs = outputs
         self.jobless = False
+        self.copied = ""
         self.told = Told()
         self.driver: Driver
         self.site: Site
@@ -141,7 +142,14 @@ class Stage:
 
     async def _prepare(self, record: JobRecord, number: int) -> Prepared:
         made = gang(record.uid, number, self.job.nodes).replace(jobless=self.jobless)
-        return Prepared(gang=made, settings=self.settings, contents={"key": b"k"}, outputs=self.outputs, pinned=True)
+        return Prepared(
+            gang=made,
+            settings=self.settings,
+            contents={"key": b"k"},
+            outputs=self.outputs,
+            pinned=True,
+            copied=self.copied,
+        )
 
     def _take(self, take: Any, kind: str, found: dict[str, Any]) -> None:
         if take(kind, found) >= 0:

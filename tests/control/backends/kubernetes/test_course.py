@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from shim.control.backends.base import BackendError, Order
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records.record import Way
+from shim.control.backends.kubernetes.run.course import LOST
 from shim.control.backends.kubernetes.run.register import GRANTED, NODE_FAIL, NOT_BEGUN, OVER
 from shim.core.model import states
 from tests.control.backends.kubernetes import clock
@@ -95,6 +97,30 @@ def test_a_leader_that_died_without_a_word_is_lost() -> None:
         stage.cluster.state(1, "terminated", exitCode=143)
         await asyncio.sleep(10)
         assert stage.told.last["kind"] == "lost"
+        await stage.end()
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("way", ["killed", "gone", "out of memory"])
+def test_a_job_that_is_gone_with_its_pod_says_that_its_files_may_be_lost(way: str, tmp_path: Path) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).open()
+        stage.copied = str(tmp_path)
+        await stage.start()
+        await stage.granted("started")
+        if way == "gone":
+            stage.cluster.leader = None
+            for path in list(stage.cluster.pods()):
+                stage.cluster.vanish(path)
+        else:
+            reason = "OOMKilled" if way == "out of memory" else "Error"
+            stage.cluster.state(0, "terminated", exitCode=137, reason=reason)
+            await asyncio.sleep(10)
+            stage.cluster.state(1, "terminated", exitCode=143)
+        await asyncio.sleep(400)
+        assert stage.told.last["kind"] == ("ended" if way == "out of memory" else "lost")
+        assert stage.told.last["detail"] == LOST
         await stage.end()
 
     clock.run(inside())

@@ -97,7 +97,12 @@ class Context:
     def tell(self, line: dict[str, Any]) -> None:
         """A line of the journal, or one in its form."""
         if line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and self.begun and self.makes_way():
-            line = {**line, "state": states.PREEMPTED, "reason": "None", "detail": self.preempted}
+            line = {
+                **line,
+                "state": states.PREEMPTED,
+                "reason": "None",
+                "detail": "; ".join(text for text in (self.preempted, line.get("detail")) if text),
+            }
         self.over = self.over or line["kind"] == "ended"
         self._observer.happened(self.run, line)
 
@@ -105,12 +110,13 @@ class Context:
         """The end that was decided on this side."""
         self.over = True
         reason = str(end.get("reason") or "")
+        said = {"detail": end["detail"]} if end.get("detail") else {}
         if end["kind"] == "withdrawn":
             self._observer.withdrawn(self.run, reason)
         elif end["kind"] == "lost" and self.begun and self.makes_way():
-            self.tell({"at": self.site.now(), "kind": "ended", "state": states.NODE_FAIL, "status": 0})
+            self.tell({"at": self.site.now(), "kind": "ended", "state": states.NODE_FAIL, "status": 0, **said})
         elif end["kind"] == "lost":
-            self._observer.lost(self.run, reason)
+            self._observer.lost(self.run, reason, str(end.get("detail") or ""))
         else:
             self.tell({"at": self.site.now(), **end})
 

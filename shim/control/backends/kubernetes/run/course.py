@@ -34,6 +34,7 @@ _FINAL_WORDS = 3.0  # seconds in which a leader that has ended may still be hear
 _LOG_LIMIT = 64 * 1024 * 1024  # bytes
 _ALONE = 5.0  # seconds for which a leader whose other pods are still being started is left alone
 _FETCH = 600.0  # seconds for files of a job that runs
+LOST = "its pods are gone: files that it made or changed in its copy of the working directory may be lost"
 CANCEL_PATIENCE = 10.0  # seconds in which a leader that runs should be reached before its run is ended without it
 
 
@@ -401,6 +402,8 @@ class Course:
             self._not_begun = True  # its own word, or the kubelet's: nothing of it has run
             return None
         await self._fetch_output(leader)
+        if not termination.is_told(leader):
+            lines[-1] = self._unheard_end(lines[-1])
         for line in lines:
             self._tell(line)
         return None
@@ -412,6 +415,7 @@ class Course:
         if self._told:
             return True
         if leader is None:
+            await self._fetch_files()
             self._site.log("job %s: its output is incomplete: its first pod is gone", self._context.run.job_id)
             return True
         if not leader.over:
@@ -426,9 +430,7 @@ class Course:
 
     async def _fetch_output(self, leader: PodView) -> None:
         """What nobody fetched while the leader was there comes from the kubelet's log; files, as far as they had come."""
-        if self._record.copied:
-            to = self._destination
-            self._came_back(await beside(lambda: stage_out.remains(to)))
+        await self._fetch_files()
         site = self._site
         ways = self._ways
         left = self._follower.outputs_left if self._follower is not None else [self._output(way) for way in ways]
@@ -448,6 +450,12 @@ class Course:
             pieces = {left[0].stream: (await left[0].taken(), text[before:])}
         for output in left:
             await self._add_rest(output, *pieces.get(output.stream, (0, b"")))
+
+    async def _fetch_files(self) -> None:
+        """What had come of the job's files goes to its place."""
+        if self._record.copied:
+            to = self._destination
+            self._came_back(await beside(lambda: stage_out.remains(to)))
 
     async def _add_rest(self, output: Output, start: int, text: bytes) -> None:
         """Adds what is not there yet of an output's last bytes, before which there were ``start`` others."""
@@ -473,13 +481,19 @@ class Course:
                 waits_again("it was taken back before it began") if waits else failed("", outcome)
             )
         if self._end_order is not None:
-            return self.ended_by_order() or {}
+            return self._unheard_end(self.ended_by_order() or {})
         if outcome == NOT_BEGUN:
             return waits_again("it did not begin")
         if outcome == NODE_FAIL:
             return {"kind": "lost", "reason": "the job's first pod is gone, or its node does not answer"}
         return {"kind": "ended", "state": outcome, "status": record.job.exit_status, "reason": ""}
 
+    def _unheard_end(self, line: Line) -> Line:
+        """An end of which the leader has said nothing: nor has it sent what it had."""
+        if self._record.copied:
+            line = {**line, "detail": "; ".join(text for text in (line.get("detail"), LOST) if text)}
+        return self._with_report(line)
+
     def tell_end(self, end: Line) -> None:
         """Tells the controller an end that was decided on this side."""
-        self._context.tell_end(end)
+        self._context.tell_end(self._unheard_end(end) if end["kind"] == "lost" else end)

@@ -278,6 +278,13 @@ class Follower:
             self._takers[following.stream] = self._taker(self._link, following)
         self._changes_told(None)
 
+    def _changes_missed(self) -> None:
+        """The job's end is told without what has not come yet."""
+        for one in self._changes:
+            name = f"files of node {one.node} ({one.total} bytes did not come in time)"
+            self._returned(StageReport(missing=(name,), missed=1))
+        self._changes.clear()
+
     def gather(self, then: Callable[[], None]) -> bool:
         """Has the leader send what all nodes have changed by now; ``then()`` when it is here. Whether the leader is reached."""
         if self._link is None:
@@ -303,9 +310,11 @@ class Follower:
     def _line(self, line: dict[str, Any]) -> None:
         if self.over or line["n"] <= self.seen or self._end is not None:
             return
-        if line["kind"] == "ended" and self._outputs and not self._given_up():
-            self._end = line  # whoever waits for the job's end finds its output complete
-            return
+        if line["kind"] == "ended" and self._outputs:
+            if not self._given_up():
+                self._end = line  # whoever waits for the job's end finds its output complete
+                return
+            self._changes_missed()
         self.seen = line["n"]
         self._begun = self._begun or line["kind"] == "started"
         self.over = line["kind"] == "ended"
@@ -319,6 +328,7 @@ class Follower:
 
     def _finish(self) -> None:
         assert self._end is not None
+        self._changes_missed()
         end, self._end, self._outputs = self._end, None, {}
         self._line(end)
 

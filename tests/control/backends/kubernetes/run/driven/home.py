@@ -326,7 +326,7 @@ class Controller:
         event = dict(event)
         self.world.loop.call_later(self.world.rng.random() * 0.2, self.take, run, event)
 
-    def lost(self, run: Run, reason: str) -> None:
+    def lost(self, run: Run, reason: str, detail: str = "") -> None:
         self.happened(run, {"kind": "lost", "reason": reason})
 
     def withdrawn(self, run: Run, reason: str) -> None:
