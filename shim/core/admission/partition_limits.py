@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Refusal = Tuple[str, List[str]]  # Slurm's reason ("": none), and the lines that it prints before
 
 DOWN = "PartitionDown"
+NODE_LIMIT = "PartitionNodeLimit"
 MEMORY = "MaxMemPerLimit"
 INFINITE_NODES = 1 << 32  # of a job whose first partition is not for its user, and that names no number itself
 BAD_TIME_MIN = "Invalid time-min specification (exceeds job's time or other limits)"
@@ -160,7 +161,7 @@ class PartitionLimits:
             if not limit or down:  # CPUs that were added for the memory stay if the next partition's limits refuse
                 request = self._ruled(partition)
             refused, lines = self.lacks(partition, request)
-            said = lines
+            said = lines if partition.nodes else said  # slurmctld looks for nothing where there are none
             if refused == PARTITION_CONFIG_UNAVAILABLE and self.in_all:
                 return refused, said
             found = found or not refused or (down and self.in_all)
@@ -182,7 +183,12 @@ class PartitionLimits:
         """The reason for which the job would wait in this partition, ``DOWN`` among others; "" for none."""
         if self.enforced and partition_rules.account_problem(self.request, self.cluster, partition)[1]:
             return "InvalidAccount"
-        return limit_reason(self.request.replace(time_min=None), self.cluster, partition, self.access) or ""
+        request = self.request.replace(time_min=None)
+        if request.min_nodes is None and not self.looked_at and partition.name not in self._denied:
+            return DOWN if partition.state.upper() == "DOWN" else NODE_LIMIT  # INFINITE_NODES
+        if request.hold and request.min_nodes is None:
+            request = request.replace(node_list=None)  # how many these are is looked at when the job may start
+        return limit_reason(request, self.cluster, partition, self.access) or ""
 
     def _ruled(self, partition: Partition) -> JobRequest:
         return partition_rules.apply_partition_rules(self.request, self.cluster, partition)

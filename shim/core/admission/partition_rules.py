@@ -41,9 +41,11 @@ def first_of(text: str, cluster: Cluster) -> Optional[Partition]:
 
 
 def that_take_jobs(text: str, cluster: Cluster) -> str:
-    """Of a comma list the partitions that take jobs now, in its order; "" for none."""
-    found = [cluster.partition(name) for name in text.split(",")]
-    return ",".join(one.name for one in found if one is not None and one.state.upper() in TAKES_JOBS)
+    """The comma list without the partitions that take no jobs now; "" if none is left."""
+    found = {name: cluster.partition(name) for name in text.split(",")}
+    closed = [name for name, one in found.items() if one is not None and one.state.upper() not in TAKES_JOBS]
+    left = ",".join(name for name in text.split(",") if name not in closed)
+    return left if left.strip(",") else ""
 
 
 def is_operator(operators: Optional[Collection[str]], uid: int, name: str, owner: int) -> bool:
