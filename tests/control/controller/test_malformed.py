@@ -18,6 +18,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "cancel": {**TARGETS, "signal": 15, "scope": "full"},
     "wait": {"job_id": 1},
     "reach": {"job_id": 1},
+    "fetch": {"job_id": 1},
     "script": {"job_id": 1},
     "record": {"job": {"job_id": 7, "cluster": "real", "key": 0, "request": {"kind": "batch"}}},
     "seen": {"jobs": [{"job_id": 7, "cluster": "real"}]},
