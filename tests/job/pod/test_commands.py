@@ -40,7 +40,6 @@ def test_everything_that_commands_import_is_in_the_archive(tmp_path: Path) -> No
         zipfile.ZipFile(io.BytesIO(outer.read("code.zip"))) as archive,
     ):
         archive.extractall(tmp_path)
-    assert len(bundle().archive) < MOST
     # Imports inside of functions too: every module that is named is loaded.
     names = set()
     for path in tmp_path.rglob("*.py"):
@@ -133,3 +132,11 @@ def test_no_command_fails_for_want_of_a_module(running: Pods) -> None:
     for name in MODULES:
         if name != "shim":
             assert "22.05" in running.command(name, "--version")
+
+
+def test_the_archive_has_room_to_grow() -> None:
+    room = MOST - len(bundle().archive)
+    assert room >= 30 * 1024, (
+        f"the agent's archive has {room} bytes left of the {MOST} that fit a ConfigMap: leave out of it what no pod needs, or pack it "
+        "better (shim/control/backends/kubernetes/objects/bundle.py)"
+    )

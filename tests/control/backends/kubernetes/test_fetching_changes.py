@@ -102,3 +102,63 @@ def test_files_are_in_their_places_before_the_end_is_told_and_go_on_after_a_brea
         await leader.close()
 
     asyncio.run(inside())
+
+
+def test_what_was_asked_for_is_there_when_all_of_it_has_come(tmp_path: Path) -> None:
+    to = Destination(
+        job_id=7,
+        restart=0,
+        root=str(tmp_path / "here"),
+        folder=str(tmp_path / "run"),
+        spool=str(tmp_path / "state/spool"),
+    )
+    (tmp_path / "run").mkdir()
+    archive = _archive(part=b"so far")
+
+    async def inside() -> None:
+        leader = FakeLeader(KEY)
+        reports: list[StageReport] = []
+        here: list[str] = []
+
+        async def dial() -> Any:
+            there, line = socket.socketpair()
+            leader.serve(there)
+            return line
+
+        follower = Follower(
+            dial,
+            lambda: KEY,
+            Turns(20),
+            0,
+            lambda line: None,
+            stage_out=lambda m: StageOut(m, to),
+            returned=reports.append,
+        )
+
+        async def until(condition: Any) -> None:
+            async with asyncio.timeout(20):
+                while not condition():
+                    await asyncio.sleep(0.01)
+
+        assert not follower.gather(lambda: here.append("unreached"))
+        await until(lambda: follower.connected)
+        assert follower.gather(lambda: here.append("first"))
+        assert follower.gather(lambda: here.append("second"))
+        await until(lambda: len(leader.asked("gather")) == 2)
+        first, second = (message["number"] for message in leader.asked("gather"))
+        leader.say({"do": "changes", "stream": str(1 << 30), "node": 0, "round": 1, "bytes": len(archive)})
+        leader.say({"do": "gathered", "number": first})
+        await until(lambda: leader.asked("output"))
+        assert here == []  # it is on its way
+        leader.print_file(1 << 30, archive)
+        await until(lambda: here)
+        assert here == ["first"]
+        assert (tmp_path / "here/part").read_text() == "so far"
+        assert [report.files for report in reports] == [1]
+        leader.say({"do": "gathered", "number": second})  # nothing has changed since
+        await until(lambda: len(here) == 2)
+        assert here == ["first", "second"]
+        await follower.close()
+        await leader.close()
+
+    asyncio.run(inside())
