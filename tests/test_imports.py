@@ -15,7 +15,7 @@ from tests import reference
 ROOT = Path(__file__).resolve().parents[1]
 DEAR = (
     "dataclasses typer typing re json pathlib subprocess tomllib asyncio sqlite3 datetime argparse enum inspect logging shlex"
-    " functools collections socket contextlib select shim.core.environ.filenames"
+    " functools collections socket contextlib select shim.core.environ.filenames shim.core.render.usage"
 )
 # Runs the command as a launcher would and names the modules it should not have.
 SCRIPT = f"""

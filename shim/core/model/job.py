@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from shim.core.model.request import JobRequest
-from shim.core.model.usage import Usage
 from shim.core.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.core.model.usage import Usage
 
 # Where jobs come from that the index knows from their cluster alone.
 OWN = "own"  # another machine of this user
@@ -27,6 +32,16 @@ class NodeShare(Value):
     gpu_types: tuple[str, ...] = ()  # parallel to gpus; "" = untyped
     host: str = ""
     planned: bool = False
+
+
+class _Usage:
+    """Reads a ``Usage``. Its module is loaded with the first record that has one: most commands that list jobs see none."""
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Usage:
+        from shim.core.model.usage import Usage
+
+        return Usage.from_dict(data)
 
 
 class Job(Value):
@@ -86,7 +101,7 @@ class Job(Value):
     journal: int = 0  # the last line of the current run's journal that this record has taken in
     place: str = ""  # of a cluster that holds its jobs: what tells its ids from those of any other place
     origin: str = ""  # OWN, OTHERS: from where a job came that was not submitted on this machine
-    _nested = {"request": JobRequest, "shares": NodeShare, "usage": Usage}
+    _nested = {"request": JobRequest, "shares": NodeShare, "usage": _Usage}
 
     @property
     def name(self) -> str:
@@ -134,4 +149,4 @@ class Step(Value):
     exit_status: int = 0
     cancelled_by: int | None = None
     usage: Usage | None = None
-    _nested = {"usage": Usage}
+    _nested = {"usage": _Usage}

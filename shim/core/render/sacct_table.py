@@ -13,9 +13,7 @@ from shim.core.formats.times import show_clock
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
-from shim.core.render import usage
 from shim.core.render.sacct_rows import exit_code
-from shim.core.render.usage import UNITS, Sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +26,6 @@ if TYPE_CHECKING:
 
     Show = Callable[[Row], str]
     Field = tuple[int, Callable[[Any], str]]  # width, and what is shown of a row
-
-
-def _nothing(row: Row) -> str:
-    return ""
 
 
 def _job(show: Callable[[Job], str]) -> Show:
@@ -49,13 +43,16 @@ def _cpu(show: Callable[[Usage], float]) -> Show:
     return lambda row: _show_seconds(show(row.usage) if row.usage is not None else 0.0)
 
 
-def _used(show: Callable[[Usage, Sizes], str]) -> Show:
-    """What a step that has ended has used; a job has none."""
+def _used(name: str) -> Show:
+    """What a step that has ended has used; a job has none. Empty too for what is never recorded (``BlockID``)."""
 
     def shown(row: Row) -> str:
         if row.step is None or row.usage is None:
             return ""
-        return show(row.usage, Sizes(row.view.units, raw=row.view.noconvert, in_mib=True))
+        from shim.core.render import usage  # few listings have such a field
+
+        show = usage.FIELDS.get(name)
+        return "" if show is None else show(row.usage, usage.Sizes(row.view.units, raw=row.view.noconvert, in_mib=True))
 
     return shown
 
@@ -125,6 +122,8 @@ def show_size(mib: int, units: str = "") -> str:
     """A size in the largest unit in which it is a whole number, or in ``units``."""
     if not mib or not units:
         return show_memory(mib)
+    from shim.core.render.usage import UNITS
+
     amount = mib / 1024.0 ** (UNITS.index(units) - 1)
     return f"{int(amount)}{units}" if amount == int(amount) else f"{amount:.2f}{units}"
 
@@ -217,7 +216,6 @@ _SHOWN: dict[str, Show] = {
     "WCKey": _job(lambda job: job.request.wckey or ""),
     "WCKeyID": _both("0", ""),
     "WorkDir": _job(lambda job: job.request.work_dir),
-    **{name: _used(show) for name, show in usage.FIELDS.items()},
 }
 _WIDTHS = """
 Account 10 AdminComment 15 AllocCPUS 10 AllocNodes 10 AllocTRES 10 AssocID 7 AveCPU 10 AveCPUFreq 10 AveDiskRead 14
@@ -238,7 +236,7 @@ TRESUsageOutMinNode 19 TRESUsageOutMinTask 19 TRESUsageOutTot 15 UID 6 User 9 Us
 
 def _fields() -> dict[str, tuple[int, Show]]:
     words = _WIDTHS.split()
-    return {name: (int(width), _SHOWN.get(name, _nothing)) for name, width in zip(words[::2], words[1::2])}
+    return {name: (int(width), _SHOWN.get(name) or _used(name)) for name, width in zip(words[::2], words[1::2])}
 
 
 # Name -> (width, show), in the order of --helpformat, in which abbreviations are looked up.
