@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
 
 _BEFORE = (states.PENDING, states.CONFIGURING)
@@ -42,6 +43,13 @@ def marks(job: Job) -> list[tuple[str, float]]:
 def reminder(job: Job, kind: str, now: float) -> str:
     """The subject of a mail of ``marks``."""
     return f"{_head(job)}Reached {_PARTS[kind]}% of time limit, Run time {show_clock(max(now - job.start_time, 0))}"
+
+
+def unsent(job: Job, cluster: Cluster) -> list[str]:
+    """What the submitter of a job that asks for mail is told where the cluster has no way to send any."""
+    if cluster.mail_prog or cluster.mail_server or _types(job) in ([""], ["NONE"]):
+        return []
+    return ["--mail-type: no mail will be sent: the configuration names neither mail_prog (MailProg) nor mail_server"]
 
 
 def recipients(user: str, domain: str) -> str:

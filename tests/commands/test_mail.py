@@ -106,6 +106,17 @@ def test_a_mail_that_is_not_taken_costs_the_job_nothing_and_is_logged(
     assert not box.mails
 
 
+def test_without_a_way_to_send_mail_the_submitter_is_told_once(site: Callable[[str], None]) -> None:
+    site("")
+    told = "sbatch: --mail-type: no mail will be sent: the configuration names neither mail_prog (MailProg) nor mail_server\n"
+    out, err = said("sbatch", "--parsable", "-H", "--mail-type=END", "--wrap", "true")
+    assert (out.strip().isdecimal(), err) == (True, told)
+    assert said("sbatch", "-H", "--mail-type=NONE", "--wrap", "true")[1] == ""
+    assert said("srun", "-n1", "--mail-type=END", "true")[1] == told.replace("sbatch", "srun")
+    site('mail_prog = "/bin/true"')
+    assert said("sbatch", "-H", "--mail-type=END", "--wrap", "true")[1] == ""
+
+
 @pytest.mark.parametrize("text", ["", "host:", ":25", "host:0", "host:65536", "a b", "-x", "::1", "[::1]x", "[::1]:y"])
 def test_a_server_that_is_none_is_refused_by_name(text: str, site: Callable[[str], None]) -> None:
     site(f'mail_server = "{text}"')

@@ -21,6 +21,7 @@ from shim.control.controller.operations.choosing import (
 )
 from shim.control.controller.operations.submitting import submission_of, submitted, submitter, test_only
 from shim.control.controller.world import World
+from shim.core import mail
 from shim.core.errors import ACCESS_DENIED, PATHNAME_TOO_LONG, submission_failed
 from shim.core.limits import LONGEST_FILE
 from shim.core.model.cluster import Cluster
@@ -56,7 +57,7 @@ async def admitted(
         job = submitted(world, connection, message, cluster)
         if cluster.elastic and cluster is not world.clusters[cluster.name]:
             world.reshape(cluster)
-        return job, [*world.told(), *notes]
+        return job, [*world.told(), *notes, *mail.unsent(job, cluster)]
     cluster = await _shaped(world, message, cluster)
     requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
     request = requests[0]
@@ -71,7 +72,7 @@ async def admitted(
             job = pending_jobs(world, requests, cluster, submitter(connection, message), first, world.clock())[0]
             first = await _accepted(backend, job, message, folder)
         made = submitted(world, connection, message, cluster, partial(_take_over, folder), first)
-        return made, [*notes, *world.told()]
+        return made, [*notes, *world.told(), *mail.unsent(made, cluster)]
     except BackendError as error:
         raise submission_failed(request.kind, str(error)) from error
     finally:
