@@ -351,7 +351,10 @@ async def _recover(
     runs = [job for job in allocated if not het.follows(job)]
     await backend.recover([(run_of(job), job.journal) for job in runs])
     world.unseen.discard(name)
-    for job in runs:
+    for before in runs:
+        job = world.book.jobs.get(before.key)
+        if job is None or job.restarts != before.restarts or job.state not in states.ALLOCATED:
+            continue  # by now the cluster has told what has become of it elsewhere
         if not job.journal:
             launch(job)
         else:

@@ -116,15 +116,19 @@ def ending(job: Job, state: str = "") -> Job:
 
 
 def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
-    """After the journal's last line: the end, or back into the queue if that was ordered or a node was lost."""
+    """After the journal's last line: the end, or back into the queue if that was ordered or a node was lost.
+
+    ``final`` in the event: the job has ended by it, and is not put back into the queue.
+    """
     at = float(event.get("at", 0))
     state = str(event.get("state"))
     if state not in states.TERMINAL and state != states.REQUEUED:
         state = states.FAILED
-    if state == states.REQUEUED or (state in (states.NODE_FAIL, states.PREEMPTED) and may_requeue(job, cluster)):
-        again = requeued(job, cluster, at)
+    again = state in (states.NODE_FAIL, states.PREEMPTED) and may_requeue(job, cluster) and not event.get("final")
+    if state == states.REQUEUED or again:
+        waits = requeued(job, cluster, at)
         said = _preempted(event) if state == states.PREEMPTED else str(event.get("detail") or "")
-        return again.replace(system_comment=said)
+        return waits.replace(system_comment=said)
     return _over(job, event, state, at)
 
 

@@ -66,6 +66,12 @@ def test_ends(event: dict[str, object], state: str, reason: str, status: int) ->
     assert job.cancelled_by == event.get("uid")
 
 
+def test_an_end_that_is_final_requeues_nothing() -> None:
+    event = {"at": NOW + 5, "state": "NODE_FAIL", "status": 0}
+    assert running.ended(run(), event, CLUSTER).state == "PENDING"
+    assert running.ended(run(), {**event, "final": True}, CLUSTER).state == "NODE_FAIL"
+
+
 def test_a_lost_node_requeues_a_batch_job_that_may() -> None:
     job = running.lost(run(), "", CLUSTER, NOW + 5)
     assert (job.state, job.restarts, job.reason, job.shares) == ("PENDING", 1, "BeginTime", ())

@@ -168,13 +168,17 @@ class KubernetesBackend:
         if not self.orders and self._news is not None:
             self._news.add(job_id)
         news = not self.orders or (self._recovered and record is not None and job_id not in self._index)
-        if news and not self._untold:
-            self._untold = True
-            self._observer.unknown(self._site.cluster)
+        if news:
+            self._tell_news()
         if not self.orders:
             self._site.soon(self._wishes.look())
         elif self._recovered and record is not None and record.wishes:
             self._observer.wanted(self._site.cluster)
+
+    def _tell_news(self) -> None:
+        if not self._untold:
+            self._untold = True
+            self._observer.unknown(self._site.cluster)
 
     def _reshaped(self, cluster: Cluster) -> None:
         if cluster != self._cluster:
@@ -404,6 +408,8 @@ class KubernetesBackend:
             self._fetch(job)
         if self.orders:
             self._accepting.keep(job)
+        elif self._site.synced and self._news is not None and job.job_id in self._news:
+            self._tell_news()  # of what came while the index was being told of it
 
     async def written(self, job_ids: Sequence[int]) -> None:
         """See ``KeepsJobs``."""
@@ -420,7 +426,9 @@ class KubernetesBackend:
         self._untold = False
         found = []
         for record in self._site.records.all():
-            if record.job_id in self._index:
+            known = self._index.get(record.job_id)
+            again = known is not None and known.state in states.TERMINAL and record.begins
+            if known is not None and not again:
                 continue
             try:
                 if await self._accepting.is_of_here(record):
@@ -438,12 +446,18 @@ class KubernetesBackend:
         """See ``KeepsJobs``."""
         try:
             return await self._shown(known)
-        except ApiError as error:
+        except (ApiError, BackendError) as error:
             self._news = None
-            raise BackendError(error.message, transient=True) from error
+            self._site.soon(self._look_again(RETRY))
+            raise BackendError(str(error), transient=True) from error
 
     async def _shown(self, known: Sequence[Job]) -> list[Job]:
+        await self._accepting.learn_place()
         news, self._news = self._news, None if self.orders or not self._site.synced else set()
+        if self._news is not None:
+            # What is heard of a job that is just being recorded is told as soon as it is known.
+            heard = news if news is not None else {*self._site.records.departed, *self._site.records.known}
+            self._news |= heard.difference(job.job_id for job in known)
         found = []
         for before in known:
             if not self.orders and news is not None and before.job_id not in news:
@@ -453,12 +467,16 @@ class KubernetesBackend:
                     found.append(_gone(before, self._site.now()))
                 continue
             record = self._site.records.find(before.job_id)
+            if record is not None and not await self._accepting.is_whole(record, before):
+                if self._news is not None:
+                    self._news.add(before.job_id)
+                record = None
             if record is None:
                 record = self._site.records.departed.pop(before.job_id, None)
-                ended = record is not None and record.ended
-                gone = self._site.synced and before.state in states.ACTIVE
-                if not ended and gone and not (self.orders and self._accepting.may_be_made_again(before)):
-                    found.append(_gone(before, self._site.now()))
+                if record is None or not record.ended:
+                    gone = self._site.synced and before.state in states.ACTIVE
+                    if gone and not (self.orders and self._accepting.may_be_made_again(before)):
+                        found.append(_gone(before, self._site.now()))
                     continue
             if record is not None and await self._accepting.is_of_here(record):
                 found.append(self._accepting.as_shown(record, before, orders=self.orders))
@@ -506,9 +524,7 @@ class KubernetesBackend:
     async def _look_again(self, pause: float) -> None:
         """Nobody tells of a payload that comes late, or never."""
         await asyncio.sleep(pause)
-        if not self._untold:
-            self._untold = True
-            self._observer.unknown(self._site.cluster)
+        self._tell_news()
 
     async def take_up(self, run: Run) -> None:
         """See ``KeepsJobs``."""

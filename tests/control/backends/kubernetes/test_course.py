@@ -16,7 +16,9 @@ from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records.record import Way
 from shim.control.backends.kubernetes.run.course import LOST
 from shim.control.backends.kubernetes.run.register import GRANTED, NODE_FAIL, NOT_BEGUN, OVER
+from shim.control.lifecycle import running
 from shim.core.model import states
+from shim.core.model.cluster import Cluster
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import JOBS, SECRETS, FakeCluster, node
 from tests.control.backends.kubernetes.stage import RECORD, SETTINGS, Stage
@@ -384,6 +386,25 @@ def test_a_run_that_the_index_has_taken_back_or_ended_meanwhile_is_closed(kind: 
         else:
             assert stage.state == OVER
             assert stage.data["ended"] == "CANCELLED"
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_an_index_that_lags_behind_the_end_of_its_job_does_not_run_the_job_again() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        await stage.driver.close()
+        await stage.open()
+        stage.driver.index = None
+        written = stage.site.records.find(7)
+        assert written is not None
+        await stage.site.records.write(written, ended=states.NODE_FAIL)  # by another controller
+        await stage.start(restart=1)
+        end = stage.told.last
+        assert (end["kind"], end["state"]) == ("ended", states.NODE_FAIL)
+        shape = Cluster(name="k8s", backend="kubernetes")
+        assert running.ended(running.started(stage.job, 1.0), end, shape).state == states.NODE_FAIL
         await stage.end()
 
     clock.run(inside())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -255,5 +256,78 @@ def test_a_job_of_another_place_is_no_job_of_this_one_that_has_its_id(cluster: F
         (gone,) = await one.shown([elsewhere])
         assert gone.state == states.NODE_FAIL
         await one.close()
+
+    clock.run(inside())
+
+
+def test_a_machine_that_does_not_know_yet_where_it_is_takes_no_job_for_gone(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one, two = await there("one"), await there("two", orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        (kept,) = await two.kept()
+        two._site.place = ""  # as just after its start
+        assert [found for found in await two.shown([kept.job]) if found.state in states.TERMINAL] == []
+        await close(two, one)
+
+    clock.run(inside())
+
+
+def test_what_becomes_of_a_job_while_it_is_recorded_is_told_afterwards(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        told = Told()
+        one, two = await there("one"), await there("two", told, orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        (kept,) = await two.kept()
+        one.keep(job().replace(held="user", reason="JobHeldUser"))
+        await one.written([7])
+        await two.kept()
+        assert await two.shown([]) == []  # the index has not committed it yet
+        unknowns = told.unknowns
+        two.keep(kept.job)
+        assert told.unknowns == unknowns + 1
+        assert (await shown(two, kept.job)).reason == "JobHeldUser"
+        two.keep(kept.job)
+        assert told.unknowns == unknowns + 1
+        await close(two, one)
+
+    clock.run(inside())
+
+
+def test_a_job_that_has_ended_and_whose_secret_is_gone_holds_up_no_others(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        await one.accept(job().replace(job_id=8), {**HANDED_IN, "token": "another"}, SCRIPT, "/nowhere")
+        made = cluster.objects[RECORD]
+        cluster._put("MODIFIED", RECORD, {**made, "data": {**made["data"], "ended": states.FAILED}})
+        cluster.vanish(f"{SECRETS}/slurm-7-payload")
+        two = await there("two", orders=False)
+        assert [(kept.job.job_id, kept.job.state) for kept in await two.kept()] == [
+            (7, states.FAILED),
+            (8, states.PENDING),
+        ]
+        await close(two, one)
+
+    clock.run(inside())
+
+
+@pytest.mark.parametrize("before", [states.COMPLETED, states.RUNNING])
+def test_a_record_that_is_made_once_more_by_a_late_request_is_no_job(
+    cluster: FakeCluster, there: Any, before: str
+) -> None:
+    async def inside() -> None:
+        one, two = await there("one"), await there("two", orders=False)
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        (kept,) = await two.kept()
+        known = kept.job.replace(state=before)
+        two.keep(known)
+        late = copy.deepcopy(cluster.objects[RECORD])
+        cluster.vanish(RECORD)
+        late["metadata"]["uid"] = "late"
+        cluster._put("ADDED", RECORD, late)
+        await asyncio.sleep(1)
+        told = [found.state for found in await two.shown([known])]
+        assert told == ([] if before == states.COMPLETED else [states.NODE_FAIL])
+        await close(two, one)
 
     clock.run(inside())

@@ -78,6 +78,11 @@ class JobRecord(Value):
     def job_id(self) -> int:
         return self.job.job_id
 
+    @property
+    def begins(self) -> bool:
+        """Whether nothing has become of the job by this record: no run was made, and it has not ended."""
+        return self.register is None and not self.ended
+
     def deciding(self, limits: Limits, **wanted: bool) -> Record:
         """The record as ``run.decide`` looks at it. ``wanted``: what this machine's user wants beside it."""
         return Record(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from shim.control.backends.base import BackendError
@@ -71,6 +71,11 @@ class Records:
     def find(self, job_id: int) -> JobRecord | None:
         """The record as it was heard of last."""
         return self._known.get(job_id)
+
+    @property
+    def known(self) -> Collection[int]:
+        """The ids of the jobs that have records."""
+        return self._known.keys()
 
     def all(self) -> list[JobRecord]:
         """Those that are known, oldest first."""

@@ -96,7 +96,8 @@ class Context:
 
     def tell(self, line: dict[str, Any]) -> None:
         """A line of the journal, or one in its form."""
-        if line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and self.begun and self.makes_way():
+        lost = line["kind"] == "ended" and line.get("state") == states.NODE_FAIL and not line.get("final")
+        if lost and self.begun and self.makes_way():
             line = {
                 **line,
                 "state": states.PREEMPTED,

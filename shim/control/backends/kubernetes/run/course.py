@@ -473,6 +473,9 @@ class Course:
         register = record.register
         assert register is not None
         outcome = register.outcome
+        final = final_end(record)
+        if final is not None:
+            return final
         if register.state == WITHDRAWN:
             if self._end is not None:
                 return self._end
@@ -497,3 +500,10 @@ class Course:
     def tell_end(self, end: Line) -> None:
         """Tells the controller an end that was decided on this side."""
         self._context.tell_end(self._unheard_end(end) if end["kind"] == "lost" else end)
+
+
+def final_end(record: JobRecord) -> Line | None:
+    """The end of the job, where the record says that it has ended: no run of it is made any more, whatever an index would make of such an end."""
+    if not record.ended:
+        return None
+    return {"kind": "ended", "state": record.ended, "status": record.job.exit_status, "final": True}

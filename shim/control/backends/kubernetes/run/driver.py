@@ -17,7 +17,7 @@ from shim.control.backends.kubernetes.objects.run_objects import refusal
 from shim.control.backends.kubernetes.records.record import JobRecord, Way, current
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
-from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course
+from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course, final_end
 from shim.control.backends.kubernetes.run.decide import ENDED, LOOK, Answer, CreateJob, Delete, Effect, Write, decide
 from shim.control.backends.kubernetes.run.evidence import Report, Seen, fence
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, Limits, Register, answer, withdrawn
@@ -313,7 +313,7 @@ class Driver:
         if record.ended and self.course is not None:
             return False  # it tells its end itself
         run = Run(cluster=self._site.cluster, job_id=self._job_id, restart=job.restarts)
-        ended = {"kind": "ended", "state": record.ended or states.REQUEUED, "status": record.job.exit_status}
+        ended = final_end(record) or {"kind": "ended", "state": states.REQUEUED, "status": record.job.exit_status}
         self._observer.happened(run, {"at": self._site.now(), **ended})
         return True
 

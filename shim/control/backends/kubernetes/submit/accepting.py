@@ -265,10 +265,10 @@ class Accepting:
         try:
             payload = await self._site.records.payload(record)
         except BackendError:
-            if orders or not record.ended:
+            if not record.ended:
                 await self._never_accepted(record)
                 return None
-            raise
+            return self._kept(record, self._as_it_stands(record, record.job, orders=False), origin, None)
         self._without.pop(record.uid, None)
         job = self._as_it_stands(record, whole(record.job, payload.job), orders=orders)
         return self._kept(record, job, origin, payload)
@@ -303,6 +303,19 @@ class Accepting:
             files={staging.NAME: payload.stage} if payload is not None and payload.stage is not None else {},
             token=record.submission,
         )
+
+    async def is_whole(self, record: JobRecord, before: Job) -> bool:
+        """Whether the record is of a job that was accepted, for an index that has it as ``before``. ApiError.
+
+        A request that made a record may be applied again long after that record has gone, and then nothing makes its payload.
+        """
+        if before.state == states.PENDING or not record.begins:
+            return True
+        try:
+            await self._site.records.payload(record)
+        except BackendError:
+            return False
+        return True
 
     def as_shown(self, record: JobRecord, before: Job, *, orders: bool) -> Job:
         """A job that the index knows as ``before``, as the record tells it. ``orders``: this machine orders the jobs from now on."""

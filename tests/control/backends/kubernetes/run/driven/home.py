@@ -199,11 +199,14 @@ class Controller:
         await backend.recover([(run_of(job), job.journal) for job in runs])
         self.ready = True
         self.world.cluster.say(self.home.name, "orders the jobs")
-        for job in runs:
+        for before in runs:
+            job = jobs[before.job_id]
+            if job.restarts != before.restarts or job.state not in states.ALLOCATED:
+                continue
             if job.journal:
                 await self.pass_on(job)
             else:
-                self.launch(jobs[job.job_id])
+                self.launch(job)
         await self.take_in()
         while True:
             self.look()
@@ -380,12 +383,12 @@ class Controller:
                 self.commit(job.replace(state=states.FAILED))
         else:
             state = event["state"] if kind == "ended" else order.state if order is not None else states.NODE_FAIL
-            self.ended(job, state)
+            self.ended(job, state, bool(event.get("final")))
         self.home.orders.pop(job.job_id, None)
         self.task(self.backend.forget(run))
 
-    def ended(self, job: Job, state: str) -> None:
-        if state == states.REQUEUED or (state == states.NODE_FAIL and job.request.requeue):
+    def ended(self, job: Job, state: str, final: bool) -> None:
+        if state == states.REQUEUED or (state == states.NODE_FAIL and job.request.requeue and not final):
             self.commit(job.replace(state=states.PENDING, restarts=job.restarts + 1, journal=0, shares=()))
         else:
             self.commit(job.replace(state=state))
