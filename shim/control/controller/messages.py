@@ -11,6 +11,7 @@ from shim.control.controller.operations.targets import Target
 from shim.core.errors import ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
+from shim.core.model.usage import Usage
 from shim.core.value import NEEDS, Value
 
 _MOST = 1 << 63  # what the index keeps of a number
@@ -183,5 +184,9 @@ def _in_fields(value: dict[str, Any], hints: dict[str, Any]) -> str:
 
 @cache
 def _hints(kind: type[Value]) -> dict[str, Any]:
-    known = {"Any": Any, "Callable": Callable}  # that Value's own annotations name
+    known = {
+        "Any": Any,
+        "Callable": Callable,
+        "Usage": Usage,
+    }  # that annotations name, and their modules load for types alone
     return {name: hint for name, hint in get_type_hints(kind, localns=known).items() if not name.startswith("_")}

@@ -352,12 +352,12 @@ async def _recover(
     await backend.recover([(run_of(job), job.journal) for job in runs])
     world.unseen.discard(name)
     for before in runs:
-        job = world.book.jobs.get(before.key)
-        if job is None or job.restarts != before.restarts or job.state not in states.ALLOCATED:
+        now = world.book.jobs.get(before.key)
+        if now is None or now.restarts != before.restarts or now.state not in states.ALLOCATED:
             continue  # by now the cluster has told what has become of it elsewhere
-        if not job.journal:
-            launch(job)
+        if not now.journal:
+            launch(now)
         else:
-            order(job)
+            order(now)
     await take_in(name)
     world.seen()

@@ -458,33 +458,32 @@ class KubernetesBackend:
             # What is heard of a job that is just being recorded is told as soon as it is known.
             heard = news if news is not None else {*self._site.records.departed, *self._site.records.known}
             self._news |= heard.difference(job.job_id for job in known)
-        found = []
-        for before in known:
-            if not self.orders and news is not None and before.job_id not in news:
-                continue
-            if before.place not in ("", self.place):
-                if before.state in states.ACTIVE:
-                    found.append(_gone(before, self._site.now()))
-                continue
-            record = self._site.records.find(before.job_id)
-            if record is not None and not await self._accepting.is_whole(record, before):
-                if self._news is not None:
-                    self._news.add(before.job_id)
-                record = None
-            if record is None:
-                record = self._site.records.departed.pop(before.job_id, None)
-                if record is None or not record.ended:
-                    gone = self._site.synced and before.state in states.ACTIVE
-                    if gone and not (self.orders and self._accepting.may_be_made_again(before)):
-                        found.append(_gone(before, self._site.now()))
-                    continue
-            if record is not None and await self._accepting.is_of_here(record):
-                found.append(self._accepting.as_shown(record, before, orders=self.orders))
-                if record.ended:
-                    self._found_ended.add(record.job_id)
-                if not self.orders:
-                    self._fetch(before)
+        asked = [job for job in known if self.orders or news is None or job.job_id in news]
+        found = [now for before in asked if (now := await self._shown_now(before)) is not None]
         return [job for job in found if job not in known]
+
+    async def _shown_now(self, before: Job) -> Job | None:
+        """The job as its record has it; None where nothing is known of it that the index does not have."""
+        active = before.state in states.ACTIVE
+        if before.place not in ("", self.place):
+            return _gone(before, self._site.now()) if active else None
+        record = self._site.records.find(before.job_id)
+        if record is not None and not await self._accepting.is_whole(record, before):
+            if self._news is not None:
+                self._news.add(before.job_id)
+            record = None
+        if record is None:
+            record = self._site.records.departed.pop(before.job_id, None)
+            if record is None or not record.ended:
+                again = self.orders and self._accepting.may_be_made_again(before)
+                return _gone(before, self._site.now()) if active and self._site.synced and not again else None
+        if not await self._accepting.is_of_here(record):
+            return None
+        if record.ended:
+            self._found_ended.add(record.job_id)
+        if not self.orders:
+            self._fetch(before)
+        return self._accepting.as_shown(record, before, orders=self.orders)
 
     async def handed_in(self, job: Job) -> Kept:
         """See ``KeepsJobs``."""
