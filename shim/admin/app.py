@@ -116,6 +116,16 @@ def completion(
 
 
 @app.command()
+def man(command: Annotated[str, typer.Argument(help="sbatch, srun, … or shim.", metavar="COMMAND")] = "shim") -> None:
+    """Shows the manual page of a command, with what differs from Slurm; prints its roff where there is no terminal or no man."""
+    import typer.main
+
+    from shim.admin import manual
+
+    manual.show(command, typer.main.get_command(app), sys.stdout)
+
+
+@app.command()
 def why(
     job: Annotated[
         str, typer.Argument(help="Its id: 12, 12_3 of an array, 12+1 of a heterogeneous job.", metavar="JOB")

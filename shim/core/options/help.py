@@ -67,6 +67,11 @@ def spelling(option: Option) -> str:
     return (f"-{option.short}, " if option.short else "") + f"--{option.long}{value}"
 
 
+def synopsis(command: str) -> str:
+    """What follows the command's name in the first line of ``--help``."""
+    return (_FIRST.get(command) or "[OPTIONS...] " + _WORDS[command]).rstrip()
+
+
 def _table(command: str, grammar: Optional[Grammar]) -> Table:
     if command in ("sbatch", "srun", "salloc"):
         from shim.core.options.submit_options import options_of
@@ -78,7 +83,7 @@ def _table(command: str, grammar: Optional[Grammar]) -> Table:
 
 
 def _long(command: str, options: Sequence[Option]) -> Iterator[str]:
-    yield f"Usage: {command} {_FIRST.get(command) or '[OPTIONS...] ' + _WORDS[command]}".rstrip()
+    yield f"Usage: {command} {synopsis(command)}"
     for title, members in _sections(command, options):
         yield ""
         yield title
