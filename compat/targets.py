@@ -34,6 +34,7 @@ operators = []
 backend = "local"
 nodes = {len(slurm_conf.NODES)}
 cpus = {slurm_conf.CPUS}
+mail_prog = "/bin/true"
 sockets = 2
 memory = {slurm_conf.MEMORY}
 gpus = {slurm_conf.GPUS}
