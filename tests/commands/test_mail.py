@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from email.message import Message
 from pathlib import Path
@@ -16,6 +15,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message as Handler
 
 from tests.control.controller import processes
+from tests.support import wait_until
 
 OURS = Path(__file__).parents[2] / "bin"
 
@@ -71,13 +71,6 @@ def said(*words: str, code: int = 0) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_a_server_takes_the_mails_of_a_job(sink: tuple[Sink, int], site: Callable[[str], None]) -> None:
     box, port = sink
     site(f'mail_server = "127.0.0.1:{port}"\nmail_domain = "example.org"')
@@ -85,7 +78,7 @@ def test_a_server_takes_the_mails_of_a_job(sink: tuple[Sink, int], site: Callabl
     out, err = said("sbatch", "--parsable", "-W", "-J", "ünï\nBcc: eve", *wanted, "--wrap", "true")
     job, head = out.strip(), f"Slurm Job_id={out.strip()} Name=ünï?Bcc: eve "
     assert err == ""
-    until(lambda: len(box.mails) == 2)
+    wait_until(lambda: len(box.mails) == 2, "two mails")
     begun, ended = sorted(box.mails, key=lambda mail: "Ended" in subject(mail))
     assert subject(begun).startswith(f"{head}Began, Queued time ")
     assert subject(ended).startswith(f"{head}Ended, Run time ") and subject(ended).endswith(", COMPLETED, ExitCode 0")
@@ -102,7 +95,10 @@ def test_a_mail_that_is_not_taken_costs_the_job_nothing_and_is_logged(
     site(f'mail_server = "127.0.0.1:{port}"\nmail_domain = "example.org"')
     said("sbatch", "-W", "--mail-type=END", "--mail-user=nobody", "--wrap", "true")
     (log,) = state_dir.glob(f"{os.uname().nodename}/controller.log")
-    until(lambda: f"mail by 127.0.0.1:{port}: " in log.read_text() and "no such user" in log.read_text())
+    wait_until(
+        lambda: f"mail by 127.0.0.1:{port}: " in log.read_text() and "no such user" in log.read_text(),
+        "the refusal in the log",
+    )
     assert not box.mails
 
 

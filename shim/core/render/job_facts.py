@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shim.core.formats import hostlist
+from shim.core.formats.lists import fold_ranks
 from shim.core.formats.times import parse_seconds_any
 from shim.core.formats.tres import gpu_count, parse_gres, show_gpus_field, show_gres_field, tres_text
 from shim.core.model import states
@@ -11,7 +12,7 @@ from shim.core.model.request import INFINITE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.model.cluster import Cluster, Node, Partition
-    from shim.core.model.job import Job
+    from shim.core.model.job import Job, NodeShare
     from shim.core.render.view import View
 
 NO_TASK = 4294967294  # what %a is outside an array, and in the rest of one
@@ -165,6 +166,17 @@ def gpu_total(job: Job) -> int:
     except ValueError:
         return 0
     return whole or per_node * job.nodes or per_task * job.tasks
+
+
+def gres_held(share: NodeShare) -> str:
+    """The GPUs that a job holds of a node, by type: ``gpu:a100:2(IDX:0-1)``; "" for none."""
+    held: dict[str, list[int]] = {}
+    for at, index in enumerate(share.gpus):
+        held.setdefault((share.gpu_types[at : at + 1] or ("",))[0], []).append(index)
+    return ",".join(
+        f"gpu:{kind + ':' if kind else ''}{len(found)}(IDX:{fold_ranks(sorted(found))})"
+        for kind, found in sorted(held.items())
+    )
 
 
 def memory_total(job: Job, view: View) -> int:

@@ -95,7 +95,7 @@ def job_fields(job: Job, view: View) -> Fields:
         "federation_origin": "",
         "federation_siblings_active": "",
         "federation_siblings_viable": "",
-        "gres_detail": [_gres_detail(share) for share in shares if share.gpus],
+        "gres_detail": [facts.gres_held(share) for share in shares if share.gpus],
         "group_id": job.gid,
         "group_name": job.group,
         "job_id": job.job_id,
@@ -201,17 +201,6 @@ def _shared(job: Job) -> str | None:
 
 def _prefixed(prefix: str, text: str | None) -> str:
     return prefix + text if text else ""
-
-
-def _gres_detail(share: NodeShare) -> str:
-    from shim.core.formats.lists import fold_ranks
-
-    kinds = sorted(set(share.gpu_types)) or [""]
-    found = []
-    for kind in kinds:
-        held = [index for at, index in enumerate(share.gpus) if (share.gpu_types[at : at + 1] or ("",))[0] == kind]
-        found.append(f"gpu:{kind + ':' if kind else ''}{len(held)}(IDX:{fold_ranks(sorted(held))})")
-    return ",".join(found)
 
 
 def _resources(job: Job, shares: list[NodeShare], view: View) -> Fields:

@@ -131,18 +131,12 @@ def _layout(job: Job, oneliner: bool) -> list[str]:
         else:
             groups.append((share, [share.name]))
     for share, names in groups:
-        kinds = sorted(set(share.gpu_types)) or [""]
-        gres = ",".join(_gres_of(share, kind) for kind in kinds) if share.gpus else ""
+        gres = facts.gres_held(share)
         indent = "" if oneliner else "  "
         lines.append(
             f"{indent}Nodes={hostlist.fold(names)} CPU_IDs={fold_ranks(range(share.cpus))} Mem={share.memory} GRES={gres}"
         )
     return lines
-
-
-def _gres_of(share: NodeShare, kind: str) -> str:
-    held = [index for at, index in enumerate(share.gpus) if (share.gpu_types[at : at + 1] or ("",))[0] == kind]
-    return f"gpu:{kind + ':' if kind else ''}{len(held)}(IDX:{fold_ranks(sorted(held))})"
 
 
 def _delay_boot(request: JobRequest) -> str:

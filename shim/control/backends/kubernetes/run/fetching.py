@@ -84,6 +84,7 @@ class Fetching:
             except (ApiError, BackendError, OSError) as error:
                 self._site.log("job %s: %s", self._job_id, error)
             except Exception:
+                # An error of this program must not leave the output where it is for ever: it is looked at again.
                 self._site.log("job %s: an internal error", self._job_id, exc_info=True)
             if not self.done.is_set():
                 await self._wait(pause)
