@@ -97,7 +97,7 @@ class Backend(Protocol):
     async def recover(self, runs: Sequence[tuple[Run, int]]) -> None:
         """The runs that the index believes to be active, each with the last journal number it has committed.
 
-        Events after that number follow through the observer, ``lost`` for the dead. A run the backend has never started
+        Events after that number follow through the observer, ``lost`` for the dead (a backend that keeps jobs: an end that is ``final``). A run the backend has never started
         is not reported here: ``start`` is called for it. Runs that the backend has and the list has not are ended, or
         told by ``KeepsJobs.kept``.
         """

@@ -39,7 +39,14 @@ WRITTEN = 10.0  # seconds in which a record should be written for a command that
 SEEN_TO = 3.0  # seconds in which the machine that orders the jobs should have seen to what is wanted of one
 LOOK_ON = 0.5  # seconds in which a Lease that is free should be had
 RETRY = 2.0
-_GONE = {"kind": "ended", "state": states.NODE_FAIL, "status": 0, "detail": "another machine has removed its record"}
+# Final: whoever removes a record has seen the job's end, so no run of it may follow.
+_GONE = {
+    "kind": "ended",
+    "state": states.NODE_FAIL,
+    "status": 0,
+    "detail": "another machine has removed its record",
+    "final": True,
+}
 
 
 class KubernetesBackend:
