@@ -82,7 +82,10 @@ def test_a_batch_script_runs_inside(road: Path, state_dir: Path) -> None:
 
 def test_a_steps_tasks_share_a_container_on_each_node(state_dir: Path) -> None:
     out = in_image(
-        "-N2", "-n4", "sh", "-c", "touch /$SLURM_PROCID; echo $SLURMD_NODENAME $(stat -Lc %i /proc/self/ns/mnt)"
+        *("-N2", "--ntasks-per-node=2", "sh", "-c"),
+        # Each waits for the other's file: a task that comes when no other is left finds the files, in namespaces of its own.
+        "touch /$SLURM_PROCID; until [ $(ls / | grep -c '^[0-9]') = 2 ]; do sleep 0.01; done;"
+        " echo $SLURMD_NODENAME $(stat -Lc %i /proc/self/ns/mnt)",
     )
     assert len(set(out.splitlines())) == 2
     assert not left(state_dir)
