@@ -20,6 +20,8 @@ from compat.case import Case, CaseError, parse_case
 FOLDER = Path(__file__).resolve().parent / "lines"
 _DIFFERS = "# differs: "
 _ANY_ORDER = "# any order"
+# Which node these get, and whether they wait, must not hang on how fast the job of the line before left its own.
+_ALLOCATE = ("srun", "salloc")
 
 
 @dataclass
@@ -66,6 +68,8 @@ def parse_scene(name: str, text: str) -> Scene:
             script.append(line.removeprefix("- "))
         elif line.strip() and not line.startswith("#"):
             lines.append(Line(line, number, reason, any_order))
+            if line.startswith(_ALLOCATE):
+                script.append("settled")
             script.append(f"run {line}")
             reason, any_order = "", False
     return Scene(parse_case(name, f"{head}\n=== run\n" + "\n".join(script) + "\n"), lines)

@@ -55,6 +55,10 @@ ended() {
   until_true _are_all_over "$@"
 }
 
+# settled: wait until no job of this user is still leaving its nodes.
+_is_settled() { local said; said=$(squeue -h -u "$(id -un)" -t CG -o %i 2>&1) && [[ -z $said ]]; }
+settled() { until_true _is_settled; }
+
 # in_state ID STATE: wait until the job (of an array: one of its tasks) is in that state.
 in_state() { until_true _is_in_state "$1" "$2"; }
 
