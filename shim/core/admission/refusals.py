@@ -44,6 +44,7 @@ BAD_BATCH = "Job --batch option is invalid or not a subset of --constraints"
 BAD_NICE = "Invalid --nice value"
 BAD_PREFERENCE = "Invalid preferred feature specification"
 NO_PARTITION = "No partition specified or system default partition"
+TOO_MANY_JOBS = "Resource temporarily unavailable"
 
 
 def check_request(
@@ -71,6 +72,12 @@ def check_request(
     check.dependency()
     check.names()
     check.tried()
+
+
+def check_job_count(active: int, requests: Sequence[JobRequest], cluster: Cluster) -> None:
+    """Raises RequestError if ``requests`` beside the cluster's ``active`` jobs would be more than it takes (MaxJobCount)."""
+    if active + len(requests) > cluster.max_job_count:
+        raise submission_failed(requests[0].kind, TOO_MANY_JOBS)
 
 
 def check_components(requests: Sequence[JobRequest]) -> None:

@@ -14,6 +14,7 @@ from shim.control.backends.base import BackendError, Observer, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller import observing
 from shim.control.controller.operations import moving
+from shim.control.controller.operations.submitting import submitted
 from shim.control.index.reader import open_reader
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster, Node, Partition
@@ -255,6 +256,28 @@ def test_a_job_gets_an_id_of_the_cluster_whose_ids_are_shared(state_dir: Path) -
             chained = await box.submit(dependency=f"afterok:{first}")
             with pytest.raises(ShimError, match=f"job {chained} depends on job {first}"):
                 await box.ask("move", job_id=first, cluster="other")
+        finally:
+            await box.close()
+
+    asyncio.run(inside())
+
+
+def test_a_cluster_with_its_most_jobs_is_asked_for_no_more_and_a_trial_says_so(state_dir: Path) -> None:
+    """MaxJobCount. A job that the cluster holds by now is none that could still be refused."""
+
+    async def inside() -> None:
+        full = Shared()
+        full.cluster = full.cluster.replace(max_job_count=1)
+        box = await Bench(FakeBackend(), Clock(), full).open()
+        try:
+            assert await went(box, "other", hold=True) == "other"
+            full.refusal = "it was asked"
+            for more in ({}, {"test_only": True}):
+                with pytest.raises(ShimError, match="submission failed: Resource temporarily unavailable"):
+                    await box.ask("submit", **submission(), cluster="other", **more)
+            assert await went(box, "other,local") == "local"
+            world = box.controller.world
+            assert submitted(world, Client(), submission(), full.cluster, first=9105).job_id == 9105
         finally:
             await box.close()
 

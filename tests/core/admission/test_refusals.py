@@ -15,7 +15,7 @@ from shim.core.admission.feasibility import (
     unavailable_nodes,
     usable_nodes,
 )
-from shim.core.admission.refusals import check_request
+from shim.core.admission.refusals import check_job_count, check_request
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.request import INFINITE, JobRequest
@@ -421,3 +421,12 @@ def test_a_few_nodes_of_each_kind_tell_whether_there_is_a_place(fields: dict[str
     partition = MANY.partitions[0]
     everywhere = select_nodes(request, MANY, idle_nodes(usable_nodes(request, MANY, partition)), partition)
     assert fits_when_idle(request, MANY, partition) == (everywhere is not None)
+
+
+def test_a_cluster_takes_its_most_jobs_and_no_more() -> None:
+    """MaxJobCount; each component of a heterogeneous job is a job."""
+    two = [JobRequest(kind="alloc"), JobRequest(kind="alloc")]
+    check_job_count(2, two, CLUSTER.replace(max_job_count=4))
+    with pytest.raises(RequestError) as refusal:
+        check_job_count(3, two, CLUSTER.replace(max_job_count=4))
+    assert refusal.value.lines == ("error: Job submit/allocate failed: Resource temporarily unavailable",)

@@ -59,7 +59,7 @@ async def admitted(
             world.reshape(cluster)
         return job, [*world.told(), *notes, *mail.unsent(job, cluster)]
     cluster = await _shaped(world, message, cluster)
-    requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
+    requests = accepted(world, message, cluster, connection.uid, operator=connection.admin)
     request = requests[0]
     job = pending_jobs(world, requests, cluster, submitter(connection, message), 0, world.clock())[0]
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")

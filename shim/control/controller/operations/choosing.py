@@ -102,10 +102,10 @@ def fitting(world: World, message: dict[str, Any], cluster: Cluster) -> tuple[di
     return {**message, "request": first, "components": others}, cluster, notes
 
 
-def accepted(message: dict[str, Any], cluster: Cluster, uid: int, now: float, *, operator: bool) -> list[JobRequest]:
+def accepted(world: World, message: dict[str, Any], cluster: Cluster, uid: int, *, operator: bool) -> list[JobRequest]:
     """The requests of a submission. Raises ShimError for what Slurm refuses, and what the cluster's backend cannot start."""
     requests = requests_of(message)
-    _check(requests, cluster, uid, now, operator=operator, host=host_of(message))
+    _check(world, requests, cluster, uid, operator=operator, host=host_of(message))
     return requests
 
 
@@ -114,11 +114,13 @@ def host_of(message: dict[str, Any]) -> str:
     return str(message.get("submit_host") or os.uname().nodename)
 
 
-def _check(requests: list[JobRequest], cluster: Cluster, uid: int, now: float, *, operator: bool, host: str) -> None:
+def _check(world: World, requests: list[JobRequest], cluster: Cluster, uid: int, *, operator: bool, host: str) -> None:
+    now = int(world.clock())
     refuse_het(len(requests), cluster.backend)
     refusals.check_components(requests)
     for request in requests:
-        refusals.check_request(request, cluster, uid, int(now), lambda: names_of(uid), operator=operator, host=host)
+        refusals.check_request(request, cluster, uid, now, lambda: names_of(uid), operator=operator, host=host)
+    refusals.check_job_count(len(world.book.active(cluster.name)), requests, cluster)
 
 
 def pending_jobs(
@@ -142,7 +144,7 @@ def _depending(world: World, request: JobRequest, cluster: Cluster) -> JobReques
 def trial(world: World, requests: list[JobRequest], cluster: Cluster, who: Submitter, first_id: int) -> dict[str, Any]:
     """When and where the job would start if it were submitted now. Raises ShimError for one that never could."""
     now = world.clock()
-    _check(requests, cluster, who.uid, now, operator=who.operator, host=who.host)
+    _check(world, requests, cluster, who.uid, operator=who.operator, host=who.host)
     jobs = pending_jobs(
         world,
         [_on_named_nodes(_within_limits(one, cluster), cluster).replace(array=None) for one in requests],

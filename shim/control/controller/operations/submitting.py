@@ -11,7 +11,7 @@ from typing import Any
 from shim.control import paths
 from shim.control.controller import crash, spool
 from shim.control.controller.connection import Connection
-from shim.control.controller.operations.choosing import accepted, host_of, pending_jobs, trial
+from shim.control.controller.operations.choosing import accepted, host_of, pending_jobs, requests_of, trial
 from shim.control.controller.world import World
 from shim.control.index.errors import IndexUnavailable
 from shim.control.lifecycle.submission import Submitter
@@ -46,10 +46,11 @@ def submitted(
         if found is not None:
             return found
     now = world.clock()
-    requests = accepted(message, cluster, connection.uid, now, operator=connection.admin)
+    if first:  # the cluster holds the job already: it was checked before that, and is refused no more
+        requests = requests_of(message)
+    else:
+        requests = accepted(world, message, cluster, connection.uid, operator=connection.admin)
     request = requests[0]
-    if len(world.book.active(cluster.name)) + len(requests) > cluster.max_job_count:
-        raise submission_failed(request.kind, "Resource temporarily unavailable")
     script = message.get("script")
     if script is not None and len(script) > LONGEST_FILE:
         raise submission_failed(request.kind, PATHNAME_TOO_LONG)
@@ -127,7 +128,7 @@ def _names(uid: int) -> tuple[str, int, str]:
 
 def test_only(world: World, connection: Connection, message: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
     """When the job would start if it were submitted now. Uses up job ids, as Slurm does."""
-    requests = accepted(message, cluster, connection.uid, world.clock(), operator=connection.admin)
+    requests = accepted(world, message, cluster, connection.uid, operator=connection.admin)
     with world.book.change() as change:
         job_id = change.next_id(cluster, len(requests))
     for request in requests:
