@@ -128,6 +128,8 @@ class _Check:
             request = request.replace(
                 gres=None, gpus=None, gpus_per_node=None, gpus_per_socket=None, gpus_per_task=None
             )
+        if request.exclude and not _names(request.exclude):  # refused later, in ``names``
+            request = request.replace(exclude=None)
         self.limits = PartitionLimits(request, self.cluster, self.access)
         problem = self.limits.as_requested()
         if problem:

@@ -80,6 +80,7 @@ CONFIGURATION = FAILED + "Requested node configuration is not available"
         ({"partition": "drained"}, (FAILED + "Required partition not available (inactive or drain)",)),
         ({"partition": "staff"}, (FAILED + "Access/permission denied",)),
         ({"min_nodes": 0}, (FAILED + "Node count specification invalid",)),
+        ({"exclude": "[]"}, (FAILED + "Invalid node name specified",)),
         ({"cpus_per_task": 9}, ("error: CPU count per node can not be satisfied", CONFIGURATION)),
         ({"ntasks_per_node": 9, "min_nodes": 1}, ("error: CPU count per node can not be satisfied", CONFIGURATION)),
         ({"min_cpus": 9}, ("error: CPU count per node can not be satisfied", CONFIGURATION)),
