@@ -80,7 +80,7 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
         raise ConfigError(f'error: {default.origin}: default "{default.value}" names no cluster; configured: {known}')
     return Config(
         default=default,
-        slurm_version=_level_of(merged, env),
+        slurm_version=_slurm_version(merged, env),
         operators=merged.get("operators", Setting()),
         retention=merged.get("retention", Setting(value=RETENTION)),
         plugins=merged.get("plugins", {}),
@@ -89,7 +89,7 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
     )
 
 
-def _level_of(merged: Mapping[str, Any], env: Mapping[str, str]) -> Setting:
+def _slurm_version(merged: Mapping[str, Any], env: Mapping[str, str]) -> Setting:
     name = "SHIM_SLURM_VERSION"
     if name in env:
         word = next(word for word in TOP if word.name == "slurm_version")

@@ -109,9 +109,9 @@ def _check_dependency(words: Sequence[str], ref: ClusterRef) -> None:
     for word in words:
         key, equals, value = word.partition("=")
         if equals and len(key) > 2 and "dependency".startswith(key.lower()):
-            from shim.control import asking
+            from shim.control import command_line
 
-            asking.refuse_foreign(value, ref.name, key)
+            command_line.refuse_foreign(value, ref.name, key)
 
 
 def _show(session: Session, refs: Sequence[ClusterRef], words: Sequence[str], entity: str) -> Optional[int]:

@@ -25,20 +25,20 @@ def attempt(program: str, argv: Sequence[str]) -> None:
 
     def asked() -> tuple[str, str]:
         nonlocal dependency
-        from shim.control import asking
+        from shim.control import command_line
 
-        clusters, partitions, dependency = asking.asked(program, argv)
+        clusters, partitions, dependency = command_line.routing_options(program, argv)
         if program in routing.SUBMITTING and "," in clusters:
-            asking.refuse_mixed(clusters)
+            command_line.refuse_mixed(clusters)
         return clusters, partitions
 
     route = routing.route(program, argv, os.environ, site.cluster_refs(), asked)
     if route is None:
         return
     if dependency:
-        from shim.control import asking
+        from shim.control import command_line
 
-        asking.refuse_foreign(dependency, route.ref.name)
+        command_line.refuse_foreign(dependency, route.ref.name)
     from shim.control.backends.slurm.call import become, made
 
     try:

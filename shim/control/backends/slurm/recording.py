@@ -40,10 +40,10 @@ class Submission:
         self.silent = False  # it says no job id
         self.makes_job = True
         self.request = JobRequest(kind=KINDS[program], work_dir=self.directory)
-        from shim.control import asking
+        from shim.control import command_line
 
         try:
-            settings, words, path = asking.read(program, argv, stdin=False)
+            settings, words, path = command_line.read(program, argv, stdin=False)
             self.silent = bool(settings.get("quiet"))
             self.makes_job = not settings.get("test-only")
             self.request = _request(program, settings, words, os.path.abspath(path) if path else None, self.directory)
@@ -52,8 +52,8 @@ class Submission:
         except (ShimError, OSError):
             # Options of a newer Slurm, of plugins: what can be seen among them must do.
             self.request = self.request.replace(
-                name=asking.found_in(argv, "--job-name", "-J") or None,
-                partition=asking.found_in(argv, "--partition", "-p") or None,
+                name=command_line.found_in(argv, "--job-name", "-J") or None,
+                partition=command_line.found_in(argv, "--partition", "-p") or None,
             )
 
     def record(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import time
 
-from shim.control import asking, paths
+from shim.control import command_line, paths
 from shim.control.backends.slurm import programs
 from shim.core import script
 from shim.core.errors import ShimError
@@ -107,14 +107,14 @@ class Prepared:
     def _prepared(self) -> bool:
         """Whether the batch step will read the file."""
         call = self._call
-        settings, words, path = asking.read("sbatch", call.argv[1:])
+        settings, words, path = command_line.read("sbatch", call.argv[1:])
         wrap = settings.get("wrap")
         if wrap is not None:
             from shim.core.options.to_argv import with_value
 
             call.argv[1:] = with_value("sbatch", call.argv[1:], "wrap", f"{self._reads()}{wrap}")
             return True
-        data = asking.bytes_of(path) if path else asking.standard_input()
+        data = command_line.bytes_of(path) if path else command_line.standard_input()
         shell = interpreter(data)
         if shell == "bash":
             if call.environment.get("BASH_ENV"):
@@ -123,7 +123,7 @@ class Prepared:
         elif shell in _SHELLS:
             changed = self._before_first_command(data)
             if path is None:
-                asking.put_back(changed)
+                command_line.put_back(changed)
             else:
                 self._copy(words, path, changed)
         return shell == "bash" or shell in _SHELLS

@@ -1,4 +1,4 @@
-"""What a command line asks for by ``-M`` and ``-p``: read only where there is a choice between clusters."""
+"""A command line read before it is known which cluster it is for: its ``-M``, ``-p`` and dependency, or all options of a submission."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shim.core.options.sources import Settings
 
 
-def asked(program: str, argv: Sequence[str]) -> tuple[str, str, str]:
+def routing_options(program: str, argv: Sequence[str]) -> tuple[str, str, str]:
     """Two comma lists, of clusters and of partitions, and the dependency, from options, variables and the script's directives.
 
     A step in a job that is known (``srun --jobid``) asks for that job's cluster.
@@ -87,9 +87,10 @@ def read(program: str, argv: Sequence[str], *, stdin: bool = True) -> tuple[Sett
         put_environment(reading, os.environ)
         reading.put_all(found, COMMAND_LINE)
         return reading.settings(), words, None
-    from shim.core.options.batch import command_line, settle
+    from shim.core.options.batch import command_line as components_of
+    from shim.core.options.batch import settle
 
-    parts, words = command_line(argv, context)
+    parts, words = components_of(argv, context)
     text, path = None, None
     if not any(option.field == "wrap" for part in parts for option, _ in part):
         chdir = [value for part in parts for option, value in part if option.field == "chdir"]
