@@ -19,6 +19,7 @@ MODULES = {
     "sacct": "shim.commands.sacct",
     "sstat": "shim.commands.sstat",
     "seff": "shim.commands.seff",
+    "sprio": "shim.commands.sprio",
     "sbcast": "shim.commands.sbcast",
     "sattach": "shim.commands.sattach",
     "shim": "shim.admin.app",

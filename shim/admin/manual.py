@@ -34,6 +34,7 @@ _PURPOSE = {
     "sacct": ("show jobs and steps that were", "There is no accounting database: jobs are read from the index on this machine."),
     "sstat": ("show what running steps use", "The agents on the nodes are asked at that moment."),
     "seff": ("show how much of its CPUs and memory a job has used", "The figures are those of sacct."),
+    "sprio": ("show the factors of the priorities of jobs", "Clusters but real Slurms have priority/basic, which knows no factors."),
     "sbcast": ("copy a file to the nodes of a job", "On this machine the nodes share the files, so there is one copy."),
     "sattach": ("attach to a running step", "What the step has printed before is shown too."),
     "shim": ("look after the Slurm commands of this machine", "Slurm has no such command."),

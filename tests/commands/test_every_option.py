@@ -81,6 +81,7 @@ VALUES = {
     },
     "sstat": {"jobs": "1", "format": "jobid"},
     "seff": {},
+    "sprio": {"jobs": "1", "user": "root"},
     "sbcast": {"jobid": "1", "size": "1k"},
     "sattach": dict.fromkeys(("input-filter", "output-filter", "error-filter"), "0"),
 }
@@ -93,6 +94,7 @@ BESIDE = {
     "sacct": [[], ["-P", "-j", "1", "-k", "1"]],
     "sstat": [["-j", "1"]],
     "seff": [["1"]],
+    "sprio": [[]],
     "sbcast": [["/etc/passwd", "/nosuch/there"]],
     "sattach": [["1.0"]],
 }

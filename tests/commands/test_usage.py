@@ -1,4 +1,4 @@
-"""sstat and seff, of jobs that nobody runs."""
+"""sstat, seff and sprio, of jobs that nobody runs."""
 
 from __future__ import annotations
 
@@ -89,3 +89,31 @@ def test_seff_tells_how_much_was_used(past: World) -> None:
 def test_seff_without_a_job(past: World, argv: list[str], code: int, said: str) -> None:
     result = past.run("seff", *argv)
     assert (result.code, result.err) == (code, f"{said}\n")
+
+
+BASIC = (
+    "You are not running a supported priority plugin\n(priority/basic).\nOnly 'priority/multifactor' is supported.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("argv", "out", "err"),
+    [
+        ("", "", BASIC),
+        ("-j", "", BASIC),
+        ("-j 1,2 -n", "", BASIC),
+        ("-j abc", "", "sprio: error: Invalid job id: abc\n"),
+        ("-j=", "", "sprio: error: Invalid job id: =\n"),
+        ("-u nobodyx", "", f"sprio: error: Invalid user: nobodyx\n\n{BASIC}"),
+        ("--bogus", "", "sprio: unrecognized option '--bogus'\nTry \"sprio --help\" for more information\n"),
+        (
+            "extra",
+            "Usage: sprio [-j jid[s]] [-u user_name[s]] [-o format] [-p partitions]\n"
+            "   [--federation] [--local] [--sibling] [--usage] [-hlnvVw]\n",
+            "sprio: error: Unrecognized option: extra\n",
+        ),
+    ],
+)
+def test_sprio_knows_no_factors(past: World, argv: str, out: str, err: str) -> None:
+    result = past.run("sprio", *argv.split())
+    assert (result.code, result.out, result.err) == (1, out, err)

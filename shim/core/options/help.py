@@ -28,6 +28,7 @@ _WORDS = {
     "sacct": "",
     "sstat": "",
     "seff": "jobid",
+    "sprio": "",
     "sbcast": "SOURCE DEST",
     "sattach": "jobid.stepid",
     "scontrol": "command [arguments...]",

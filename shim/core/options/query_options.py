@@ -312,6 +312,29 @@ def _seff() -> Rows:
     )
 
 
+def _sprio() -> Rows:
+    none = "inert: priority/basic has no factors to show"
+    return (
+        Row(name="federation", help="all clusters of the federation", support="inert: no federation of clusters"),
+        Row(name="help", help="this text"),
+        Row(name="noheader", short="h", help="no header"),
+        Row(name="jobs", short="j", takes="[=ids]", help="only these jobs"),
+        Row(name="local", help="only the local cluster", support="inert: no federation of clusters"),
+        Row(name="long", short="l", help="more columns", support=none),
+        Row(name="cluster", spelling_of="clusters", short="M", takes="=names"),
+        Row(name="clusters", short="M", takes="=names", env="SLURM_CLUSTERS", help="the cluster to use"),
+        Row(name="norm", short="n", help="normalized values", support=none),
+        Row(name="format", short="o", takes="=format", help="columns", support=none),
+        Row(name="partition", short="p", takes="=names", help="only jobs of these partitions", support=none),
+        Row(name="sibling", help="jobs of each cluster separately", support="inert: no federation of clusters"),
+        Row(name="user", short="u", takes="=names", help="only jobs of these users"),
+        Row(name="usage", help="the options in brief"),
+        Row(name="verbose", short="v", help="say more", support=none),
+        Row(name="version", short="V", help="print the version"),
+        Row(name="weights", short="w", help="the weights of the factors", support=none),
+    )
+
+
 # fmt: on
 # The options of a command are made when it runs, and no others.
 ROWS: Dict[str, Callable[[], Rows]] = {
@@ -322,6 +345,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sacct": _sacct,
     "sstat": _sstat,
     "seff": _seff,
+    "sprio": _sprio,
     "sbcast": _sbcast,
     "sattach": _sattach,
 }
