@@ -72,7 +72,12 @@ def _configuration() -> Iterator[str]:
         yield "| word | type | default | meaning |"
         yield "| --- | --- | --- | --- |"
         for word in words:
-            yield f"| `{word.name}` | {word.type} | {_default(word)} | {word.text} |"
+            yield f"| `{word.name}` | {word.type} | {_default(word)} | {_meaning(word)} |"
+
+
+def _meaning(word: Word) -> str:
+    between = "; " if word.text.startswith("unset") else ": "
+    return between.join(part for part in (word.slurm, word.text) if part)
 
 
 def _default(word: Word) -> str:

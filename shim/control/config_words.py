@@ -19,6 +19,9 @@ class Word(Value):
     backends: tuple[str, ...] = ("local", "kubernetes")
     least: int = 0  # of a number
     most: int = 1 << 31
+    slurm: str = ""  # what slurm.conf and ``scontrol show config`` call it; the docs begin with it
+    limit: bool = False  # sets the field of Cluster that has its name; beside slurm_conf too, where it wins
+    with_slurm_conf: bool = False  # is no limit, and may stand beside slurm_conf: it says nothing about nodes
 
 
 TOP = (
@@ -129,7 +132,14 @@ POD = tuple(
     )
 )
 CLUSTER = (
-    Word(name="backend", type="str", default="local", text="`local`, `kubernetes` or `slurm`", backends=_ALL),
+    Word(
+        name="backend",
+        with_slurm_conf=True,
+        type="str",
+        default="local",
+        text="`local`, `kubernetes` or `slurm`",
+        backends=_ALL,
+    ),
     Word(
         name="nodes",
         type="int",
@@ -182,6 +192,7 @@ CLUSTER = (
     ),
     Word(
         name="slurm_conf",
+        with_slurm_conf=True,
         type="str",
         default="",
         text="the shape of an existing cluster: path of its slurm.conf; limits given here win, nodes and partitions may not be",
@@ -190,6 +201,8 @@ CLUSTER = (
     Word(name="partitions", type="table", default=None, text="the partitions, one table each", backends=_ALL),
     Word(
         name="first_job_id",
+        limit=True,
+        slurm="FirstJobId",
         type="int",
         default=None,
         text="the first job id; unset: 1, or as [clusters.md](clusters.md#job-ids) says where there are several clusters",
@@ -198,55 +211,100 @@ CLUSTER = (
     ),
     Word(
         name="max_array_size",
+        limit=True,
+        slurm="MaxArraySize",
         type="int",
         default=1001,
-        text="MaxArraySize: one more than the highest index",
+        text="one more than the highest index",
         most=4000001,
     ),
-    Word(name="max_jobs", type="int", default=10000, text="MaxJobCount: how many jobs may be active"),
-    Word(name="kill_wait", type="int", default=30, text="KillWait: seconds from TERM to KILL"),
+    Word(
+        name="max_jobs", limit=True, slurm="MaxJobCount", type="int", default=10000, text="how many jobs may be active"
+    ),
+    Word(name="kill_wait", limit=True, slurm="KillWait", type="int", default=30, text="seconds from TERM to KILL"),
     Word(
         name="output_wait",
+        limit=True,
         type="int",
         default=2,
         text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails; on Kubernetes for that on the submitting machine, in the pods it is made",
     ),
     Word(
         name="mpi_default",
+        limit=True,
+        slurm="MpiDefault",
         type="str",
         default="none",
-        text="MpiDefault: the `--mpi` of steps that name none: `none` or `pmi2`",
+        text="the `--mpi` of steps that name none: `none` or `pmi2`",
     ),
     Word(
         name="mail_prog",
+        limit=True,
+        slurm="MailProg",
         type="str",
         default="",
-        text="MailProg: the program that sends the mails of `--mail-type`, called with `-s SUBJECT USER`",
+        text="the program that sends the mails of `--mail-type`, called with `-s SUBJECT USER`",
     ),
     Word(
         name="mail_server",
+        limit=True,
         type="str",
         default="",
         text="an SMTP server, `HOST` or `HOST:PORT`, that takes the mails of `--mail-type` in place of a `mail_prog`; with neither none are sent",
     ),
     Word(
         name="mail_domain",
+        limit=True,
+        slurm="MailDomain",
         type="str",
         default="",
-        text="MailDomain: what follows the `@` where `--mail-user` names no domain, and in the sender of what goes to `mail_server`",
+        text="what follows the `@` where `--mail-user` names no domain, and in the sender of what goes to `mail_server`",
     ),
-    Word(name="min_job_age", type="int", default=300, text="MinJobAge: seconds an ended job stays in `squeue -t all`"),
-    Word(name="requeue_delay", type="int", default=1, text="seconds a requeued job waits (Slurm: 120)"),
     Word(
-        name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU; unset: memory is charged if asked for"
+        name="min_job_age",
+        limit=True,
+        slurm="MinJobAge",
+        type="int",
+        default=300,
+        text="seconds an ended job stays in `squeue -t all`",
     ),
-    Word(name="max_mem_per_cpu", type="memory", default=None, text="MaxMemPerCPU"),
-    Word(name="max_mem_per_node", type="memory", default=None, text="MaxMemPerNode"),
-    Word(name="enforce_part_limits", type="bool", default=False, text="EnforcePartLimits: refuse at submit"),
-    Word(name="requeue", type="bool", default=True, text="JobRequeue: jobs may be requeued unless they say no"),
+    Word(
+        name="requeue_delay",
+        with_slurm_conf=True,
+        type="int",
+        default=1,
+        text="seconds a requeued job waits (Slurm: 120)",
+    ),
+    Word(
+        name="def_mem_per_cpu",
+        limit=True,
+        slurm="DefMemPerCPU",
+        type="memory",
+        default=None,
+        text="unset: memory is charged if asked for",
+    ),
+    Word(name="max_mem_per_cpu", limit=True, slurm="MaxMemPerCPU", type="memory", default=None),
+    Word(name="max_mem_per_node", limit=True, slurm="MaxMemPerNode", type="memory", default=None),
+    Word(
+        name="enforce_part_limits",
+        limit=True,
+        slurm="EnforcePartLimits",
+        type="bool",
+        default=False,
+        text="refuse at submit",
+    ),
+    Word(
+        name="requeue",
+        limit=True,
+        slurm="JobRequeue",
+        type="bool",
+        default=True,
+        text="jobs may be requeued unless they say no",
+    ),
     Word(name="licenses", type="str", default="", text="licences: `matlab:2,ansys:1`"),
     Word(
         name="isolation",
+        with_slurm_conf=True,
         type="str",
         default="auto",
         text="node names by `namespaces`, `addresses` or `auto`",

@@ -50,34 +50,14 @@ def _value(words: Mapping[str, Any], table: tuple[Word, ...], name: str) -> Any:
     return next(word.default for word in table if word.name == name)
 
 
-# Words that may stand beside slurm_conf, and win over what it says: word -> field of the cluster.
-_BESIDE = {
-    "first_job_id": "first_job_id",
-    "max_array_size": "max_array_size",
-    "max_jobs": "max_job_count",
-    "kill_wait": "kill_wait",
-    "mpi_default": "mpi_default",
-    "mail_prog": "mail_prog",
-    "mail_server": "mail_server",
-    "mail_domain": "mail_domain",
-    "output_wait": "output_wait",
-    "min_job_age": "min_job_age",
-    "def_mem_per_cpu": "def_mem_per_cpu",
-    "max_mem_per_cpu": "max_mem_per_cpu",
-    "max_mem_per_node": "max_mem_per_node",
-    "enforce_part_limits": "enforce_part_limits",
-    "requeue": "requeue",
-}
-_ANYWAY = ("backend", "slurm_conf", "isolation", "requeue_delay")  # say nothing about the shape
-
-
 def _beside_slurm_conf(cluster: str, words: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that words given beside ``slurm_conf`` set. ConfigError for a word whose part slurm.conf has taken."""
+    may = {word.name for word in CLUSTER if word.limit or word.with_slurm_conf}
     for word in words:
-        if word not in _BESIDE and word not in _ANYWAY:
+        if word not in may:
             raise ConfigError(f'error: clusters.{cluster}: "{word}" cannot stand beside "slurm_conf", which says it')
     _check_words(cluster, words)
-    return {field: words[word].value for word, field in _BESIDE.items() if word in words}
+    return {word.name: words[word.name].value for word in CLUSTER if word.limit and word.name in words}
 
 
 def _check_words(cluster: str, words: Mapping[str, Any]) -> None:
@@ -220,22 +200,9 @@ def _limited(name: str, words: Mapping[str, Any], cluster: Cluster) -> Cluster:
         return _value(words, CLUSTER, word)
 
     _check_words(name, words)
+    limits = {word.name: get(word.name) for word in CLUSTER if word.limit}
     return cluster.replace(
-        first_job_id=get("first_job_id") or 0,
-        max_array_size=get("max_array_size"),
-        max_job_count=get("max_jobs"),
-        kill_wait=get("kill_wait"),
-        mpi_default=get("mpi_default"),
-        mail_prog=get("mail_prog"),
-        mail_server=get("mail_server"),
-        mail_domain=get("mail_domain"),
-        output_wait=get("output_wait"),
-        min_job_age=get("min_job_age"),
-        def_mem_per_cpu=get("def_mem_per_cpu"),
-        max_mem_per_cpu=get("max_mem_per_cpu"),
-        max_mem_per_node=get("max_mem_per_node"),
-        enforce_part_limits=get("enforce_part_limits"),
-        requeue=get("requeue"),
+        **{**limits, "first_job_id": limits["first_job_id"] or 0},
         licenses=tuple(Gres(name=kind, count=count) for kind, _, count in tres.parse_gres(get("licenses")))
         if get("licenses")
         else (),

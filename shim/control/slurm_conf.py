@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any, cast
 
+from shim.control.config_words import CLUSTER, Word
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist, sizes, times, tres
 from shim.core.formats.lists import comma_list, split_outside_brackets
@@ -181,6 +183,23 @@ def _nodes(line: Line) -> Iterator[Node]:
         )
 
 
+def _limits(general: Line) -> dict[str, Any]:
+    """The fields of Cluster that words of the configuration may set as well, from what slurm.conf says under their names."""
+    found = {word.name: _read(general, word) for word in CLUSTER if word.limit and word.slurm}
+    mpi = "pmi2" if found["mpi_default"].lower() == "pmi2" else "none"
+    # JobRequeue is a number there, and other kinds of MPI start their tasks as none does.
+    return {**found, "mpi_default": mpi, "requeue": general.number("jobrequeue", 1) != 0}
+
+
+def _read(general: Line, word: Word) -> Any:
+    key = word.slurm.lower()
+    if word.type == "int":
+        return general.number(key, cast("int", word.default or 0))
+    if word.type == "memory":
+        return general.size(key, None)
+    return general.flag(key) if word.type == "bool" else general.words.get(key, word.default)
+
+
 def _cluster(
     name: str, general: Line, nodes: dict[str, Node], partitions: list[Line], sets: dict[str, Line]
 ) -> Cluster:
@@ -197,23 +216,11 @@ def _cluster(
         name=name,
         nodes=addressed,
         partitions=tuple(_partition(line, nodes, sets) for line in partitions),
-        max_array_size=general.number("maxarraysize", 1001),
-        max_job_count=general.number("maxjobcount", 10000),
-        first_job_id=general.number("firstjobid", 0),
-        kill_wait=general.number("killwait", 30),
-        mpi_default="pmi2" if general.words.get("mpidefault", "").lower() == "pmi2" else "none",
-        mail_prog=general.words.get("mailprog", ""),
-        mail_domain=general.words.get("maildomain", ""),
-        min_job_age=general.number("minjobage", 300),
-        def_mem_per_cpu=general.size("defmempercpu", None),
+        **_limits(general),
         def_mem_per_node=general.size("defmempernode", None),
-        max_mem_per_cpu=general.size("maxmempercpu", None),
-        max_mem_per_node=general.size("maxmempernode", None),
         counts_memory="memory" in general.words.get("selecttypeparameters", "cr_core_memory").lower(),
-        enforce_part_limits=general.flag("enforcepartlimits"),
         enforce_in_all=general.words.get("enforcepartlimits", "").upper() != "ANY",
         gres_types=tuple(kind for kind in known if kind),
-        requeue=general.number("jobrequeue", 1) != 0,
         accounting=general.words.get("accountingstoragetype", "none").rpartition("/")[2].lower() != "none",
         over_time=0
         if general.words.get("overtimelimit", "").upper() == "UNLIMITED"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shim.control import paths
+from shim.control.config_words import CLUSTER, Word
 from shim.control.index.reader import open_reader
 from shim.core.model.job import Job
 from tests.control.backends.slurm.fake import OURS
@@ -224,3 +225,44 @@ def test_a_listing_of_a_changed_configuration_has_waiting_jobs_follow_it(site: S
     site.said("scontrol", "reconfigure")
     assert processes.begun() == begun
     assert site.said("sinfo")[1] == []
+
+
+# What a limit is set to here, and what `scontrol show config` says then; the name of the line is that of the row.
+_LIMITS = {
+    "first_job_id": ("77", "77"),
+    "max_array_size": ("55", "55"),
+    "max_jobs": ("44", "44"),
+    "kill_wait": ("33", "33 sec"),
+    "mpi_default": ("'pmi2'", "pmi2"),
+    "mail_prog": ("'/opt/mail'", "/opt/mail"),
+    "mail_domain": ("'example.org'", "example.org"),
+    "min_job_age": ("22", "22 sec"),
+    "def_mem_per_cpu": ("11", "11"),
+    "max_mem_per_cpu": ("12", "12"),
+    "max_mem_per_node": ("13", "13"),
+    "enforce_part_limits": ("true", "ALL"),
+    "requeue": ("false", "0"),
+}
+
+
+@pytest.mark.parametrize("beside", ["", "slurm_conf"])
+@pytest.mark.parametrize("word", [word for word in CLUSTER if word.limit and word.slurm], ids=lambda word: word.name)
+def test_a_limit_of_the_configuration_is_what_scontrol_shows(site: Site, word: Word, beside: str) -> None:
+    """Alone and beside slurm_conf, where it wins; and so is what slurm.conf itself says."""
+    value, shown = _LIMITS[word.name]
+    shape = "node_names = 'n1'\ncpus = 2\n"
+    if beside:
+        conf = site.folder / "slurm.conf"
+        conf.write_text("NodeName=n1 CPUs=2\nPartitionName=debug Nodes=n1 Default=YES\n")
+        shape = f"slurm_conf = '{conf}'\n"
+    site.configure(f"[clusters.local]\n{shape}{word.name} = {value}\n")
+    assert [word.slurm, "=", *shown.split()] in [
+        line.split() for line in site.said("scontrol", "show", "config")[0].splitlines()
+    ]
+    if beside:
+        with conf.open("a") as file:
+            file.write(f"{word.slurm}={value.strip(chr(39)).replace('true', 'YES').replace('false', '0')}\n")
+        site.configure(f"[clusters.local]\n{shape}")
+        assert [word.slurm, "=", *shown.split()] in [
+            line.split() for line in site.said("scontrol", "show", "config")[0].splitlines()
+        ]

@@ -76,7 +76,7 @@ def check_request(
 
 def check_job_count(active: int, requests: Sequence[JobRequest], cluster: Cluster) -> None:
     """Raises RequestError if ``requests`` beside the cluster's ``active`` jobs would be more than it takes (MaxJobCount)."""
-    if active + len(requests) > cluster.max_job_count:
+    if active + len(requests) > cluster.max_jobs:
         raise submission_failed(requests[0].kind, TOO_MANY_JOBS)
 
 

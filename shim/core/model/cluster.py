@@ -110,7 +110,7 @@ class Cluster(Value):
     nodes: tuple[Node, ...] = ()
     partitions: tuple[Partition, ...] = ()
     max_array_size: int = 1001
-    max_job_count: int = 10000
+    max_jobs: int = 10000
     first_job_id: int = 1  # 0 while it is not settled
     # Of its job ids: where each range begins and ends, rising; the ranges are used one after the other.
     id_ranges: tuple[int, ...] = (1, 1 << 62)

@@ -248,7 +248,7 @@ def _of_cluster(cluster: Cluster) -> dict[str, str]:
         "MailProg": cluster.mail_prog or "(null)",
         "Licenses": ",".join(f"{one.name}:{one.count}" for one in cluster.licenses) or "(null)",
         "MaxArraySize": str(cluster.max_array_size),
-        "MaxJobCount": str(cluster.max_job_count),
+        "MaxJobCount": str(cluster.max_jobs),
         "MaxJobId": str(min(end, _HIGHEST_ID)),
         "MaxNodeCount": str(len(cluster.nodes)),
         "MpiDefault": cluster.mpi_default,

@@ -267,7 +267,7 @@ def test_a_cluster_with_its_most_jobs_is_asked_for_no_more_and_a_trial_says_so(s
 
     async def inside() -> None:
         full = Shared()
-        full.cluster = full.cluster.replace(max_job_count=1)
+        full.cluster = full.cluster.replace(max_jobs=1)
         box = await Bench(FakeBackend(), Clock(), full).open()
         try:
             assert await went(box, "other", hold=True) == "other"

@@ -427,7 +427,7 @@ def test_a_few_nodes_of_each_kind_tell_whether_there_is_a_place(fields: dict[str
 def test_a_cluster_takes_its_most_jobs_and_no_more() -> None:
     """MaxJobCount; each component of a heterogeneous job is a job."""
     two = [JobRequest(kind="alloc"), JobRequest(kind="alloc")]
-    check_job_count(2, two, CLUSTER.replace(max_job_count=4))
+    check_job_count(2, two, CLUSTER.replace(max_jobs=4))
     with pytest.raises(RequestError) as refusal:
-        check_job_count(3, two, CLUSTER.replace(max_job_count=4))
+        check_job_count(3, two, CLUSTER.replace(max_jobs=4))
     assert refusal.value.lines == ("error: Job submit/allocate failed: Resource temporarily unavailable",)
