@@ -76,8 +76,7 @@ def _configuration() -> Iterator[str]:
 
 
 def _meaning(word: Word) -> str:
-    between = "; " if word.text.startswith("unset") else ": "
-    return between.join(part for part in (word.slurm, word.text) if part)
+    return ": ".join(part for part in (word.slurm, word.text) if part)
 
 
 def _default(word: Word) -> str:

@@ -281,7 +281,7 @@ CLUSTER = (
         slurm="DefMemPerCPU",
         type="memory",
         default=None,
-        text="unset: memory is charged if asked for",
+        text="of a job that asks for no memory; unset: none is charged",
     ),
     Word(name="max_mem_per_cpu", limit=True, slurm="MaxMemPerCPU", type="memory", default=None),
     Word(name="max_mem_per_node", limit=True, slurm="MaxMemPerNode", type="memory", default=None),

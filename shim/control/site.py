@@ -1,7 +1,8 @@
 """The clusters of this site, resolved once and kept: what sinfo, scontrol and the controller share.
 
 Hot path. The resolved clusters are kept with ``marshal`` in the state folder under a stamp of everything they depend on: inode,
-time and size of each configuration file (slurm.conf too), the SHIM_* variables, the boot. A stamp that differs means that all is read again.
+time and size of each configuration file (slurm.conf too) and of the modules that make the kept form, the SHIM_* variables, the boot. A stamp
+that differs means that all is read again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from shim.core.options.grammar import Grammar
 
 UNREACHABLE = "can't be reached now"  # said of a name that is no cluster
-_VERSION = 11  # of the kept form
+# Whose code says what is kept: after an upgrade in place, or of a checkout, nothing that other code has kept is read.
+_MAKERS = (
+    "control/config_words.py",
+    "control/kept_cluster.py",
+    "control/shape.py",
+    "control/site.py",
+    "control/slurm_conf.py",
+    "core/model/cluster.py",
+)
 
 
 def clusters() -> tuple[Cluster, ...]:
@@ -125,7 +134,7 @@ def _settled() -> _Settled:
 
 
 def _settle() -> _Settled:
-    wanted = (_VERSION, *sources.stamp())
+    wanted = (_makers(), sources.stamp())
     kept = _kept(wanted)
     if kept is not None:
         return kept
@@ -134,6 +143,11 @@ def _settle() -> _Settled:
     if not own_job(os.environ):  # a task may be bound to a part of the machine, and sees no other
         _keep(wanted, [sources.file_stamp(path) for path in short["files"]], short, packed)
     return _Settled(short, packed)
+
+
+def _makers() -> tuple[tuple[Any, ...], ...]:
+    package = os.path.dirname(os.path.dirname(__file__))
+    return tuple([sources.inode_stamp(f"{package}/{name}") for name in _MAKERS])
 
 
 def cluster(name: str | None = None) -> Cluster:

@@ -185,10 +185,13 @@ def _nodes(line: Line) -> Iterator[Node]:
 
 def _limits(general: Line) -> dict[str, Any]:
     """The fields of Cluster that words of the configuration may set as well, from what slurm.conf says under their names."""
-    found = {word.name: _read(general, word) for word in CLUSTER if word.limit and word.slurm}
-    mpi = "pmi2" if found["mpi_default"].lower() == "pmi2" else "none"
     # JobRequeue is a number there, and other kinds of MPI start their tasks as none does.
-    return {**found, "mpi_default": mpi, "requeue": general.number("jobrequeue", 1) != 0}
+    otherwise = {
+        "mpi_default": "pmi2" if general.words.get("mpidefault", "").lower() == "pmi2" else "none",
+        "requeue": general.number("jobrequeue", 1) != 0,
+    }
+    words = [word for word in CLUSTER if word.limit and word.slurm and word.name not in otherwise]
+    return {**{word.name: _read(general, word) for word in words}, **otherwise}
 
 
 def _read(general: Line, word: Word) -> Any:

@@ -96,12 +96,16 @@ def is_configuration(name: str) -> bool:
 
 
 def file_stamp(path: str) -> tuple[Any, ...]:
-    """By which a file is known to be the same as before: path, inode, time, size; zeros where it is not there, or not to be read."""
+    """``inode_stamp`` of a file of the configuration: zeros also where it is not to be read."""
+    found = inode_stamp(path)
+    return (path, 0, 0, 0) if any(found[1:]) and unread(path, os.environ) else found
+
+
+def inode_stamp(path: str) -> tuple[Any, ...]:
+    """By which a file is known to be the same as before: path, inode, time, size; zeros where it is not there."""
     try:
         found = os.stat(path)
     except OSError:
-        return (path, 0, 0, 0)
-    if unread(path, os.environ):
         return (path, 0, 0, 0)
     return (path, found.st_ino, found.st_mtime_ns, found.st_size)
 

@@ -245,10 +245,17 @@ _LIMITS = {
 }
 
 
+_IN_SLURM_CONF = {"true": "YES", "false": "0"}
+
+
+def test_every_limit_that_slurm_has_is_listed() -> None:
+    assert {word.name for word in CLUSTER if word.limit and word.slurm} == set(_LIMITS)
+
+
 @pytest.mark.parametrize("beside", ["", "slurm_conf"])
 @pytest.mark.parametrize("word", [word for word in CLUSTER if word.limit and word.slurm], ids=lambda word: word.name)
 def test_a_limit_of_the_configuration_is_what_scontrol_shows(site: Site, word: Word, beside: str) -> None:
-    """Alone and beside slurm_conf, where it wins; and so is what slurm.conf itself says."""
+    """Alone and beside slurm_conf; and so is what slurm.conf itself says."""
     value, shown = _LIMITS[word.name]
     shape = "node_names = 'n1'\ncpus = 2\n"
     if beside:
@@ -261,7 +268,7 @@ def test_a_limit_of_the_configuration_is_what_scontrol_shows(site: Site, word: W
     ]
     if beside:
         with conf.open("a") as file:
-            file.write(f"{word.slurm}={value.strip(chr(39)).replace('true', 'YES').replace('false', '0')}\n")
+            file.write(f"{word.slurm}={_IN_SLURM_CONF.get(value, value.strip(chr(39)))}\n")
         site.configure(f"[clusters.local]\n{shape}")
         assert [word.slurm, "=", *shown.split()] in [
             line.split() for line in site.said("scontrol", "show", "config")[0].splitlines()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import shim
 from shim.control import config, shape, site
 from shim.control.id_ranges import numbered
 from shim.control.machine import Machine, this_machine
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 
+PACKAGE = Path(shim.__file__).parent
 END = 1 << 62  # of a range of job ids that has none
 MACHINE = Machine(cpus=8, sockets=2, memory=16000, gpus=2)
 
@@ -212,6 +217,32 @@ def test_a_changed_slurm_conf_is_read_anew(tmp_path: Path) -> None:
     assert len(site.cluster().nodes) == 3
     conf.write_text("NodeName=n[1-31] CPUs=4\nPartitionName=p Nodes=ALL Default=YES\n")
     assert len(site.cluster().nodes) == 31
+
+
+def test_what_other_code_has_kept_is_not_read(tmp_path: Path, state_dir: Path) -> None:
+    """An upgrade in place, and a second program with the same state folder; the code of before knows no ``max_jobs``."""
+    write(tmp_path, "[clusters.local]\nmax_jobs = 3\n")
+
+    def most_jobs(folder: Path) -> str:
+        words = ["-B", "-c", "from shim.control import site; print(site.cluster().max_jobs)"]
+        environ = {**os.environ, "PYTHONPATH": str(folder)}
+        return subprocess.run(
+            [sys.executable, *words], env=environ, cwd="/", check=True, capture_output=True, text=True
+        ).stdout
+
+    for name in ("upgraded", "other"):
+        shutil.copytree(PACKAGE, tmp_path / name / "shim", ignore=shutil.ignore_patterns("__pycache__"))
+    shape = tmp_path / "upgraded" / "shim" / "control" / "shape.py"
+    new = shape.read_text()
+    old = new.replace(
+        "for word in CLUSTER if word.limit}", 'for word in CLUSTER if word.limit and word.name != "max_jobs"}'
+    )
+    shape.write_text(old)
+    assert most_jobs(tmp_path / "upgraded") == "10000\n"
+    assert most_jobs(tmp_path / "other") == "3\n"
+    assert most_jobs(tmp_path / "upgraded") == "10000\n"
+    shape.write_text(new)
+    assert most_jobs(tmp_path / "upgraded") == "3\n"
 
 
 def test_a_damaged_site_cache_is_made_again(state_dir: Path) -> None:
