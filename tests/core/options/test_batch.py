@@ -406,6 +406,15 @@ def test_tasks_per_node_follow_from_gpus(header: str, per_node: int | None) -> N
     assert request(header).ntasks_per_node == per_node
 
 
+@pytest.mark.parametrize(
+    ("number", "kept"), [(65533, 65533), (65534, None), (65535, None), (65536, None), (65538, 2), (131070, None)]
+)
+def test_tasks_of_a_node_in_the_sixteen_bits_that_slurm_keeps_of_them(number: int, kept: int | None) -> None:
+    made = request(f"-N2|--ntasks-per-node={number}")
+    assert (made.ntasks_per_node, made.ntasks) == (kept, None if number == kept else 2 * number)
+    assert request(f"--mincpus={number}").min_cpus == kept
+
+
 @pytest.mark.parametrize("header", ["-N3 -n2 -w n[1-3]", "-n2 -w n[1-3]"])
 def test_more_names_than_tasks(header: str) -> None:
     found = request(header)

@@ -77,12 +77,14 @@ def test_a_body_and_the_kinds_of_a_patch(server: FakeServer, ask: Any) -> None:
 def test_conditions_of_a_deletion(server: FakeServer, ask: Any) -> None:
     async def go(access: Access) -> None:
         await access.delete(POD)
+        await access.delete(POD, uid="u")
         await access.delete(POD, propagation="Foreground", grace=0, uid="u", version="7")
 
     ask(go)
     kind = {"apiVersion": "v1", "kind": "DeleteOptions"}
     assert [seen.body for seen in server.seen] == [
         {**kind, "propagationPolicy": "Background"},
+        {**kind, "propagationPolicy": "Background", "preconditions": {"uid": "u"}},
         {
             **kind,
             "propagationPolicy": "Foreground",

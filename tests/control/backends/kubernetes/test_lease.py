@@ -70,6 +70,34 @@ def test_a_machine_that_is_silent_for_the_whole_duration_loses_it_and_hears_so()
     clock.run(inside())
 
 
+def test_a_silent_holder_has_lost_it_at_the_end_of_the_duration_not_a_look_later() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        spec: dict[str, Any] = {"holderIdentity": "silent", "leaseDurationSeconds": 60}
+        cluster._put("ADDED", PATH, {"metadata": {"uid": "u"}, "spec": spec})
+        machine = Machine(cluster, "first")
+        await asyncio.sleep(59)
+        assert not machine.holds
+        await asyncio.sleep(2)
+        assert machine.holds
+        await machine.lease.close()
+
+    clock.run(inside())
+
+
+def test_who_has_lost_it_unheard_does_not_give_back_anothers() -> None:
+    async def inside() -> None:
+        cluster = FakeCluster()
+        machine = Machine(cluster, "first")
+        await asyncio.sleep(1)
+        spec: dict[str, Any] = {"holderIdentity": "second", "leaseDurationSeconds": 60}
+        cluster._put("MODIFIED", PATH, {"metadata": {"uid": "u"}, "spec": spec})
+        await machine.lease.close()
+        assert cluster.objects[PATH]["spec"]["holderIdentity"] == "second"
+
+    clock.run(inside())
+
+
 def test_of_two_that_take_it_at_the_same_time_one_has_it() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
