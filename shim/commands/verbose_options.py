@@ -144,35 +144,13 @@ _SINFO_FLAGS = (
     ("statecomplete_flag", "statecomplete"),
     ("weight_flag    ", "w"),
 )
-# The names of the columns of listings that nobody asked for by letters.
-_SINFO_NAMES = {
-    "P": "partition",
-    "a": "available",
-    "l": "time",
-    "D": "nodes",
-    "t": "statecompact",
-    "T": "statelong",
-    "N": "nodelist",
-    "F": "nodeaiot",
-    "s": "size",
-    "r": "root",
-    "h": "oversubscribe",
-    "g": "groups",
-    "c": "cpus",
-    "z": "socketcorethread",
-    "m": "memory",
-    "d": "disk",
-    "w": "weight",
-    "f": "features",
-    "E": "reason",
-    "u": "user",
-    "U": "userlong",
-    "H": "timestamp",
-}
 
 
 def sinfo(values: Values, shown: Sequence[Column]) -> list[str]:
     """``sinfo -v``: lines for stdout. ``shown``: the columns."""
+    from shim.core.render.sinfo_fields import NAME_LETTERS
+
+    named = {letter: name for name, letter in reversed(NAME_LETTERS.items())}  # the first of several
     nodes = values.get("nodes")
     asked = values.get("Format") or values.get("format")
     by_node = "Node" in values
@@ -180,7 +158,7 @@ def sinfo(values: Values, shown: Sequence[Column]) -> list[str]:
         ("dead", _yes("dead" in values)),
         ("exact", str(int("exact" in values))),
         ("filtering", _yes(bool({"dead", "nodes", "responding", "states", "list-reasons", "partition"} & set(values)))),
-        ("format", asked or ",".join(map(_long_name, shown))),
+        ("format", asked or ",".join(_long_name(named, column) for column in shown)),
         ("iterate", values.get("iterate") or "0"),
         ("long", _yes("long" in values)),
         ("no_header", _yes("noheader" in values)),
@@ -195,8 +173,6 @@ def sinfo(values: Values, shown: Sequence[Column]) -> list[str]:
         ("summarize", _yes("summarize" in values)),
         ("verbose", str(len(values["verbose"]))),
     ]
-    from shim.core.render.sinfo_fields import NAME_LETTERS
-
     of_their_own = {name for _, name in _SINFO_FLAGS}
     keys = {one.key if one.key in of_their_own else NAME_LETTERS.get(one.key, one.key) for one in shown}
     flags = [f"all_flag        = {_yes(values.shows_all('partition'))}"]
@@ -230,9 +206,9 @@ def sacct(selection: sacct_query.Selection) -> list[str]:
     return lines
 
 
-def _long_name(column: Column) -> str:
+def _long_name(names: dict[str, str], column: Column) -> str:
     width = {"N": 0, "P": 9}.get(column.key, column.width)  # these widths follow the names
-    return f"{_SINFO_NAMES[column.key]}:{'.' if column.right else ''}{width}{column.suffix}"
+    return f"{names[column.key]}:{'.' if column.right else ''}{width}{column.suffix}"
 
 
 def _hosts(names: frozenset[str]) -> str:

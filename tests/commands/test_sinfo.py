@@ -151,6 +151,7 @@ def test_refusals(world: World, argv: list[str], code: int, error: str) -> None:
 
 def test_a_default_partition_keeps_its_mark_where_its_name_is_cut(world: World) -> None:
     assert world.run("sinfo", "-h", "-O", "partition:5", "-p", "debug").lines == ["debu*"]
+    assert world.run("sinfo", "-h", "-O", "share:4", "-p", "debug").lines == ["NO  "]
     assert world.run("sinfo", "-h", "-o", "%3P|%.5P|%8P|%3R", "-p", "debug").lines == ["de*|debu*|debug*  |deb"]
 
 
@@ -166,3 +167,15 @@ def test_a_document_has_every_node(busy: World) -> None:
     )
     yaml = busy.run("sinfo", "--yaml").lines
     assert yaml[:2] == ["%YAML 1.1", "--- !!map"] and "  !!str name: !!str n1" in yaml and yaml[-1] == "..."
+
+
+@pytest.mark.parametrize(
+    ("option", "columns"),
+    [
+        ("-lv", "time:.10 ,size:.10 ,root:.4 ,oversubscribe:.8 ,groups:.10 ,nodes:.6 ,statelong:.11 ,nodelist:0"),
+        ("-sv", "time:.10 ,nodeaiot:.16 ,nodelist:0"),
+        ("-v", "time:.10 ,nodes:.6 ,statecompact:.6 ,nodelist:0"),
+    ],
+)
+def test_what_the_columns_of_a_listing_are_called_with_v(world: World, option: str, columns: str) -> None:
+    assert f"format      = partition:9 ,available:.5 ,{columns}" in world.run("sinfo", option).lines

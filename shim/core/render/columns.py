@@ -11,10 +11,26 @@ from shim.core.formats.integers import leading_digits
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
+
+    from shim.core.render.view import View
+
+    Item = TypeVar("Item")
+    Field = tuple[str, str, str, Callable[[Item, View], str]]  # its letter of -o, its names of -O, header, text
+    Known = dict[str, tuple[str, Callable[[Item, View], str]]]
 
 DEFAULT_WIDTH = 20  # of a -O field
 MOST_WIDTH = 1024
+
+
+def by_letter(fields: Sequence[Field[Item]]) -> Known[Item]:
+    """The header and the text of each letter of ``-o``."""
+    return {letter: (heading, show) for letter, _, heading, show in fields if letter}
+
+
+def by_name(fields: Sequence[Field[Item]]) -> Known[Item]:
+    """The header and the text of each name of ``-O``."""
+    return {name: (heading, show) for _, names, heading, show in fields for name in names.split()}
 
 
 class Column:

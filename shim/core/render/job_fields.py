@@ -1,7 +1,4 @@
-"""Every field of a job that squeue knows: ``-o`` letters and ``-O`` names, with their headers.
-
-A field is a function of the job and the view. LETTERS: letter -> (header, show); NAMES: lower-case name -> the same.
-"""
+"""Every field of a job that squeue knows, a row each: its ``-o`` letter, its ``-O`` names, its header, and its text, of the job and the view."""
 
 from __future__ import annotations
 
@@ -10,18 +7,20 @@ from shim.core.formats.tres import show_gpus_field
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
+from shim.core.render.columns import by_letter, by_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shim.core.model.job import Job
+    from shim.core.render.columns import Field, Known
     from shim.core.render.view import View
 
     Show = Callable[[Job, View], str]
 
 
-def constant(text: str) -> Show:
+def _constant(text: str) -> Show:
     """A field that has nothing to tell here."""
     return lambda job, view: text
 
@@ -90,136 +89,6 @@ _sockets = _request("sockets_per_node", "*")
 _cores = _request("cores_per_socket", "*")
 _threads = _request("threads_per_core", "*")
 
-LETTERS: dict[str, tuple[str, Show]] = {
-    "a": ("ACCOUNT", _request("account")),
-    "b": ("TRES_PER_NODE", lambda job, view: facts.tres_per_node(job) or "N/A"),
-    "c": ("MIN_CPUS", lambda job, view: str(facts.min_cpus_per_node(job))),
-    "d": ("MIN_TMP_DISK", _request("tmp_disk", "0")),
-    "e": ("END_TIME", _end),
-    "f": ("FEATURES", _request("constraint")),
-    "g": ("GROUP", lambda job, view: job.group or str(job.gid)),
-    "h": ("OVER_SUBSCRIBE", lambda job, view: facts.over_subscribe(job)),
-    "i": ("JOBID", lambda job, view: facts.label(job)),
-    "j": ("NAME", lambda job, view: job.name),
-    "k": ("COMMENT", lambda job, view: facts.or_null(job.comment or job.request.comment)),
-    "l": ("TIME_LIMIT", lambda job, view: times.show_minutes(facts.time_limit(job, view))),
-    "m": ("MIN_MEMORY", _memory),
-    "n": ("REQ_NODES", lambda job, view: _req_nodes(job.request.node_list)),
-    "o": ("COMMAND", lambda job, view: facts.or_null(facts.command(job))),
-    "p": ("PRIORITY", lambda job, view: f"{job.priority / 4294967295:16.14f}"),
-    "q": ("QOS", _request("qos")),
-    "r": ("REASON", lambda job, view: job.reason),
-    "s": ("", constant("")),
-    "t": ("ST", lambda job, view: states.CODES.get(job.shown_state, job.shown_state)),
-    "u": ("USER", lambda job, view: job.user or str(job.uid)),
-    "v": ("RESERVATION", _request("reservation")),
-    "w": ("WCKEY", _request("wckey")),
-    "x": ("EXC_NODES", lambda job, view: _req_nodes(job.request.exclude)),
-    "y": ("NICE", lambda job, view: str(job.request.nice)),
-    "z": ("S:C:T", lambda job, view: ":".join(show(job, view) for show in (_sockets, _cores, _threads))),
-    "A": ("JOBID", lambda job, view: str(job.job_id)),
-    "B": ("EXEC_HOST", lambda job, view: job.shares[0].name if facts.nodelist(job) else "n/a"),
-    "C": ("CPUS", lambda job, view: str(job.cpus)),
-    "D": ("NODES", lambda job, view: str(facts.nodes_counted(job, view))),
-    "E": ("DEPENDENCY", lambda job, view: facts.or_null(job.dependency)),
-    "F": ("ARRAY_JOB_ID", lambda job, view: str(job.array_job_id or job.job_id)),
-    "G": ("GROUP", lambda job, view: str(job.gid)),
-    "H": ("SOCKETS_PER_NODE", _sockets),
-    "I": ("CORES_PER_SOCKET", _cores),
-    "J": ("THREADS_PER_CORE", _threads),
-    "K": ("ARRAY_TASK_ID", _array_task),
-    "L": ("TIME_LEFT", _time_left),
-    "M": ("TIME", lambda job, view: times.show_elapsed(facts.time_used(job, view.now))),
-    "N": ("NODELIST", lambda job, view: facts.nodelist(job)),
-    "O": ("CONTIGUOUS", lambda job, view: str(int(job.request.contiguous))),
-    "P": ("PARTITION", lambda job, view: job.partition),
-    "Q": ("PRIORITY", lambda job, view: str(job.priority)),
-    "R": ("NODELIST(REASON)", lambda job, view: facts.nodes_or_reason(job)),
-    "S": ("START_TIME", lambda job, view: view.stamp(job.start_time)),
-    "T": ("STATE", lambda job, view: job.shown_state),
-    "U": ("UID", lambda job, view: str(job.uid)),
-    "V": ("SUBMIT_TIME", lambda job, view: view.stamp(job.submit_time)),
-    "W": ("LICENSES", _request("licenses")),
-    "X": ("CORE_SPEC", constant("N/A")),
-    "Y": ("SCHEDNODES", constant("(null)")),
-    "Z": ("WORK_DIR", _request("work_dir")),
-}
-
-# -O names of the letters above.
-_LETTER_NAMES = (
-    "account=a arrayjobid=F arraytaskid=K batchhost=B command=o comment=k contiguous=O cores=I corespec=X dependency=E"
-    " endtime=e feature=f groupid=G groupname=g jobarrayid=i jobid=A licenses=W mincpus=c minmemory=m mintmpdisk=d"
-    " name=j nice=y nodelist=N numcpus=C numnodes=D oversubscribe=h partition=P priority=p prioritylong=Q qos=q reason=r"
-    " reasonlist=R reqnodes=n reservation=v schednodes=Y sct=z sockets=H starttime=S state=T statecompact=t"
-    " submittime=V threads=J timeleft=L timelimit=l timeused=M tres-per-node=b gres=b userid=U username=u wckey=w workdir=Z"
-)
-
-
-def names() -> dict[str, tuple[str, Show]]:
-    """Every ``-O`` name. Built when asked for: the default listing needs the letters alone."""
-    found = {name: LETTERS[letter] for name, _, letter in (word.partition("=") for word in _LETTER_NAMES.split())}
-    found.update(
-        {
-            "accruetime": ("ACCRUE_TIME", lambda job, view: view.stamp(accrue_time(job))),
-            "allocnodes": ("ALLOC_NODES", lambda job, view: job.submit_host or "localhost"),
-            "allocsid": ("ALLOC_SID", lambda job, view: str(job.alloc_sid)),
-            "batchflag": ("BATCH_FLAG", lambda job, view: str(int(job.request.kind == "batch"))),
-            "cluster": ("CLUSTER", lambda job, view: job.cluster),
-            "cpus-per-task": ("CPUS_PER_TASK", _request("cpus_per_task", "1")),
-            "deadline": ("DEADLINE", lambda job, view: view.stamp(job.request.deadline)),
-            "delayboot": ("DELAY_BOOT", constant("0:00")),
-            "derivedec": ("DERIVED_EC", lambda job, view: str(job.derived_status)),
-            "eligibletime": ("ELIGIBLE_TIME", lambda job, view: view.stamp(facts.eligible_time(job))),
-            "exit_code": ("EXIT_CODE", lambda job, view: str(job.exit_status)),
-            "hetjobid": ("HET_JOB_ID", _het(lambda job: job.het_job_id)),
-            "hetjobidset": ("HET_JOB_ID_SET", _het(facts.het_ids)),
-            "hetjoboffset": ("HET_JOB_OFFSET", _het(lambda job: job.het_offset)),
-            "lastschedeval": ("LAST_SCHED_EVAL", lambda job, view: view.stamp(job.last_sched)),
-            "maxcpus": ("MAX_CPUS", lambda job, view: str(job.cpus)),
-            "maxnodes": ("MAX_NODES", lambda job, view: str(job.request.max_nodes or job.nodes)),
-            "mintime": ("TIME_MIN", lambda job, view: times.show_minutes(job.request.time_min or 0)),
-            "ntpercore": ("NTASKS_PER_CORE", _request("ntasks_per_core", "N/A")),
-            "ntpernode": ("NTASKS_PER_NODE", _request("ntasks_per_node", "0")),
-            "ntpersocket": ("NTASKS_PER_SOCKET", _request("ntasks_per_socket", "N/A")),
-            "numtasks": ("TASKS", lambda job, view: str(job.tasks)),
-            "pendingtime": ("PENDING_TIME", _pending_seconds),
-            "reqswitch": ("REQ_SWITCH", lambda job, view: facts.switches(job)[0]),
-            "requeue": ("REQUEUE", lambda job, view: str(int(requeues(job, view)))),
-            "restartcnt": ("RESTART_COUNT", lambda job, view: str(job.restarts)),
-            "stderr": ("STDERR", lambda job, view: facts.files_asked(job)[1]),
-            "stdin": ("STDIN", lambda job, view: facts.files_asked(job)[2]),
-            "stdout": ("STDOUT", lambda job, view: facts.files_asked(job)[0]),
-            "resizetime": ("RESIZE_TIME", lambda job, view: "INVALID" if job.resize_time else "N/A"),  # so in Slurm
-            "wait4switch": ("WAIT4SWITCH", lambda job, view: times.show_elapsed(facts.switches(job)[1])),
-            "system_comment": ("SYSTEM_COMMENT", lambda job, view: facts.or_null(job.system_comment)),
-            "tres-alloc": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
-            "tres": ("TRES_ALLOC", lambda job, view: facts.tres(job, view)),
-            "tres-per-job": ("TRES_PER_JOB", lambda job, view: _gpus(job.request.gpus)),
-            "tres-per-socket": ("TRES_PER_SOCKET", lambda job, view: _gpus(job.request.gpus_per_socket)),
-            "tres-per-task": ("TRES_PER_TASK", lambda job, view: _gpus(job.request.gpus_per_task)),
-            "cpus-per-tres": ("CPUS_PER_TRES", lambda job, view: _per_gpu(job.request.cpus_per_gpu)),
-            "mem-per-tres": ("MEM_PER_TRES", lambda job, view: _per_gpu(job.request.mem_per_gpu)),
-        }
-    )
-    for word in _CONSTANTS.split():
-        name, heading, text = word.split("=")
-        found[name] = (heading, constant(text))
-    return found
-
-
-# name=header=value of fields that describe what is not there (federations, burst buffers, power).
-_CONSTANTS = (
-    "admin_comment=ADMIN_COMMENT=(null) associd=ASSOC_ID=0 boardspernode=BOARDS_PER_NODE=0"
-    " burstbuffer=BURST_BUFFER=(null) burstbufferstate=BURST_BUFFER_STATE=(null) clusterfeature=CLUSTER_FEATURES=(null)"
-    " container=CONTAINER=(null)"
-    " mcslabel=MCSLABEL=(null) network=NETWORK=(null) ntperboard=NTASKS_PER_BOARD=0 origin=ORIGIN=NA"
-    " originraw=ORIGIN_RAW=NA preempttime=PREEMPT_TIME=N/A profile=PROFILE=NotSet reboot=REBOOT=0"
-    " selectjobinfo== siblingsactive=ACTIVE_SIBLINGS=NA"
-    " siblingsactiveraw=ACTIVE_SIBLINGS_RAW=NA siblingsviable=VIABLE_SIBLINGS=NA"
-    " siblingsviableraw=VIALBLE_SIBLINGS_RAW=NA sperboard=SOCKETS_PER_BOARD=0"
-    " tres-bind=TRES_BIND=N/A tres-freq=TRES_FREQ=N/A"
-)
-
 
 def _het(show: Callable[[Job], object]) -> Show:
     return lambda job, view: str(show(job)) if job.het_job_id else "N/A"
@@ -244,3 +113,127 @@ def _gpus(text: str | None) -> str:
 
 def _per_gpu(value: int | None) -> str:
     return "N/A" if value is None else f"gres:gpu:{value}"
+
+
+_COLUMNS: tuple[Field[Job], ...] = (
+    ("a", "account", "ACCOUNT", _request("account")),
+    ("b", "tres-per-node gres", "TRES_PER_NODE", lambda job, view: facts.tres_per_node(job) or "N/A"),
+    ("c", "mincpus", "MIN_CPUS", lambda job, view: str(facts.min_cpus_per_node(job))),
+    ("d", "mintmpdisk", "MIN_TMP_DISK", _request("tmp_disk", "0")),
+    ("e", "endtime", "END_TIME", _end),
+    ("f", "feature", "FEATURES", _request("constraint")),
+    ("g", "groupname", "GROUP", lambda job, view: job.group or str(job.gid)),
+    ("h", "oversubscribe shared", "OVER_SUBSCRIBE", lambda job, view: facts.over_subscribe(job)),
+    ("i", "jobarrayid", "JOBID", lambda job, view: facts.label(job)),
+    ("j", "name", "NAME", lambda job, view: job.name),
+    ("k", "comment", "COMMENT", lambda job, view: facts.or_null(job.comment or job.request.comment)),
+    ("l", "timelimit", "TIME_LIMIT", lambda job, view: times.show_minutes(facts.time_limit(job, view))),
+    ("m", "minmemory", "MIN_MEMORY", _memory),
+    ("n", "reqnodes", "REQ_NODES", lambda job, view: _req_nodes(job.request.node_list)),
+    ("o", "command", "COMMAND", lambda job, view: facts.or_null(facts.command(job))),
+    ("p", "priority", "PRIORITY", lambda job, view: f"{job.priority / 4294967295:16.14f}"),
+    ("q", "qos", "QOS", _request("qos")),
+    ("r", "reason", "REASON", lambda job, view: job.reason),
+    ("s", "selectjobinfo", "", _constant("")),
+    ("t", "statecompact", "ST", lambda job, view: states.CODES.get(job.shown_state, job.shown_state)),
+    ("u", "username", "USER", lambda job, view: job.user or str(job.uid)),
+    ("v", "reservation", "RESERVATION", _request("reservation")),
+    ("w", "wckey", "WCKEY", _request("wckey")),
+    ("x", "", "EXC_NODES", lambda job, view: _req_nodes(job.request.exclude)),
+    ("y", "nice", "NICE", lambda job, view: str(job.request.nice)),
+    ("z", "sct", "S:C:T", lambda job, view: ":".join(show(job, view) for show in (_sockets, _cores, _threads))),
+    ("A", "jobid", "JOBID", lambda job, view: str(job.job_id)),
+    ("B", "batchhost", "EXEC_HOST", lambda job, view: job.shares[0].name if facts.nodelist(job) else "n/a"),
+    ("C", "numcpus", "CPUS", lambda job, view: str(job.cpus)),
+    ("D", "numnodes", "NODES", lambda job, view: str(facts.nodes_counted(job, view))),
+    ("E", "dependency", "DEPENDENCY", lambda job, view: facts.or_null(job.dependency)),
+    ("F", "arrayjobid", "ARRAY_JOB_ID", lambda job, view: str(job.array_job_id or job.job_id)),
+    ("G", "groupid", "GROUP", lambda job, view: str(job.gid)),
+    ("H", "sockets", "SOCKETS_PER_NODE", _sockets),
+    ("I", "cores", "CORES_PER_SOCKET", _cores),
+    ("J", "threads", "THREADS_PER_CORE", _threads),
+    ("K", "arraytaskid", "ARRAY_TASK_ID", _array_task),
+    ("L", "timeleft", "TIME_LEFT", _time_left),
+    ("M", "timeused", "TIME", lambda job, view: times.show_elapsed(facts.time_used(job, view.now))),
+    ("N", "nodelist", "NODELIST", lambda job, view: facts.nodelist(job)),
+    ("O", "contiguous", "CONTIGUOUS", lambda job, view: str(int(job.request.contiguous))),
+    ("P", "partition", "PARTITION", lambda job, view: job.partition),
+    ("Q", "prioritylong", "PRIORITY", lambda job, view: str(job.priority)),
+    ("R", "reasonlist", "NODELIST(REASON)", lambda job, view: facts.nodes_or_reason(job)),
+    ("S", "starttime", "START_TIME", lambda job, view: view.stamp(job.start_time)),
+    ("T", "state", "STATE", lambda job, view: job.shown_state),
+    ("U", "userid", "UID", lambda job, view: str(job.uid)),
+    ("V", "submittime", "SUBMIT_TIME", lambda job, view: view.stamp(job.submit_time)),
+    ("W", "licenses", "LICENSES", _request("licenses")),
+    ("X", "corespec", "CORE_SPEC", _constant("N/A")),
+    ("Y", "schednodes", "SCHEDNODES", _constant("(null)")),
+    ("Z", "workdir", "WORK_DIR", _request("work_dir")),
+    ("", "accruetime", "ACCRUE_TIME", lambda job, view: view.stamp(accrue_time(job))),
+    ("", "allocnodes", "ALLOC_NODES", lambda job, view: job.submit_host or "localhost"),
+    ("", "allocsid", "ALLOC_SID", lambda job, view: str(job.alloc_sid)),
+    ("", "batchflag", "BATCH_FLAG", lambda job, view: str(int(job.request.kind == "batch"))),
+    ("", "cluster", "CLUSTER", lambda job, view: job.cluster),
+    ("", "cpus-per-task cpuspertask", "CPUS_PER_TASK", _request("cpus_per_task", "1")),
+    ("", "deadline", "DEADLINE", lambda job, view: view.stamp(job.request.deadline)),
+    ("", "delayboot", "DELAY_BOOT", _constant("0:00")),
+    ("", "derivedec", "DERIVED_EC", lambda job, view: str(job.derived_status)),
+    ("", "eligibletime", "ELIGIBLE_TIME", lambda job, view: view.stamp(facts.eligible_time(job))),
+    ("", "exit_code", "EXIT_CODE", lambda job, view: str(job.exit_status)),
+    ("", "hetjobid packjobid", "HET_JOB_ID", _het(lambda job: job.het_job_id)),
+    ("", "hetjobidset packjobidset", "HET_JOB_ID_SET", _het(facts.het_ids)),
+    ("", "hetjoboffset packjoboffset", "HET_JOB_OFFSET", _het(lambda job: job.het_offset)),
+    ("", "lastschedeval", "LAST_SCHED_EVAL", lambda job, view: view.stamp(job.last_sched)),
+    ("", "maxcpus", "MAX_CPUS", lambda job, view: str(job.cpus)),
+    ("", "maxnodes", "MAX_NODES", lambda job, view: str(job.request.max_nodes or job.nodes)),
+    ("", "mintime", "TIME_MIN", lambda job, view: times.show_minutes(job.request.time_min or 0)),
+    ("", "ntpercore", "NTASKS_PER_CORE", _request("ntasks_per_core", "N/A")),
+    ("", "ntpernode", "NTASKS_PER_NODE", _request("ntasks_per_node", "0")),
+    ("", "ntpersocket", "NTASKS_PER_SOCKET", _request("ntasks_per_socket", "N/A")),
+    ("", "numtasks", "TASKS", lambda job, view: str(job.tasks)),
+    ("", "pendingtime", "PENDING_TIME", _pending_seconds),
+    ("", "prefer", "PREFER", _request("prefer")),
+    ("", "reqswitch", "REQ_SWITCH", lambda job, view: facts.switches(job)[0]),
+    ("", "requeue", "REQUEUE", lambda job, view: str(int(requeues(job, view)))),
+    ("", "restartcnt", "RESTART_COUNT", lambda job, view: str(job.restarts)),
+    ("", "stderr", "STDERR", lambda job, view: facts.files_asked(job)[1]),
+    ("", "stdin", "STDIN", lambda job, view: facts.files_asked(job)[2]),
+    ("", "stdout", "STDOUT", lambda job, view: facts.files_asked(job)[0]),
+    ("", "resizetime", "RESIZE_TIME", lambda job, view: "INVALID" if job.resize_time else "N/A"),  # so in Slurm
+    ("", "wait4switch", "WAIT4SWITCH", lambda job, view: times.show_elapsed(facts.switches(job)[1])),
+    ("", "system_comment", "SYSTEM_COMMENT", lambda job, view: facts.or_null(job.system_comment)),
+    ("", "tres-alloc tres", "TRES_ALLOC", lambda job, view: facts.tres(job, view)),
+    ("", "tres-per-job", "TRES_PER_JOB", lambda job, view: _gpus(job.request.gpus)),
+    ("", "tres-per-socket", "TRES_PER_SOCKET", lambda job, view: _gpus(job.request.gpus_per_socket)),
+    ("", "tres-per-task", "TRES_PER_TASK", lambda job, view: _gpus(job.request.gpus_per_task)),
+    ("", "cpus-per-tres", "CPUS_PER_TRES", lambda job, view: _per_gpu(job.request.cpus_per_gpu)),
+    ("", "mem-per-tres", "MEM_PER_TRES", lambda job, view: _per_gpu(job.request.mem_per_gpu)),
+    # What is not there: federations, burst buffers, power.
+    ("", "admin_comment", "ADMIN_COMMENT", _constant("(null)")),
+    ("", "associd", "ASSOC_ID", _constant("0")),
+    ("", "boardspernode", "BOARDS_PER_NODE", _constant("0")),
+    ("", "burstbuffer", "BURST_BUFFER", _constant("(null)")),
+    ("", "burstbufferstate", "BURST_BUFFER_STATE", _constant("(null)")),
+    ("", "clusterfeature", "CLUSTER_FEATURES", _constant("(null)")),
+    ("", "container", "CONTAINER", _constant("(null)")),
+    ("", "mcslabel", "MCSLABEL", _constant("(null)")),
+    ("", "network", "NETWORK", _constant("(null)")),
+    ("", "ntperboard", "NTASKS_PER_BOARD", _constant("0")),
+    ("", "origin", "ORIGIN", _constant("NA")),
+    ("", "originraw", "ORIGIN_RAW", _constant("NA")),
+    ("", "preempttime", "PREEMPT_TIME", _constant("N/A")),
+    ("", "profile", "PROFILE", _constant("NotSet")),
+    ("", "reboot", "REBOOT", _constant("0")),
+    ("", "siblingsactive", "ACTIVE_SIBLINGS", _constant("NA")),
+    ("", "siblingsactiveraw", "ACTIVE_SIBLINGS_RAW", _constant("NA")),
+    ("", "siblingsviable", "VIABLE_SIBLINGS", _constant("NA")),
+    ("", "siblingsviableraw", "VIALBLE_SIBLINGS_RAW", _constant("NA")),
+    ("", "sperboard", "SOCKETS_PER_BOARD", _constant("0")),
+    ("", "tres-bind", "TRES_BIND", _constant("N/A")),
+    ("", "tres-freq", "TRES_FREQ", _constant("N/A")),
+)
+LETTERS = by_letter(_COLUMNS)
+
+
+def names() -> Known[Job]:
+    """Every ``-O`` name. Built when asked for: the default listing needs the letters alone."""
+    return by_name(_COLUMNS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shim.core.formats import hostlist, times
 from shim.core.formats.lists import fold_ranks
+from shim.core.render.columns import by_letter, by_name
 from shim.core.render.node_state import DOWN, IDLE
 from shim.core.render.view import View
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shim.core.model.cluster import Cluster, Node
+    from shim.core.render.columns import Field, Known
     from shim.core.render.node_state import NodeUse
     from shim.core.render.sinfo_rows import Row
 
@@ -134,50 +136,67 @@ _sockets = _smallest(lambda node: node.sockets)
 _cores = _smallest(lambda node: node.cores_per_socket)
 _threads = _smallest(lambda node: node.threads_per_core)
 
-LETTERS: dict[str, tuple[str, Show]] = {
-    "a": ("AVAIL", lambda row, view: {"INACTIVE": "inact"}.get(row.partition.state, row.partition.state.lower())),
-    "b": ("ACTIVE_FEATURES", _first(lambda use: ",".join(use.node.features), "(null)")),
-    "c": ("CPUS", _smallest(lambda node: node.cpus)),
-    "d": ("TMP_DISK", _smallest(lambda node: node.tmp_disk)),
-    "e": ("FREE_MEM", _free),
-    "f": ("AVAIL_FEATURES", _first(lambda use: ",".join(use.node.features), "(null)")),
-    "g": ("GROUPS", lambda row, view: row.partition.allow_groups.replace("ALL", "all")),
-    "h": ("OVERSUBSCRIBE", lambda row, view: row.partition.oversubscribe),
-    "l": ("TIMELIMIT", lambda row, view: _limit(row.partition.max_time, "infinite")),
-    "m": ("MEMORY", _smallest(lambda node: node.memory)),
-    "n": ("HOSTNAMES", _first(lambda use: use.node.name, "")),
-    "o": ("NODE_ADDR", _first(lambda use: use.node.address or use.node.name, "")),
-    "p": ("PRIO_TIER", lambda row, view: str(row.partition.priority_tier)),
-    "r": ("ROOT", lambda row, view: "yes" if row.partition.root_only else "no"),
-    "s": ("JOB_SIZE", _size),
-    "t": ("STATE", _first(lambda use: use.short, "n/a")),
-    "u": ("USER", _first(lambda use: use.node.reason_user, "Unknown")),
-    "v": ("VERSION", _version),
-    "w": ("WEIGHT", _smallest(lambda node: node.weight)),
-    "z": ("S:C:T", lambda row, view: ":".join(show(row, view) for show in (_sockets, _cores, _threads))),
-    "A": ("NODES(A/I)", lambda row, view: "{}/{}".format(*_nodes(row))),
-    "B": ("MAX_CPUS_PER_NODE", _constant("UNLIMITED")),
-    "C": ("CPUS(A/I/O/T)", _cpu_counts),
-    "D": ("NODES", lambda row, view: str(len(row.uses))),
-    "E": ("REASON", _first(lambda use: use.node.reason, "none")),
-    "F": ("NODES(A/I/O/T)", _node_counts),
-    "G": ("GRES", _first(lambda use: gres_text(use.node), "(null)")),
-    "H": ("TIMESTAMP", _reason_time),
-    "I": ("PRIO_JOB_FACTOR", _constant("1")),
-    "L": ("DEFAULTTIME", lambda row, view: _limit(row.partition.default_time, "n/a")),
-    "M": ("PREEMPT_MODE", _constant("OFF")),
-    "N": ("NODELIST", lambda row, view: hostlist.fold_sorted(use.node.name for use in row.uses)),
-    "O": ("CPU_LOAD", _load),
-    "P": ("PARTITION", lambda row, view: row.partition.name + "*" * row.partition.default),
-    "R": ("PARTITION", lambda row, view: row.partition.name),
-    "S": ("ALLOCNODES", lambda row, view: row.partition.alloc_nodes.replace("ALL", "all")),
-    "T": ("STATE", _first(lambda use: use.long, "n/a")),
-    "U": ("USER", _first(_reason_user, "Unknown")),
-    "V": ("CLUSTER", _constant("N/A")),
-    "X": ("SOCKETS", _sockets),
-    "Y": ("CORES", _cores),
-    "Z": ("THREADS", _threads),
-}
+_COLUMNS: tuple[Field[Row], ...] = (
+    (
+        "a",
+        "available",
+        "AVAIL",
+        lambda row, view: {"INACTIVE": "inact"}.get(row.partition.state, row.partition.state.lower()),
+    ),
+    ("b", "features_act", "ACTIVE_FEATURES", _first(lambda use: ",".join(use.node.features), "(null)")),
+    ("c", "cpus", "CPUS", _smallest(lambda node: node.cpus)),
+    ("d", "disk", "TMP_DISK", _smallest(lambda node: node.tmp_disk)),
+    ("e", "freemem", "FREE_MEM", _free),
+    ("f", "features", "AVAIL_FEATURES", _first(lambda use: ",".join(use.node.features), "(null)")),
+    ("g", "groups", "GROUPS", lambda row, view: row.partition.allow_groups.replace("ALL", "all")),
+    ("h", "oversubscribe share", "OVERSUBSCRIBE", lambda row, view: row.partition.oversubscribe),
+    ("l", "time", "TIMELIMIT", lambda row, view: _limit(row.partition.max_time, "infinite")),
+    ("m", "memory", "MEMORY", _smallest(lambda node: node.memory)),
+    ("n", "nodehost", "HOSTNAMES", _first(lambda use: use.node.name, "")),
+    ("o", "nodeaddr", "NODE_ADDR", _first(lambda use: use.node.address or use.node.name, "")),
+    ("p", "prioritytier", "PRIO_TIER", lambda row, view: str(row.partition.priority_tier)),
+    ("r", "root", "ROOT", lambda row, view: "yes" if row.partition.root_only else "no"),
+    ("s", "size", "JOB_SIZE", _size),
+    ("t", "statecompact", "STATE", _first(lambda use: use.short, "n/a")),
+    ("u", "user", "USER", _first(lambda use: use.node.reason_user, "Unknown")),
+    ("v", "version", "VERSION", _version),
+    ("w", "weight", "WEIGHT", _smallest(lambda node: node.weight)),
+    (
+        "z",
+        "socketcorethread",
+        "S:C:T",
+        lambda row, view: ":".join(show(row, view) for show in (_sockets, _cores, _threads)),
+    ),
+    ("A", "nodeai", "NODES(A/I)", lambda row, view: "{}/{}".format(*_nodes(row))),
+    ("B", "maxcpuspernode", "MAX_CPUS_PER_NODE", _constant("UNLIMITED")),
+    ("C", "cpusstate", "CPUS(A/I/O/T)", _cpu_counts),
+    ("D", "nodes", "NODES", lambda row, view: str(len(row.uses))),
+    ("E", "reason", "REASON", _first(lambda use: use.node.reason, "none")),
+    ("F", "nodeaiot", "NODES(A/I/O/T)", _node_counts),
+    ("G", "gres", "GRES", _first(lambda use: gres_text(use.node), "(null)")),
+    ("H", "timestamp", "TIMESTAMP", _reason_time),
+    ("I", "priorityjobfactor", "PRIO_JOB_FACTOR", _constant("1")),
+    ("L", "defaulttime", "DEFAULTTIME", lambda row, view: _limit(row.partition.default_time, "n/a")),
+    ("M", "preemptmode", "PREEMPT_MODE", _constant("OFF")),
+    ("N", "nodelist", "NODELIST", lambda row, view: hostlist.fold_sorted(use.node.name for use in row.uses)),
+    ("O", "cpusload", "CPU_LOAD", _load),
+    ("P", "partition", "PARTITION", lambda row, view: row.partition.name + "*" * row.partition.default),
+    ("R", "partitionname", "PARTITION", lambda row, view: row.partition.name),
+    ("S", "allocnodes", "ALLOCNODES", lambda row, view: row.partition.alloc_nodes.replace("ALL", "all")),
+    ("T", "statelong", "STATE", _first(lambda use: use.long, "n/a")),
+    ("U", "userlong", "USER", _first(_reason_user, "Unknown")),
+    ("V", "cluster", "CLUSTER", _constant("N/A")),
+    ("X", "sockets", "SOCKETS", _sockets),
+    ("Y", "cores", "CORES", _cores),
+    ("Z", "threads", "THREADS", _threads),
+    ("", "allocmem", "ALLOCMEM", lambda row, view: str(sum(use.memory for use in row.uses))),
+    ("", "comment", "COMMENT", _first(lambda use: use.node.comment, "(null)")),
+    ("", "extra", "EXTRA", _first(lambda use: use.node.extra, "(null)")),
+    ("", "gresused", "GRES_USED", _first(gres_used, "(null)")),
+    ("", "port", "PORT", _constant("0")),
+    ("", "statecomplete", "STATECOMPLETE", _first(lambda use: use.complete.lower(), "n/a")),
+)
+LETTERS = by_letter(_COLUMNS)
 
 
 def partition_in(width: int) -> Show:
@@ -185,31 +204,11 @@ def partition_in(width: int) -> Show:
     return lambda row, view: row.partition.name[: width - 1] + "*" if row.partition.default else row.partition.name
 
 
-_LETTER_NAMES = (
-    "allocnodes=S available=a cluster=V cores=Y cpus=c cpusload=O cpusstate=C defaulttime=L disk=d features=f"
-    " features_act=b freemem=e gres=G groups=g maxcpuspernode=B memory=m nodeaddr=o nodeai=A nodeaiot=F nodehost=n"
-    " nodelist=N nodes=D oversubscribe=h partition=P partitionname=R preemptmode=M priorityjobfactor=I prioritytier=p"
-    " reason=E root=r size=s sockets=X socketcorethread=z statecompact=t statelong=T threads=Z time=l timestamp=H user=u"
-    " userlong=U version=v weight=w"
-)
-
-
-def names() -> dict[str, tuple[str, Show]]:
+def names() -> Known[Row]:
     """Every ``-O`` name."""
-    found = {name: LETTERS[letter] for name, _, letter in (word.partition("=") for word in _LETTER_NAMES.split())}
-    found.update(
-        {
-            "allocmem": ("ALLOCMEM", lambda row, view: str(sum(use.memory for use in row.uses))),
-            "comment": ("COMMENT", _first(lambda use: use.node.comment, "(null)")),
-            "extra": ("EXTRA", _first(lambda use: use.node.extra, "(null)")),
-            "gresused": ("GRES_USED", _first(gres_used, "(null)")),
-            "port": ("PORT", _constant("0")),
-            "statecomplete": ("STATECOMPLETE", _first(lambda use: use.complete.lower(), "n/a")),
-        }
-    )
-    return found
+    return by_name(_COLUMNS)
 
 
 # Columns by name that decide what a row may hold, as the letter that decides the same.
-NAME_LETTERS = dict(word.split("=") for word in _LETTER_NAMES.split())
+NAME_LETTERS = {name: letter for letter, text, _, _ in _COLUMNS if letter for name in text.split()}
 NAME_LETTERS.update(statecomplete="T", gresused="G")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from shim.core.formats import hostlist, times
 from shim.core.model import states
 from shim.core.render import job_facts as facts
+from shim.core.render.columns import by_letter, by_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from shim.core.model.job import Job, Step
-    from shim.core.render.view import View
+    from shim.core.render.columns import Field
 
     Item = tuple[Job, Step]
-    Show = Callable[[Item, View], str]
 
 
 def step_label(job: Job, step: Step) -> str:
@@ -36,41 +34,29 @@ def step_order(item: Item) -> tuple[str, int, int, str]:
     return job.partition, job.job_id, number, step.step_id
 
 
-LETTERS: dict[str, tuple[str, Show]] = {
-    "A": ("TASKS", lambda item, view: str(item[1].tasks)),
-    "b": ("TRES_PER_NODE", lambda item, view: facts.tres_per_node(item[0]) or "N/A"),
-    "i": ("STEPID", lambda item, view: step_label(*item)),
-    "j": ("NAME", lambda item, view: item[1].name),
-    "l": ("TIME_LIMIT", lambda item, view: times.show_minutes(item[1].time_limit)),
-    "M": ("TIME", lambda item, view: times.show_elapsed(step_elapsed(item[1], view.now))),
-    "N": ("NODELIST", lambda item, view: hostlist.fold(item[1].nodes)),
-    "P": ("PARTITION", lambda item, view: item[0].partition),
-    "S": ("START_TIME", lambda item, view: view.stamp(item[1].start_time)),
-    "u": ("USER", lambda item, view: item[0].user or str(item[0].uid)),
-    "U": ("UID", lambda item, view: str(item[0].uid)),
-}
-
-NAMES: dict[str, tuple[str, Show]] = {
-    "numtasks": LETTERS["A"],
-    "gres": LETTERS["b"],
-    "tres-per-node": LETTERS["b"],
-    "stepid": LETTERS["i"],
-    "stepname": LETTERS["j"],
-    "timelimit": LETTERS["l"],
-    "timeused": LETTERS["M"],
-    "nodes": LETTERS["N"],
-    "nodelist": LETTERS["N"],
-    "partition": LETTERS["P"],
-    "starttime": LETTERS["S"],
-    "username": LETTERS["u"],
-    "userid": LETTERS["U"],
-    "arrayjobid": ("ARRAY_JOB_ID", lambda item, view: str(item[0].array_job_id or item[0].job_id)),
-    "arraytaskid": (
+_COLUMNS: tuple[Field[Item], ...] = (
+    ("A", "numtasks", "TASKS", lambda item, view: str(item[1].tasks)),
+    ("b", "gres tres-per-node", "TRES_PER_NODE", lambda item, view: facts.tres_per_node(item[0]) or "N/A"),
+    ("i", "stepid", "STEPID", lambda item, view: step_label(*item)),
+    ("j", "stepname", "NAME", lambda item, view: item[1].name),
+    ("l", "timelimit", "TIME_LIMIT", lambda item, view: times.show_minutes(item[1].time_limit)),
+    ("M", "timeused", "TIME", lambda item, view: times.show_elapsed(step_elapsed(item[1], view.now))),
+    ("N", "nodes nodelist", "NODELIST", lambda item, view: hostlist.fold(item[1].nodes)),
+    ("P", "partition", "PARTITION", lambda item, view: item[0].partition),
+    ("S", "starttime", "START_TIME", lambda item, view: view.stamp(item[1].start_time)),
+    ("u", "username", "USER", lambda item, view: item[0].user or str(item[0].uid)),
+    ("U", "userid", "UID", lambda item, view: str(item[0].uid)),
+    ("", "arrayjobid", "ARRAY_JOB_ID", lambda item, view: str(item[0].array_job_id or item[0].job_id)),
+    (
+        "",
+        "arraytaskid",
         "ARRAY_TASK_ID",
         lambda item, view: "N/A" if item[0].array_task_id is None else str(item[0].array_task_id),
     ),
-    "cluster": ("CLUSTER", lambda item, view: item[0].cluster),
-    "jobid": ("JOBID", lambda item, view: str(item[0].job_id)),
-    "numcpus": ("NUM_CPUS", lambda item, view: str(item[1].cpus)),
-    "stepstate": ("STATE", lambda item, view: item[1].state),
-}
+    ("", "cluster", "CLUSTER", lambda item, view: item[0].cluster),
+    ("", "jobid", "JOBID", lambda item, view: str(item[0].job_id)),
+    ("", "numcpus", "NUM_CPUS", lambda item, view: str(item[1].cpus)),
+    ("", "stepstate", "STATE", lambda item, view: item[1].state),
+)
+LETTERS = by_letter(_COLUMNS)
+NAMES = by_name(_COLUMNS)

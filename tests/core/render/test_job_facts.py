@@ -149,6 +149,23 @@ def test_squeue_shows_files_as_they_were_asked_for(fields: dict[str, Any], shown
     assert job_fields.names()["stdout"][1](task, view()) == shown[0].replace("slurm-1", "slurm-9")
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "text"),
+    [
+        ("shared", "OVER_SUBSCRIBE", "YES"),
+        ("cpuspertask", "CPUS_PER_TASK", "2"),
+        ("packjobid", "HET_JOB_ID", "7"),
+        ("packjobidset", "HET_JOB_ID_SET", "7-8"),
+        ("packjoboffset", "HET_JOB_OFFSET", "1"),
+        ("prefer", "PREFER", "fast"),
+    ],
+)
+def test_older_names_of_columns_mean_what_they_mean_on_slurm(name: str, header: str, text: str) -> None:
+    job = waiting(oversubscribe=True, cpus_per_task=2, prefer="fast").replace(het_job_id=7, het_size=2, het_offset=1)
+    found, show = job_fields.names()[name]
+    assert (found, show(job, view())) == (header, text)
+
+
 def test_a_held_job_is_eligible_when_it_was_asked_to_begin() -> None:
     job = waiting(begin=int(reference.NOW) + 60).replace(eligible_time=0)
     assert facts.eligible_time(job) == reference.NOW + 60
