@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from shim.control import config as configuration
-from shim.control.config_words import CLUSTER, PARTITION, PLUGINS
+from shim.control.config_words import CLUSTER, PARTITION, PLUGINS, POD, show_licenses
 
 
 def report(out: TextIO, *, origin: bool) -> None:
@@ -37,9 +37,9 @@ def report(out: TextIO, *, origin: bool) -> None:
         for partition, table in (words.get("partitions") or implied).items():
             out.write(f"\n[clusters.{name}.partitions.{partition}]\n")
             for word in PARTITION:
-                if backend not in word.backends:
-                    continue
                 setting = table.get(word.name)
+                if backend not in word.backends or (setting is None and word in POD):
+                    continue  # what a partition does not say of its pods, its cluster says
                 value = setting.value if setting else word.default
                 _line(out, word.name, value, setting.origin if setting else "default", origin)
 
@@ -64,6 +64,8 @@ def _toml(name: str, value: object) -> str:
         return str(value)
     if name == "gpus" and isinstance(value, tuple):
         return '"' + ",".join(f"{kind}:{count}" if kind else str(count) for kind, count in value) + '"'
+    if name == "licenses" and isinstance(value, tuple):
+        return f'"{show_licenses(value)}"'
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_toml('', key)} = {_toml('', item)}" for key, item in value.items()) + " }"
     if isinstance(value, (tuple, list)):

@@ -80,7 +80,7 @@ def _meaning(word: Word) -> str:
 
 
 def _default(word: Word) -> str:
-    if word.default is None or word.default in ((), ""):
+    if word.default in (None, (), ""):
         return ""
     if isinstance(word.default, bool):
         return f"`{str(word.default).lower()}`"

@@ -14,15 +14,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shim.control import sources
-from shim.control.config_words import CLUSTER, TOP, Word, words_of
+from shim.control.config_words import CLUSTER, TOP, Word, read_licenses, words_of
+from shim.core import mail
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist, sizes, times
 from shim.core.formats.lists import comma_list
+from shim.core.model.cluster import Cluster, Gres
 from shim.core.options.grammar import DEFAULT_RELEASE, VERSIONS
 from shim.core.value import Value
 from shim.job import capped
 
-RETENTION = next(word.default for word in TOP if word.name == "retention")
+RETENTION = Cluster(name="").retention
 
 
 class ConfigError(ShimError):
@@ -172,8 +174,14 @@ def convert(word: Word, value: object, where: str) -> object:
         found = _CONVERTERS[word.type](value)
     except (ValueError, TypeError) as problem:
         raise ConfigError(f'error: {where}: bad value "{value}": {_WANTED[word.type]}') from problem
+    wanted = ""
     if word.type == "int" and not word.least <= found <= word.most:
-        raise ConfigError(f'error: {where}: bad value "{value}": {word.least} to {word.most} is wanted')
+        wanted = f"{word.least} to {word.most}"
+    elif word.choices:
+        found = {one.lower(): one for one in word.choices}.get(found.lower())
+        wanted = "" if found else f"{', '.join(word.choices[:-1])} or {word.choices[-1]}"
+    if wanted:
+        raise ConfigError(f'error: {where}: bad value "{value}": {wanted} is wanted')
     return found
 
 
@@ -245,6 +253,16 @@ def _gpus(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(kinds)
 
 
+def _licenses(value: object) -> tuple[Gres, ...]:
+    return read_licenses(_text(value))
+
+
+def _server(value: object) -> str:
+    if value != "":
+        mail.server(_text(value))
+    return _text(value)
+
+
 def _data(value: object) -> object:
     if not isinstance(value, (dict, list)):
         raise TypeError(value)
@@ -262,6 +280,8 @@ _CONVERTERS: dict[str, Any] = {
     "release": _release,
     "words": _words,
     "gpus": _gpus,
+    "licenses": _licenses,
+    "server": _server,
 }
 _WANTED = {
     "data": "a table or a list is wanted",
@@ -274,4 +294,6 @@ _WANTED = {
     "hosts": "a host list is wanted: n[1-4]",
     "words": "a list of texts is wanted",
     "gpus": 'a number or "type:number" is wanted',
+    "licenses": "names with numbers are wanted: matlab:2,ansys:1",
+    "server": "HOST or HOST:PORT is wanted",
 }

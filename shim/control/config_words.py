@@ -1,16 +1,26 @@
 """Every word of the configuration: its type, its default, what it means. docs/configuration.md is made from it.
 
 Types: str, int, bool, minutes (a Slurm time), memory (a Slurm size), hosts (a hostlist), words (a list of strings),
-gpus (``4`` or ``"a100:4"``), release (a version of Slurm), data (a table or list that the backend reads), table (a table of words).
+gpus (``4`` or ``"a100:4"``), licenses (``matlab:2,ansys:1``), server (``HOST:PORT``), release (a version of Slurm), data (a table or list
+that the backend reads), table (a table of words).
 """
 
 from __future__ import annotations
 
+from shim.control.backends.kubernetes.settings import Settings
+from shim.core.formats.tres import parse_licenses
+from shim.core.model.cluster import Cluster, Gres, Partition
+from shim.core.options.grammar import DEFAULT_RELEASE
 from shim.core.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 
 class Word(Value):
-    """One word of the configuration file."""
+    """One word of the configuration file. Where it sets a field (``limit``), or one of the Kubernetes Settings, its default is the field's."""
 
     name: str
     type: str
@@ -19,29 +29,33 @@ class Word(Value):
     backends: tuple[str, ...] = ("local", "kubernetes")
     least: int = 0  # of a number
     most: int = 1 << 31
+    choices: tuple[str, ...] = ()  # of a text that may be none but these, in any case
     slurm: str = ""  # what slurm.conf and ``scontrol show config`` call it; the docs begin with it
-    limit: bool = False  # sets the field of Cluster that has its name; beside slurm_conf too, where it wins
+    unit: str = ""  # of the number in ``scontrol show config``
+    limit: bool = (
+        False  # sets the field of Cluster or Partition that has its name; beside slurm_conf too, where it wins
+    )
     with_slurm_conf: bool = False  # is no limit, and may stand beside slurm_conf: it says nothing about nodes
 
 
-TOP = (
+TOP: tuple[Word, ...] = (
     Word(name="default", type="str", default="local", text="cluster of jobs that name none"),
     Word(
         name="slurm_version",
         type="release",
-        default="22.05",
+        default=DEFAULT_RELEASE,
         text="whose options sbatch, srun and salloc have, and what `--version` says: `22.05` or `25.11` ([support.md](support.md))",
     ),
     Word(
         name="operators",
+        limit=True,
         type="words",
-        default=None,
         text="who may do what Slurm leaves to operators, beside root and the owner of the index, also from other accounts ([controller.md](internals/controller.md#root-and-other-operators)); `[]`: root alone",
     ),
     Word(
         name="retention",
+        limit=True,
         type="int",
-        default=30,
         most=36500,
         text="days for which ended jobs are kept, for sacct; 0: for ever (`shim prune` removes them by hand)",
     ),
@@ -68,75 +82,89 @@ _KUBERNETES = ("kubernetes",)
 _REAL = ("slurm",)
 _ALL = ("local", "kubernetes", "slurm")
 
+_SETTINGS = Settings()
+_CHOICES = {"pull_policy": ("IfNotPresent", "Always", "Never"), "identity": ("submitter", "image", "platform")}
+
+
+def _of_pods(name: str, otherwise: object = None) -> object:
+    """The default of one of the Settings, ``otherwise`` for no such and for an empty table or list."""
+    found = getattr(_SETTINGS, name, otherwise)
+    return otherwise if found in ({}, ()) else found
+
+
 # May stand in a cluster's table and in a partition's, where they win (mounts and tables: replace it).
 POD = tuple(
-    Word(name=name, type=type_, default=default, text=text, backends=_KUBERNETES, least=name == "cpu_request")
-    for name, type_, default, text in (
-        ("image", "str", "", "the image of the pods; needs `sh` and Python 3.9 or later"),
-        ("pull_policy", "str", "IfNotPresent", "`IfNotPresent`, `Always` or `Never`"),
-        ("pull_secrets", "words", (), "Secrets for pulling images"),
-        ("mounts", "data", None, '`[{ path = "/home", pvc = "home" }]`; or `host_path`, `nfs = "server:/export"`'),
-        ("node_selector", "data", None, "labels that the nodes of the partition have"),
-        ("tolerations", "data", None, "taints that its pods tolerate"),
-        ("labels", "data", None, "further labels of the pods"),
-        ("annotations", "data", None, "further annotations of the pods"),
-        ("priority_class", "str", "", "PriorityClass of the pods"),
-        ("runtime_class", "str", "", "RuntimeClass of the pods"),
-        ("service_account", "str", "", "service account whose token the pods get; empty: none"),
-        ("queue", "str", "", "Kueue's LocalQueue"),
-        ("overlay", "data", None, "merged into the pod template last"),
+    Word(
+        name=name,
+        type=type_,
+        default=_of_pods(name),
+        text=text,
+        backends=_KUBERNETES,
+        least=name == "cpu_request",
+        choices=_CHOICES.get(name, ()),
+    )
+    for name, type_, text in (
+        ("image", "str", "the image of the pods; needs `sh` and Python 3.9 or later"),
+        ("pull_policy", "str", "`IfNotPresent`, `Always` or `Never`"),
+        ("pull_secrets", "words", "Secrets for pulling images"),
+        ("mounts", "data", '`[{ path = "/home", pvc = "home" }]`; or `host_path`, `nfs = "server:/export"`'),
+        ("node_selector", "data", "labels that the nodes of the partition have"),
+        ("tolerations", "data", "taints that its pods tolerate"),
+        ("labels", "data", "further labels of the pods"),
+        ("annotations", "data", "further annotations of the pods"),
+        ("priority_class", "str", "PriorityClass of the pods"),
+        ("runtime_class", "str", "RuntimeClass of the pods"),
+        ("service_account", "str", "service account whose token the pods get; empty: none"),
+        ("queue", "str", "Kueue's LocalQueue"),
+        ("overlay", "data", "merged into the pod template last"),
         (
             "identity",
             "str",
-            "submitter",
             "pods run as the `submitter`, as the `image` says or as the `platform` decides",
         ),
-        ("root_uid", "int", 1000, "the uid that root's jobs run as"),
-        ("gpu_resource", "str", "nvidia.com/gpu", "the resource that a GPU is"),
+        ("root_uid", "int", "the uid that root's jobs run as"),
+        ("gpu_resource", "str", "the resource that a GPU is"),
         (
             "gpu_types",
             "data",
-            None,
             'what nodes with a type of GPU are labelled: `{ a100 = { "nvidia.com/gpu.product" = "A100" } }`',
         ),
-        ("node_features", "data", None, "what nodes with a feature (--constraint) are labelled"),
-        ("cpu_request", "int", 100, "per cent of a CPU that is requested for each CPU of a job"),
-        ("shm", "memory", None, "size of /dev/shm; unset: half of the job's memory"),
-        ("spread", "bool", True, "the nodes of a job are different nodes of the cluster"),
+        ("node_features", "data", "what nodes with a feature (--constraint) are labelled"),
+        ("cpu_request", "int", "per cent of a CPU that is requested for each CPU of a job"),
+        ("shm", "memory", "size of /dev/shm; unset: half of the job's memory"),
+        ("spread", "bool", "the nodes of a job are different nodes of the cluster"),
         (
             "encrypt",
             "bool",
-            True,
             "what the pods of a job say to each other is encrypted; needs `ssl` in the image's Python",
         ),
-        ("bind_wait", "int", 60, "seconds until a job that got only a part of its nodes gives them back"),
-        ("boot_limit", "int", 600, "seconds until a job whose pods cannot start has failed (BOOT_FAIL)"),
+        ("bind_wait", "int", "seconds until a job that got only a part of its nodes gives them back"),
+        ("boot_limit", "int", "seconds until a job whose pods cannot start has failed (BOOT_FAIL)"),
         (
             "autoscale",
             "bool",
-            False,
             "nodes are added when needed: pods are made though nothing is free, or no node exists",
         ),
-        ("autoscale_nodes", "int", 16, "how many nodes of each kind jobs may wait for at a time"),
+        ("autoscale_nodes", "int", "how many nodes of each kind jobs may wait for at a time"),
         (
             "autoscale_node",
             "data",
-            None,
             'what a node has that is added, one table or several: `{ cpus = 64, memory = "256G", gpus = "a100:8", features = ["ib"] }`;'
             " unset: as those that are there",
         ),
-        ("stage_limit", "int", 256, "MiB of a working directory that may be copied into the pods"),
-        ("files_limit", "int", 1024, "MiB of files made or changed there that come back from each pod; 0: none do"),
-        ("files_count", "int", 100_000, "how many files come back from each pod"),
-        ("files_wait", "int", 600, "seconds that a job's first pod stays when no machine of yours fetches its files"),
+        ("stage_limit", "int", "MiB of a working directory that may be copied into the pods"),
+        ("files_limit", "int", "MiB of files made or changed there that come back from each pod; 0: none do"),
+        ("files_count", "int", "how many files come back from each pod"),
+        ("files_wait", "int", "seconds that a job's first pod stays when no machine of yours fetches its files"),
     )
 )
-CLUSTER = (
+CLUSTER: tuple[Word, ...] = (
     Word(
         name="backend",
         with_slurm_conf=True,
         type="str",
         default="local",
+        choices=("local", "kubernetes", "slurm"),
         text="`local`, `kubernetes` or `slurm`",
         backends=_ALL,
     ),
@@ -196,6 +224,7 @@ CLUSTER = (
         type="str",
         default="",
         text="the shape of an existing cluster: path of its slurm.conf; limits given here win, nodes and partitions may not be",
+        backends=("local",),
     ),
     Word(name="node", type="table", default=None, text="tables of nodes that differ: `names` and any word above"),
     Word(name="partitions", type="table", default=None, text="the partitions, one table each", backends=_ALL),
@@ -214,19 +243,15 @@ CLUSTER = (
         limit=True,
         slurm="MaxArraySize",
         type="int",
-        default=1001,
         text="one more than the highest index",
         most=4000001,
     ),
-    Word(
-        name="max_jobs", limit=True, slurm="MaxJobCount", type="int", default=10000, text="how many jobs may be active"
-    ),
-    Word(name="kill_wait", limit=True, slurm="KillWait", type="int", default=30, text="seconds from TERM to KILL"),
+    Word(name="max_jobs", limit=True, slurm="MaxJobCount", type="int", text="how many jobs may be active"),
+    Word(name="kill_wait", limit=True, slurm="KillWait", unit="sec", type="int", text="seconds from TERM to KILL"),
     Word(
         name="output_wait",
         limit=True,
         type="int",
-        default=2,
         text="seconds for which a start waits for the folder of `-o` and `-e`, before the job fails; on Kubernetes for that on the submitting machine, in the pods it is made",
     ),
     Word(
@@ -234,7 +259,7 @@ CLUSTER = (
         limit=True,
         slurm="MpiDefault",
         type="str",
-        default="none",
+        choices=("none", "pmi2"),
         text="the `--mpi` of steps that name none: `none` or `pmi2`",
     ),
     Word(
@@ -242,14 +267,12 @@ CLUSTER = (
         limit=True,
         slurm="MailProg",
         type="str",
-        default="",
         text="the program that sends the mails of `--mail-type`, called with `-s SUBJECT USER`",
     ),
     Word(
         name="mail_server",
         limit=True,
-        type="str",
-        default="",
+        type="server",
         text="an SMTP server, `HOST` or `HOST:PORT`, that takes the mails of `--mail-type` in place of a `mail_prog`; with neither none are sent",
     ),
     Word(
@@ -257,15 +280,14 @@ CLUSTER = (
         limit=True,
         slurm="MailDomain",
         type="str",
-        default="",
         text="what follows the `@` where `--mail-user` names no domain, and in the sender of what goes to `mail_server`",
     ),
     Word(
         name="min_job_age",
         limit=True,
         slurm="MinJobAge",
+        unit="sec",
         type="int",
-        default=300,
         text="seconds an ended job stays in `squeue -t all`",
     ),
     Word(
@@ -280,17 +302,15 @@ CLUSTER = (
         limit=True,
         slurm="DefMemPerCPU",
         type="memory",
-        default=None,
         text="of a job that asks for no memory; unset: none is charged",
     ),
-    Word(name="max_mem_per_cpu", limit=True, slurm="MaxMemPerCPU", type="memory", default=None),
-    Word(name="max_mem_per_node", limit=True, slurm="MaxMemPerNode", type="memory", default=None),
+    Word(name="max_mem_per_cpu", limit=True, slurm="MaxMemPerCPU", type="memory"),
+    Word(name="max_mem_per_node", limit=True, slurm="MaxMemPerNode", type="memory"),
     Word(
         name="enforce_part_limits",
         limit=True,
         slurm="EnforcePartLimits",
         type="bool",
-        default=False,
         text="refuse at submit",
     ),
     Word(
@@ -298,15 +318,15 @@ CLUSTER = (
         limit=True,
         slurm="JobRequeue",
         type="bool",
-        default=True,
         text="jobs may be requeued unless they say no",
     ),
-    Word(name="licenses", type="str", default="", text="licences: `matlab:2,ansys:1`"),
+    Word(name="licenses", limit=True, slurm="Licenses", type="licenses", text="`matlab:2,ansys:1`"),
     Word(
         name="isolation",
         with_slurm_conf=True,
         type="str",
         default="auto",
+        choices=("namespaces", "addresses", "auto"),
         text="node names by `namespaces`, `addresses` or `auto`",
         backends=("local",),
     ),
@@ -314,31 +334,35 @@ CLUSTER = (
         name="share",
         type="str",
         default="nodes",
+        choices=("nodes", "machine"),
         text="`nodes`: each node has what it shows; `machine`: together they have no more CPUs and memory than this machine",
         backends=("local",),
     ),
-    Word(name="kubeconfig", type="str", default="", text="a file; unset: as kubectl finds it", backends=_KUBERNETES),
+    Word(name="kubeconfig", type="str", text="a file; unset: as kubectl finds it", backends=_KUBERNETES),
     Word(
         name="context",
         type="str",
-        default="",
         text="the kubeconfig's context; unset: its current one",
         backends=_KUBERNETES,
     ),
-    Word(name="namespace", type="str", default="", text="unset: the context's", backends=_KUBERNETES),
-    Word(name="cluster_domain", type="str", default="cluster.local", text="of DNS names", backends=_KUBERNETES),
-    Word(name="gang", type="str", default="auto", text="`auto`, `suspend` or `podgroup`", backends=_KUBERNETES),
+    Word(name="namespace", type="str", text="unset: the context's", backends=_KUBERNETES),
+    Word(name="cluster_domain", type="str", text="of DNS names", backends=_KUBERNETES),
+    Word(
+        name="gang",
+        type="str",
+        choices=("auto", "suspend", "podgroup"),
+        text="`auto`, `suspend` or `podgroup`",
+        backends=_KUBERNETES,
+    ),
     Word(
         name="node_wait",
         type="int",
-        default=300,
         text="SlurmdTimeout: seconds a silent node is waited for",
         backends=_KUBERNETES,
     ),
     Word(
         name="lease",
         type="int",
-        default=300,
         text="seconds of silence after which another machine of yours carries on with the jobs",
         backends=_KUBERNETES,
     ),
@@ -354,7 +378,6 @@ CLUSTER = (
     Word(
         name="timeout",
         type="int",
-        default=10,
         text="seconds that a cluster elsewhere has to answer while somebody looks at it (clusters.md)",
         backends=_REAL + _KUBERNETES,
         least=1,
@@ -368,25 +391,72 @@ CLUSTER = (
     ),
 )
 
-PARTITION = (
+PARTITION: tuple[Word, ...] = (
     Word(name="nodes", type="hosts", default="", text="its nodes; empty = all"),
-    Word(name="default", type="bool", default=False, text="jobs that name no partition go here"),
-    Word(name="state", type="str", default="UP", text="`UP`, `DOWN`, `DRAIN` or `INACTIVE`"),
-    Word(name="max_time", type="minutes", default=None, text="MaxTime"),
-    Word(name="default_time", type="minutes", default=None, text="DefaultTime"),
+    Word(name="default", limit=True, slurm="Default", type="bool", text="jobs that name no partition go here"),
+    Word(
+        name="state",
+        limit=True,
+        slurm="State",
+        type="str",
+        choices=("UP", "DOWN", "DRAIN", "INACTIVE"),
+        text="`UP`, `DOWN`, `DRAIN` or `INACTIVE`",
+    ),
+    Word(name="max_time", limit=True, slurm="MaxTime", type="minutes"),
+    Word(name="default_time", limit=True, slurm="DefaultTime", type="minutes"),
     Word(
         name="alloc_nodes",
+        limit=True,
+        slurm="AllocNodes",
         type="hosts",
-        default="",
-        text="AllocNodes: the hosts jobs may be submitted from; empty = all",
+        text="the hosts jobs may be submitted from",
     ),
-    Word(name="min_nodes", type="int", default=0, text="MinNodes"),
-    Word(name="max_nodes", type="int", default=None, text="MaxNodes"),
-    Word(name="def_mem_per_cpu", type="memory", default=None, text="DefMemPerCPU"),
-    Word(name="max_mem_per_cpu", type="memory", default=None, text="MaxMemPerCPU"),
-    Word(name="priority_tier", type="int", default=1, text="PriorityTier"),
+    Word(name="min_nodes", limit=True, slurm="MinNodes", type="int"),
+    Word(name="max_nodes", limit=True, slurm="MaxNodes", type="int"),
+    Word(name="def_mem_per_cpu", limit=True, slurm="DefMemPerCPU", type="memory"),
+    Word(name="max_mem_per_cpu", limit=True, slurm="MaxMemPerCPU", type="memory"),
+    Word(name="priority_tier", limit=True, slurm="PriorityTier", type="int"),
     *POD,
 )
+
+
+def _default(word: Word, fields: Value) -> object:
+    """Where the word sets a field, that field's. A first job id that nobody names is settled later (``id_ranges``)."""
+    if word.limit and word.name != "first_job_id":
+        return getattr(fields, word.name)
+    return _of_pods(word.name, word.default)
+
+
+TOP = tuple(word.replace(default=_default(word, Cluster(name=""))) for word in TOP)
+CLUSTER = tuple(word.replace(default=_default(word, Cluster(name=""))) for word in CLUSTER)
+PARTITION = tuple(word.replace(default=_default(word, Partition(name=""))) for word in PARTITION)
+
+
+def given(words: Mapping[str, Any], table: tuple[Word, ...]) -> dict[str, Any]:
+    """The fields that a table's words set. Of a text that is empty the default holds."""
+    values = {word.name: words[word.name].value for word in table if word.limit and word.name in words}
+    return {name: value for name, value in values.items() if value != ""}
+
+
+def shown(cluster: Cluster) -> dict[str, str]:
+    """What ``scontrol show config`` says of the words that have a line there."""
+    return {word.slurm: _shown(word, getattr(cluster, word.name)) for word in CLUSTER if word.limit and word.slurm}
+
+
+def _shown(word: Word, value: Any) -> str:
+    if word.type == "licenses":
+        value = show_licenses(value)
+    return f"{int(value)} {word.unit}".rstrip() if isinstance(value, int) else value or "(null)"
+
+
+def show_licenses(licenses: tuple[Gres, ...]) -> str:
+    """``matlab:2,ansys:1``."""
+    return ",".join(f"{one.name}:{one.count}" for one in licenses)
+
+
+def read_licenses(text: str) -> tuple[Gres, ...]:
+    """What ``show_licenses`` shows. Raises ValueError."""
+    return tuple(Gres(name=name, count=count) for name, count in parse_licenses(text))
 
 
 def words_of(path: tuple[str, ...]) -> tuple[Word, ...] | None:

@@ -8,11 +8,10 @@ from typing import Any
 from shim import SLURM_VERSION
 from shim.control import slurm_conf
 from shim.control.config import Config, ConfigError
-from shim.control.config_words import CLUSTER, PARTITION, Word
+from shim.control.config_words import CLUSTER, PARTITION, Word, given
 from shim.control.id_ranges import numbered
 from shim.control.machine import Machine
-from shim.core import mail
-from shim.core.formats import hostlist, tres
+from shim.core.formats import hostlist
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.options.grammar import VERSIONS
 
@@ -56,25 +55,7 @@ def _beside_slurm_conf(cluster: str, words: Mapping[str, Any]) -> dict[str, Any]
     for word in words:
         if word not in may:
             raise ConfigError(f'error: clusters.{cluster}: "{word}" cannot stand beside "slurm_conf", which says it')
-    _check_words(cluster, words)
-    return {word.name: words[word.name].value for word in CLUSTER if word.limit and word.name in words}
-
-
-def _check_words(cluster: str, words: Mapping[str, Any]) -> None:
-    """Raises ConfigError for a text that is none of those that its word may be."""
-    mpi, server = _value(words, CLUSTER, "mpi_default"), _value(words, CLUSTER, "mail_server")
-    if mpi not in ("none", "pmi2"):
-        raise ConfigError(
-            f'error: {words["mpi_default"].origin}: clusters.{cluster}: bad mpi_default "{mpi}": none or pmi2 is wanted'
-        )
-    try:
-        if server:
-            mail.server(server)
-    except ValueError:
-        origin = words["mail_server"].origin
-        raise ConfigError(
-            f'error: {origin}: clusters.{cluster}: bad mail_server "{server}": HOST or HOST:PORT is wanted'
-        ) from None
+    return given(words, CLUSTER)
 
 
 def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: str) -> Cluster:
@@ -86,44 +67,32 @@ def _cluster(name: str, words: Mapping[str, Any], machine: Machine, isolation: s
         return _kubernetes(name, words, machine)
     if backend == "slurm":
         return _real(name, words)
-    if backend != "local":
-        raise ConfigError(
-            f'error: {words["backend"].origin}: clusters.{name}: backend "{backend}" is unknown; known are "local",'
-            ' "kubernetes", "slurm"'
-        )
     if get("isolation") != "auto":
         isolation = get("isolation")
-        if isolation not in ("namespaces", "addresses"):
-            raise ConfigError(
-                f'error: clusters.{name}: bad isolation "{isolation}": namespaces, addresses or auto is wanted'
-            )
     settings = {"isolation": isolation, "requeue_delay": str(get("requeue_delay"))}
     _check_backend(name, words, backend)
     if get("slurm_conf"):
         found = slurm_conf.read(get("slurm_conf"), name).replace(backend=backend, settings=settings)
         return found.replace(**_beside_slurm_conf(name, words))
     nodes = _nodes(words, machine, isolation)
-    return _limited(
-        name,
-        words,
-        Cluster(
-            name=name,
-            backend=backend,
-            nodes=nodes,
-            partitions=_partitions(name, words, nodes),
-            settings={**settings, "share": _share(name, words)},
-        ),
+    return Cluster(
+        name=name,
+        backend=backend,
+        nodes=nodes,
+        partitions=_partitions(name, words, nodes),
+        settings={**settings, "share": _share(words)},
+        **_limits(words),
     )
 
 
-def _share(name: str, words: Mapping[str, Any]) -> str:
+def _limits(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that the limits set; 0 for a first job id that is settled later."""
+    return {"first_job_id": 0, **given(words, CLUSTER)}
+
+
+def _share(words: Mapping[str, Any]) -> str:
     """What the nodes have in common: "machine", "devices" (its GPUs, where none are pretended) or "" for nothing."""
-    share = _value(words, CLUSTER, "share")
-    if share not in ("nodes", "machine"):
-        raise ConfigError(
-            f'error: {words["share"].origin}: clusters.{name}: bad share "{share}": nodes or machine is wanted'
-        )
-    if share == "machine":
+    if _value(words, CLUSTER, "share") == "machine":
         return "machine"
     return "" if "gpus" in words or any("gpus" in entry for entry in words.get("node", ())) else "devices"
 
@@ -133,22 +102,17 @@ def _kubernetes(name: str, words: Mapping[str, Any], machine: Machine) -> Cluste
     from shim.control.backends.kubernetes import settings
 
     _check_backend(name, words, "kubernetes")
-    if "slurm_conf" in words:
-        raise ConfigError(f'error: clusters.{name}: "slurm_conf" is not for the kubernetes backend')
     described = bool(_value(words, CLUSTER, "cpus")) and bool(_value(words, CLUSTER, "memory"))
     nodes = _nodes(words, machine, "none") if described else ()
     partitions = _partitions(name, words, nodes)
     own = {word: value.value for word, value in words.items() if hasattr(value, "value")}
-    return _limited(
-        name,
-        words,
-        Cluster(
-            name=name,
-            backend="kubernetes",
-            nodes=nodes,
-            partitions=tuple(_with_settings(one, words.get("partitions", {}).get(one.name, {})) for one in partitions),
-            settings={"requeue_delay": str(_value(words, CLUSTER, "requeue_delay")), **settings.texts(own)},
-        ),
+    return Cluster(
+        name=name,
+        backend="kubernetes",
+        nodes=nodes,
+        partitions=tuple(_with_settings(one, words.get("partitions", {}).get(one.name, {})) for one in partitions),
+        settings={"requeue_delay": str(_value(words, CLUSTER, "requeue_delay")), **settings.texts(own)},
+        **_limits(words),
     )
 
 
@@ -191,22 +155,6 @@ def _check_backend(name: str, words: Mapping[str, Any], backend: str) -> None:
             if not fits[word]:
                 origin = getattr(setting, "origin", "configuration")
                 raise ConfigError(f'error: {origin}: clusters.{where}: "{word}" is not for the {backend} backend')
-
-
-def _limited(name: str, words: Mapping[str, Any], cluster: Cluster) -> Cluster:
-    """The cluster with the limits that every backend has."""
-
-    def get(word: str) -> Any:
-        return _value(words, CLUSTER, word)
-
-    _check_words(name, words)
-    limits = {word.name: get(word.name) for word in CLUSTER if word.limit}
-    return cluster.replace(
-        **{**limits, "first_job_id": limits["first_job_id"] or 0},
-        licenses=tuple(Gres(name=kind, count=count) for kind, _, count in tres.parse_gres(get("licenses")))
-        if get("licenses")
-        else (),
-    )
 
 
 def _nodes(words: Mapping[str, Any], machine: Machine, isolation: str) -> tuple[Node, ...]:
@@ -274,27 +222,9 @@ def _partitions(cluster: str, words: Mapping[str, Any], nodes: tuple[Node, ...])
 
 
 def _partition(name: str, table: Mapping[str, Any], nodes: tuple[str, ...]) -> Partition:
-    def get(word: str) -> Any:
-        return _value(table, PARTITION, word)
-
-    own = tuple(hostlist.expand(get("nodes"))) if get("nodes") else nodes
+    named = _value(table, PARTITION, "nodes")
+    own = tuple(hostlist.expand(named)) if named else nodes
     for node in own:
         if node not in nodes:
             raise ConfigError(f'error: partition {name}: "{node}" is no node; nodes are {hostlist.fold(nodes)}')
-    state = get("state").upper()
-    if state not in ("UP", "DOWN", "DRAIN", "INACTIVE"):
-        raise ConfigError(f'error: partition {name}: bad state "{get("state")}": UP, DOWN, DRAIN or INACTIVE is wanted')
-    return Partition(
-        name=name,
-        nodes=own,
-        default=get("default"),
-        state=state,
-        max_time=get("max_time"),
-        default_time=get("default_time"),
-        alloc_nodes=get("alloc_nodes") or "ALL",
-        min_nodes=get("min_nodes"),
-        max_nodes=get("max_nodes"),
-        def_mem_per_cpu=get("def_mem_per_cpu"),
-        max_mem_per_cpu=get("max_mem_per_cpu"),
-        priority_tier=get("priority_tier"),
-    )
+    return Partition(name=name, nodes=own, **given(table, PARTITION))

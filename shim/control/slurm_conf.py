@@ -8,10 +8,10 @@ node's ``Gres=`` does not say, and is not read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from shim.control.config_words import CLUSTER, Word
+from shim.control.config_words import CLUSTER, PARTITION, Word, read_licenses
 from shim.core.errors import ShimError
 from shim.core.formats import hostlist, sizes, times, tres
 from shim.core.formats.lists import comma_list, split_outside_brackets
@@ -183,24 +183,35 @@ def _nodes(line: Line) -> Iterator[Node]:
         )
 
 
-def _limits(general: Line) -> dict[str, Any]:
-    """The fields of Cluster that words of the configuration may set as well, from what slurm.conf says under their names."""
-    # JobRequeue is a number there, and other kinds of MPI start their tasks as none does.
-    otherwise = {
-        "mpi_default": "pmi2" if general.words.get("mpidefault", "").lower() == "pmi2" else "none",
-        "requeue": general.number("jobrequeue", 1) != 0,
-    }
-    words = [word for word in CLUSTER if word.limit and word.slurm and word.name not in otherwise]
-    return {**{word.name: _read(general, word) for word in words}, **otherwise}
+def _limits(line: Line, table: tuple[Word, ...]) -> dict[str, Any]:
+    """The fields that words of the configuration may set as well, from what slurm.conf says under their names."""
+    words = [word for word in table if word.limit and word.slurm.lower() in line.words]
+    return {word.name: _read(line, word) for word in words}
 
 
-def _read(general: Line, word: Word) -> Any:
+def _read(line: Line, word: Word) -> Any:
     key = word.slurm.lower()
-    if word.type == "int":
-        return general.number(key, cast("int", word.default or 0))
-    if word.type == "memory":
-        return general.size(key, None)
-    return general.flag(key) if word.type == "bool" else general.words.get(key, word.default)
+    if word.type == "int" and word.default is not None:
+        return line.number(key, 0)
+    return _READERS[word.type](line, key)
+
+
+def _licenses(line: Line, key: str) -> tuple[Gres, ...]:
+    try:
+        return read_licenses(line.words[key])
+    except ValueError:
+        raise SlurmConfError(f'error: {line.place}: {key}="{line.words[key]}": licences are wanted') from None
+
+
+_READERS: dict[str, Callable[[Line, str], Any]] = {
+    "int": Line.limit,
+    "memory": lambda line, key: line.size(key, None),
+    "minutes": Line.minutes,
+    "bool": Line.flag,
+    "licenses": _licenses,
+    "str": lambda line, key: line.words[key],
+    "hosts": lambda line, key: line.words[key],
+}
 
 
 def _cluster(
@@ -214,12 +225,15 @@ def _cluster(
     addressed = tuple(
         node.replace(address=f"127.0.{number // 250}.{number % 250}") for number, node in enumerate(nodes.values(), 1)
     )
-    licenses = general.words.get("licenses", "")
+    limits = {"first_job_id": 0, **_limits(general, CLUSTER)}
+    # JobRequeue is a number there, and other kinds of MPI start their tasks as none does.
+    limits["requeue"] = general.number("jobrequeue", 1) != 0
+    limits["mpi_default"] = "pmi2" if general.words.get("mpidefault", "").lower() == "pmi2" else "none"
     return Cluster(
         name=name,
         nodes=addressed,
         partitions=tuple(_partition(line, nodes, sets) for line in partitions),
-        **_limits(general),
+        **limits,
         def_mem_per_node=general.size("defmempernode", None),
         counts_memory="memory" in general.words.get("selecttypeparameters", "cr_core_memory").lower(),
         enforce_in_all=general.words.get("enforcepartlimits", "").upper() != "ANY",
@@ -228,9 +242,6 @@ def _cluster(
         over_time=0
         if general.words.get("overtimelimit", "").upper() == "UNLIMITED"
         else general.number("overtimelimit", 0),
-        licenses=tuple(Gres(name=kind, count=count) for kind, _, count in tres.parse_gres(licenses))
-        if licenses
-        else (),
     )
 
 
@@ -244,22 +255,14 @@ def _partition(line: Line, nodes: dict[str, Node], sets: dict[str, Line]) -> Par
     for node in names:
         if node not in nodes:
             raise SlurmConfError(f'error: {line.place}: partition {line.words["partitionname"]}: no node "{node}"')
+    limits = {"priority_tier": line.number("priority", 1), **_limits(line, PARTITION)}
     return Partition(
         name=line.words["partitionname"],
         nodes=tuple(dict.fromkeys(names)),
-        default=line.flag("default"),
-        state=line.words.get("state", "UP").upper(),
-        max_time=line.minutes("maxtime"),
-        default_time=line.minutes("defaulttime"),
-        min_nodes=line.number("minnodes", 0),
-        max_nodes=line.limit("maxnodes"),
-        def_mem_per_cpu=line.size("defmempercpu", None),
+        **{**limits, "state": line.words.get("state", "UP").upper()},
         def_mem_per_node=line.size("defmempernode", None),
-        max_mem_per_cpu=line.size("maxmempercpu", None),
         max_mem_per_node=line.size("maxmempernode", None),
-        priority_tier=line.number("prioritytier", line.number("priority", 1)),
         oversubscribe=line.words.get("oversubscribe", line.words.get("shared", "NO")).upper(),
-        alloc_nodes=line.words.get("allocnodes", "ALL"),
         allow_groups=line.words.get("allowgroups", "ALL"),
         allow_accounts=line.words.get("allowaccounts", "ALL"),
         deny_accounts=line.words.get("denyaccounts", ""),

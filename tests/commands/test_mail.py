@@ -117,7 +117,7 @@ def test_without_a_way_to_send_mail_the_submitter_is_told_once(site: Callable[[s
 def test_a_server_that_is_none_is_refused_by_name(text: str, site: Callable[[str], None]) -> None:
     site(f'mail_server = "{text}"')
     if text:
-        assert f'bad mail_server "{text}": HOST or HOST:PORT is wanted' in said("sinfo", code=1)[1]
+        assert f'mail_server: bad value "{text}": HOST or HOST:PORT is wanted' in said("sinfo", code=1)[1]
     else:
         said("sinfo")
 

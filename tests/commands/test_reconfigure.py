@@ -242,6 +242,7 @@ _LIMITS = {
     "max_mem_per_node": ("13", "13"),
     "enforce_part_limits": ("true", "ALL"),
     "requeue": ("false", "0"),
+    "licenses": ("'matlab:2,ansys'", "matlab:2,ansys:1"),
 }
 
 

@@ -60,7 +60,9 @@ def test_nodes_share_the_machine_where_it_is_configured(tmp_path: Path) -> None:
     write(tmp_path, "[clusters.local]\ngpus = 2\n")
     assert not made().one_set_of_gpus
     write(tmp_path, '[clusters.local]\nshare = "all"\n')
-    with pytest.raises(config.ConfigError, match='bad share "all": nodes or machine is wanted'):
+    with pytest.raises(
+        config.ConfigError, match=r'clusters\.local\.share: bad value "all": nodes or machine is wanted'
+    ):
         made()
 
 
@@ -150,14 +152,28 @@ def test_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(
         ("[clusters.local]\nnodes = -1\n", 'bad value "-1"'),
         ("[clusters.local]\nnodes = 0\n", 'bad value "0": 1 to 10000 is wanted'),
         ("[clusters.local]\nthreads_per_core = 0\n", 'bad value "0": 1 to'),
-        ("[clusters.local]\nisolation = 'none'\n", 'bad isolation "none": namespaces, addresses or auto is wanted'),
+        (
+            "[clusters.local]\nisolation = 'none'\n",
+            'clusters.local.isolation: bad value "none": namespaces, addresses or auto is wanted',
+        ),
         ("[clusters.local]\ncpus = 'many'\n", 'bad value "many": a number from 0 up is wanted'),
         ("[clusters.local]\nmemory = '1.5G'\n", 'bad value "1.5G": a size is wanted'),
         ("[clusters.local.partitions.p]\nmax_time = '1h'\n", 'bad value "1h": a time is wanted'),
         ("[clusters.local.partitions.p]\nnodes = 'x[1-2]'\n", '"x1" is no node; nodes are node[1-4]'),
-        ("[clusters.local.partitions.p]\nstate = 'up?'\n", 'bad state "up?"'),
+        (
+            "[clusters.local.partitions.p]\nstate = 'up?'\n",
+            'clusters.local.partitions.p.state: bad value "up?": UP, DOWN, DRAIN or INACTIVE is wanted',
+        ),
         ("[clusters.local]\ncpus = 3\nsockets = 2\n", "3 CPUs are no multiple of 2 sockets"),
-        ("[clusters.local]\nbackend = 'kubernets'\n", 'backend "kubernets" is unknown'),
+        (
+            "[clusters.local]\nbackend = 'kubernets'\n",
+            'clusters.local.backend: bad value "kubernets": local, kubernetes or slurm is wanted',
+        ),
+        ("[clusters.local]\nlicenses = 'a=3'\n", 'licenses: bad value "a=3": names with numbers are wanted'),
+        (
+            "[clusters.k]\nbackend = 'kubernetes'\ngang = 'all'\n",
+            'bad value "all": auto, suspend or podgroup is wanted',
+        ),
         ("[clusters.a]\n[clusters.b]\n", 'default "local" names no cluster'),
         ("default = 'all'\n[clusters.all]\n", '"all" cannot be the name of a cluster'),
         ("[clusters.'a,b']\n", '"a,b" cannot be the name of a cluster'),
@@ -232,16 +248,13 @@ def test_what_other_code_has_kept_is_not_read(tmp_path: Path, state_dir: Path) -
 
     for name in ("upgraded", "other"):
         shutil.copytree(PACKAGE, tmp_path / name / "shim", ignore=shutil.ignore_patterns("__pycache__"))
-    shape = tmp_path / "upgraded" / "shim" / "control" / "shape.py"
-    new = shape.read_text()
-    old = new.replace(
-        "for word in CLUSTER if word.limit}", 'for word in CLUSTER if word.limit and word.name != "max_jobs"}'
-    )
-    shape.write_text(old)
+    words = tmp_path / "upgraded" / "shim" / "control" / "config_words.py"
+    new = words.read_text()
+    words.write_text(new.replace('if value != ""}', 'if name != "max_jobs"}'))
     assert most_jobs(tmp_path / "upgraded") == "10000\n"
     assert most_jobs(tmp_path / "other") == "3\n"
     assert most_jobs(tmp_path / "upgraded") == "10000\n"
-    shape.write_text(new)
+    words.write_text(new)
     assert most_jobs(tmp_path / "upgraded") == "3\n"
 
 

@@ -58,6 +58,7 @@ def test_everything_that_shapes_a_cluster(tmp_path: Path) -> None:
         ("NodeName=n1 CPUs=many\n", 'slurm.conf: line 1: cpus="many": a number is wanted'),
         ("\nPartitionName=p Nodes=n9\n", 'slurm.conf: line 2: partition p: no node "n9"'),
         ("NodeName=n1 Gres=gpu:1\n", 'node n1: "gpu" is not in GresTypes'),
+        ("Licenses=matlab:x\nNodeName=n1\n", 'licenses="matlab:x": licences are wanted'),
         ("nonsense\n", '"nonsense" is no Key=Value'),
         ("Include slurm.conf\n", "files include each other"),
         ("Include missing.conf\n", "missing.conf: No such file or directory"),

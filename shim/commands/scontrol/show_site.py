@@ -97,7 +97,7 @@ def config(session: Session, wanted: str | None) -> int:
     """Prints the whole configuration; like Slurm, ignores a name that follows."""
     import pwd
 
-    from shim.control import paths
+    from shim.control import config_words, paths
     from shim.core.render.scontrol_config import config_lines
 
     cluster = site_view.site_cluster(session.cluster)
@@ -111,6 +111,7 @@ def config(session: Session, wanted: str | None) -> int:
     reader = site_view.open_index("scontrol")
     lines = config_lines(
         cluster,
+        config_words.shown(cluster),
         host=host,
         user=user,
         state_dir=paths.state_dir(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shim.core.model.cluster import Cluster
 
 # The lines in Slurm's order: those with a value are the same for every cluster here.
@@ -207,10 +209,20 @@ _HIGHEST_ID = 67043328  # of Slurm's job ids, where the cluster's have no such b
 
 
 def config_lines(
-    cluster: Cluster, *, host: str, user: str, state_dir: str, boot: str, next_id: int, conf: str
+    cluster: Cluster,
+    words: Mapping[str, str],
+    *,
+    host: str,
+    user: str,
+    state_dir: str,
+    boot: str,
+    next_id: int,
+    conf: str,
 ) -> list[str]:
-    """``Key = value`` lines, without the title and the controller's line. ``conf``: the slurm.conf that jobs here are given to see."""
+    """``Key = value`` lines, without the title and the controller's line. ``words``: those that words of the configuration set;
+    ``conf``: the slurm.conf that jobs here are given to see."""
     values = {
+        **words,
         **_of_cluster(cluster),
         "BOOT_TIME": boot,
         "NEXT_JOB_ID": str(next_id),
@@ -239,20 +251,10 @@ def _of_cluster(cluster: Cluster) -> dict[str, str]:
         "AccountingStorageType": _ACCOUNTING if cluster.accounting else "accounting_storage/none",
         "ClusterName": cluster.name,
         "EnforcePartLimits": limit if cluster.enforce_part_limits else "NO",
-        "FirstJobId": str(cluster.first_job_id),
         "GresTypes": ",".join(names) or "(null)",
         "InactiveLimit": f"{cluster.inactive_limit} sec",
-        "JobRequeue": str(int(cluster.requeue)),
-        "KillWait": f"{cluster.kill_wait} sec",
-        "MailDomain": cluster.mail_domain or "(null)",
-        "MailProg": cluster.mail_prog or "(null)",
-        "Licenses": ",".join(f"{one.name}:{one.count}" for one in cluster.licenses) or "(null)",
-        "MaxArraySize": str(cluster.max_array_size),
-        "MaxJobCount": str(cluster.max_jobs),
         "MaxJobId": str(min(end, _HIGHEST_ID)),
         "MaxNodeCount": str(len(cluster.nodes)),
-        "MpiDefault": cluster.mpi_default,
-        "MinJobAge": f"{cluster.min_job_age} sec",
         "OverTimeLimit": f"{cluster.over_time} min",
         "SLURM_VERSION": cluster.version,
         "SelectTypeParameters": "CR_CORE_MEMORY" if cluster.counts_memory else "CR_CORE",
