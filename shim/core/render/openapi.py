@@ -43,129 +43,33 @@ def document(version: str, name: str, records: Iterable[Fields]) -> Fields:
     }
 
 
+class _Record:
+    """A job as it is shown, and what several fields are made of."""
+
+    def __init__(self, job: Job, view: View) -> None:
+        self.job = job
+        self.view = view
+        self.request = job.request
+        self.shares = [share for share in job.shares if not share.planned]
+        self.never_ran = job.state in states.TERMINAL and not self.shares
+        self.files = facts.files_asked(job) if job.request.kind == "batch" else ("", "", "")
+
+    def memory(self, *, per_cpu: bool) -> int | None:
+        """MiB of each CPU or of each node, whichever of them was asked for."""
+        amount, of_cpus = facts.min_memory(self.job, self.view)
+        if of_cpus != per_cpu:
+            return None
+        asked = self.request.mem_per_node is not None or bool(self.request.mem_per_cpu) or bool(amount)
+        return amount if asked and (amount or per_cpu) else None
+
+
 def job_fields(job: Job, view: View) -> Fields:
     """A job record."""
-    request = job.request
-    shares = [share for share in job.shares if not share.planned]
-    never_ran = job.state in states.TERMINAL and not shares
-    amount, per_cpu = facts.min_memory(job, view)
-    asked = request.mem_per_node is not None or bool(request.mem_per_cpu) or bool(amount)
-    limit = facts.time_limit(job, view)
-    heterogeneous = bool(job.het_job_id)
-    files = facts.files_asked(job) if request.kind == "batch" else ("", "", "")
-    return {
-        "account": request.account or "",
-        "accrue_time": int(accrue_time(job)) if not job.held else 0,
-        "admin_comment": "",
-        "array_job_id": job.array_job_id,
-        "array_task_id": job.array_task_id,
-        "array_max_tasks": _throttle(job),
-        "array_task_string": job.array_tasks or "",
-        "association_id": 0,
-        "batch_features": request.extra.get("batch", ""),
-        "batch_flag": request.kind == "batch",
-        "batch_host": shares[0].name if shares else "",
-        "flags": _flags(job),
-        "burst_buffer": request.extra.get("bb", ""),
-        "burst_buffer_state": "",
-        "cluster": job.cluster,
-        "cluster_features": request.extra.get("cluster-constraint", ""),
-        "command": facts.command(job),
-        "comment": job.comment or request.comment or "",
-        "container": request.container.get("container", ""),
-        "contiguous": request.contiguous,
-        "core_spec": None,
-        "thread_spec": None,
-        "cores_per_socket": request.cores_per_socket,
-        "billable_tres": float(job.cpus) if shares else None,
-        "cpus_per_task": None,
-        "cpu_frequency_minimum": None,
-        "cpu_frequency_maximum": None,
-        "cpu_frequency_governor": None,
-        "cpus_per_tres": f"gres:gpu:{request.cpus_per_gpu}" if request.cpus_per_gpu else "",
-        "deadline": request.deadline,
-        "delay_boot": 0,
-        "dependency": job.dependency,
-        "derived_exit_code": job.derived_status,
-        "eligible_time": int(facts.eligible_time(job)),
-        "end_time": int(_end_time(job, view)),
-        "excluded_nodes": request.exclude or "",
-        "exit_code": job.exit_status,
-        "features": request.constraint or "",
-        "federation_origin": "",
-        "federation_siblings_active": "",
-        "federation_siblings_viable": "",
-        "gres_detail": [facts.gres_held(share) for share in shares if share.gpus],
-        "group_id": job.gid,
-        "group_name": job.group,
-        "job_id": job.job_id,
-        **({"job_resources": _resources(job, shares, view)} if shares else {}),
-        "job_state": job.shown_state,
-        "last_sched_evaluation": int(job.last_sched or job.submit_time),
-        "licenses": request.licenses or "",
-        "max_cpus": 0,
-        "max_nodes": request.max_nodes or 0,
-        "mcs_label": "",
-        "memory_per_tres": "" if request.mem_per_gpu is None else f"gres:gpu:{request.mem_per_gpu}",
-        "name": job.name,
-        "nodes": facts.nodelist(job),
-        "nice": request.nice or None,
-        "tasks_per_core": request.ntasks_per_core,
-        "tasks_per_node": request.ntasks_per_node or 0,
-        "tasks_per_socket": request.ntasks_per_socket,
-        "tasks_per_board": 0,
-        "cpus": None if never_ran else job.cpus,
-        "node_count": facts.nodes_counted(job, view),
-        "tasks": None if never_ran and request.ntasks is None and request.ntasks_per_node is None else job.tasks,
-        "het_job_id": job.het_job_id,
-        "het_job_id_set": facts.het_ids(job) if heterogeneous else "",
-        "het_job_offset": job.het_offset,
-        "partition": job.partition,
-        "prefer": request.prefer or "",
-        "memory_per_node": amount if asked and amount and not per_cpu else None,
-        "memory_per_cpu": amount if asked and per_cpu else None,
-        "minimum_cpus_per_node": facts.min_cpus_per_node(job),
-        "minimum_tmp_disk_per_node": request.tmp_disk or 0,
-        "preempt_time": 0,
-        "pre_sus_time": int(facts.time_used(job, job.suspend_time)) if job.suspend_time and job.start_time else 0,
-        "priority": job.priority,
-        "profile": None,
-        "qos": request.qos or "",
-        "reboot": False,
-        "required_nodes": request.node_list or "",
-        "requeue": requeues(job, view),
-        "resize_time": int(job.resize_time),
-        "restart_cnt": job.restarts,
-        "resv_name": request.reservation or "",
-        "shared": _shared(job),
-        "show_flags": list(_SHOW_FLAGS),
-        "sockets_per_board": 0,
-        "sockets_per_node": request.sockets_per_node,
-        "start_time": int(job.start_time),
-        "state_description": "",
-        "state_reason": job.reason,
-        "standard_error": files[1] if request.stderr is not None else "",
-        "standard_input": files[2],
-        "standard_output": files[0] if request.stdout is not None else "",
-        "submit_time": int(job.submit_time),
-        "suspend_time": int(job.suspend_time),
-        "system_comment": job.system_comment,
-        "time_limit": None if limit == INFINITE else limit,
-        "time_minimum": request.time_min or 0,
-        "threads_per_core": request.threads_per_core,
-        "tres_bind": _prefixed("gpu:", request.extra.get("gpu-bind")),
-        "tres_freq": _prefixed("gpu:", request.extra.get("gpu-freq")),
-        "tres_per_job": show_gpus_field(request.gpus) or "",
-        "tres_per_node": facts.tres_per_node(job),
-        "tres_per_socket": show_gpus_field(request.gpus_per_socket) or "",
-        "tres_per_task": show_gpus_field(request.gpus_per_task) or "",
-        "tres_req_str": facts.tres(job.replace(shares=()), view),
-        "tres_alloc_str": facts.tres(job, view) if shares else "",
-        "user_id": job.uid,
-        "user_name": job.user,
-        "wckey": request.wckey or "",
-        "current_working_directory": request.work_dir,
-    }
+    one = _Record(job, view)
+    found = {name: value(one) if callable(value) else value for name, value in _JOB.items()}
+    if not one.shares:
+        del found["job_resources"]
+    return found
 
 
 def _end_time(job: Job, view: View) -> float:
@@ -203,20 +107,26 @@ def _prefixed(prefix: str, text: str | None) -> str:
     return prefix + text if text else ""
 
 
-def _resources(job: Job, shares: list[NodeShare], view: View) -> Fields:
+def _limit(one: _Record) -> int | None:
+    limit = facts.time_limit(one.job, one.view)
+    return None if limit == INFINITE else limit
+
+
+def _resources(one: _Record) -> Fields:
+    cluster = one.view.cluster
     return {
-        "nodes": facts.nodelist(job),
-        "allocated_cores": sum(share.cpus for share in shares),
-        "allocated_hosts": len(shares),
+        "nodes": facts.nodelist(one.job),
+        "allocated_cores": sum(share.cpus for share in one.shares),
+        "allocated_hosts": len(one.shares),
         "allocated_nodes": [
             {
-                "sockets": _sockets(share, view.cluster.node(share.name) if view.cluster is not None else None),
+                "sockets": _sockets(share, cluster.node(share.name) if cluster is not None else None),
                 "nodename": share.name,
                 "cpus_used": 0,
                 "memory_used": 0,
                 "memory_allocated": share.memory,
             }
-            for share in shares
+            for share in one.shares
         ],
     }
 
@@ -230,6 +140,126 @@ def _sockets(share: NodeShare, node: Node | None) -> Fields:
         socket = found.setdefault(str(core // cores), {"cores": {}})
         socket["cores"][str(core % cores)] = "allocated"
     return found
+
+
+# What is the same of every job, or made of it.
+_JOB: dict[str, Any] = {
+    "account": lambda one: one.request.account or "",
+    "accrue_time": lambda one: int(accrue_time(one.job)) if not one.job.held else 0,
+    "admin_comment": "",
+    "array_job_id": lambda one: one.job.array_job_id,
+    "array_task_id": lambda one: one.job.array_task_id,
+    "array_max_tasks": lambda one: _throttle(one.job),
+    "array_task_string": lambda one: one.job.array_tasks or "",
+    "association_id": 0,
+    "batch_features": lambda one: one.request.extra.get("batch", ""),
+    "batch_flag": lambda one: one.request.kind == "batch",
+    "batch_host": lambda one: one.shares[0].name if one.shares else "",
+    "flags": lambda one: _flags(one.job),
+    "burst_buffer": lambda one: one.request.extra.get("bb", ""),
+    "burst_buffer_state": "",
+    "cluster": lambda one: one.job.cluster,
+    "cluster_features": lambda one: one.request.extra.get("cluster-constraint", ""),
+    "command": lambda one: facts.command(one.job),
+    "comment": lambda one: one.job.comment or one.request.comment or "",
+    "container": lambda one: one.request.container.get("container", ""),
+    "contiguous": lambda one: one.request.contiguous,
+    "core_spec": None,
+    "thread_spec": None,
+    "cores_per_socket": lambda one: one.request.cores_per_socket,
+    "billable_tres": lambda one: float(one.job.cpus) if one.shares else None,
+    "cpus_per_task": None,
+    "cpu_frequency_minimum": None,
+    "cpu_frequency_maximum": None,
+    "cpu_frequency_governor": None,
+    "cpus_per_tres": lambda one: f"gres:gpu:{one.request.cpus_per_gpu}" if one.request.cpus_per_gpu else "",
+    "deadline": lambda one: one.request.deadline,
+    "delay_boot": 0,
+    "dependency": lambda one: one.job.dependency,
+    "derived_exit_code": lambda one: one.job.derived_status,
+    "eligible_time": lambda one: int(facts.eligible_time(one.job)),
+    "end_time": lambda one: int(_end_time(one.job, one.view)),
+    "excluded_nodes": lambda one: one.request.exclude or "",
+    "exit_code": lambda one: one.job.exit_status,
+    "features": lambda one: one.request.constraint or "",
+    "federation_origin": "",
+    "federation_siblings_active": "",
+    "federation_siblings_viable": "",
+    "gres_detail": lambda one: [facts.gres_held(share) for share in one.shares if share.gpus],
+    "group_id": lambda one: one.job.gid,
+    "group_name": lambda one: one.job.group,
+    "job_id": lambda one: one.job.job_id,
+    "job_resources": _resources,  # of a job that has nodes
+    "job_state": lambda one: one.job.shown_state,
+    "last_sched_evaluation": lambda one: int(one.job.last_sched or one.job.submit_time),
+    "licenses": lambda one: one.request.licenses or "",
+    "max_cpus": 0,
+    "max_nodes": lambda one: one.request.max_nodes or 0,
+    "mcs_label": "",
+    "memory_per_tres": lambda one: "" if one.request.mem_per_gpu is None else f"gres:gpu:{one.request.mem_per_gpu}",
+    "name": lambda one: one.job.name,
+    "nodes": lambda one: facts.nodelist(one.job),
+    "nice": lambda one: one.request.nice or None,
+    "tasks_per_core": lambda one: one.request.ntasks_per_core,
+    "tasks_per_node": lambda one: one.request.ntasks_per_node or 0,
+    "tasks_per_socket": lambda one: one.request.ntasks_per_socket,
+    "tasks_per_board": 0,
+    "cpus": lambda one: None if one.never_ran else one.job.cpus,
+    "node_count": lambda one: facts.nodes_counted(one.job, one.view),
+    "tasks": lambda one: (
+        None if one.never_ran and one.request.ntasks is None and one.request.ntasks_per_node is None else one.job.tasks
+    ),
+    "het_job_id": lambda one: one.job.het_job_id,
+    "het_job_id_set": lambda one: facts.het_ids(one.job) if one.job.het_job_id else "",
+    "het_job_offset": lambda one: one.job.het_offset,
+    "partition": lambda one: one.job.partition,
+    "prefer": lambda one: one.request.prefer or "",
+    "memory_per_node": lambda one: one.memory(per_cpu=False),
+    "memory_per_cpu": lambda one: one.memory(per_cpu=True),
+    "minimum_cpus_per_node": lambda one: facts.min_cpus_per_node(one.job),
+    "minimum_tmp_disk_per_node": lambda one: one.request.tmp_disk or 0,
+    "preempt_time": 0,
+    "pre_sus_time": lambda one: (
+        int(facts.time_used(one.job, one.job.suspend_time)) if one.job.suspend_time and one.job.start_time else 0
+    ),
+    "priority": lambda one: one.job.priority,
+    "profile": None,
+    "qos": lambda one: one.request.qos or "",
+    "reboot": False,
+    "required_nodes": lambda one: one.request.node_list or "",
+    "requeue": lambda one: requeues(one.job, one.view),
+    "resize_time": lambda one: int(one.job.resize_time),
+    "restart_cnt": lambda one: one.job.restarts,
+    "resv_name": lambda one: one.request.reservation or "",
+    "shared": lambda one: _shared(one.job),
+    "show_flags": lambda one: list(_SHOW_FLAGS),
+    "sockets_per_board": 0,
+    "sockets_per_node": lambda one: one.request.sockets_per_node,
+    "start_time": lambda one: int(one.job.start_time),
+    "state_description": "",
+    "state_reason": lambda one: one.job.reason,
+    "standard_error": lambda one: one.files[1] if one.request.stderr is not None else "",
+    "standard_input": lambda one: one.files[2],
+    "standard_output": lambda one: one.files[0] if one.request.stdout is not None else "",
+    "submit_time": lambda one: int(one.job.submit_time),
+    "suspend_time": lambda one: int(one.job.suspend_time),
+    "system_comment": lambda one: one.job.system_comment,
+    "time_limit": lambda one: _limit(one),
+    "time_minimum": lambda one: one.request.time_min or 0,
+    "threads_per_core": lambda one: one.request.threads_per_core,
+    "tres_bind": lambda one: _prefixed("gpu:", one.request.extra.get("gpu-bind")),
+    "tres_freq": lambda one: _prefixed("gpu:", one.request.extra.get("gpu-freq")),
+    "tres_per_job": lambda one: show_gpus_field(one.request.gpus) or "",
+    "tres_per_node": lambda one: facts.tres_per_node(one.job),
+    "tres_per_socket": lambda one: show_gpus_field(one.request.gpus_per_socket) or "",
+    "tres_per_task": lambda one: show_gpus_field(one.request.gpus_per_task) or "",
+    "tres_req_str": lambda one: facts.tres(one.job.replace(shares=()), one.view),
+    "tres_alloc_str": lambda one: facts.tres(one.job, one.view) if one.shares else "",
+    "user_id": lambda one: one.job.uid,
+    "user_name": lambda one: one.job.user,
+    "wckey": lambda one: one.request.wckey or "",
+    "current_working_directory": lambda one: one.request.work_dir,
+}
 
 
 def node_fields(cluster: Cluster, use: NodeUse, machine: Machine, now: float) -> Fields:
