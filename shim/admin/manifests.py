@@ -30,7 +30,7 @@ from shim.control.controller.spool import Submission
 from shim.control.groups import names_of
 from shim.control.lifecycle import running
 from shim.control.lifecycle.submission import Submitter, submitted
-from shim.control.scheduler.plan import plan
+from shim.control.scheduler import plan
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from shim.control import paths, starter
 from shim.control.backends.base import Backend, BackendError
 from shim.control.controller import crash, spool
-from shim.control.controller.login import login_environment
 from shim.control.controller.world import World, log, run_of
 from shim.control.index.errors import IndexFault
 from shim.control.lifecycle import running
@@ -194,7 +193,7 @@ def run_spec(
         rlimits=submission.rlimits,
     )
     user = export.apply_export(
-        submission.environment, job.request.export, login_environment(job), job.request.get_user_env
+        submission.environment, job.request.export, export.login_environment(job), job.request.get_user_env
     )
     variables = het_batch_environment(parts, cluster) if job.het_job_id else batch_environment(job, cluster)
     return spec, export.prepend_path(export.completed(user, variables), commands)

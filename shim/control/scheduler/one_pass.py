@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shim.control.scheduler.capped import Caps
 from shim.control.scheduler.others import OVERDUE, YEAR
 from shim.control.scheduler.profile import Profile
 from shim.control.scheduler.queue import Members, Want, seconds, shape_key
@@ -12,6 +11,7 @@ from shim.core.formats import tres
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job, NodeShare
+from shim.core.placement.capacity import NodeFree
 from shim.core.placement.select_nodes import select_nodes
 
 RESERVATIONS = 16  # jobs that get a time: each costs a pass a fraction of a millisecond
@@ -34,6 +34,34 @@ class Plan:
         self.reasons: dict[int, str] = {}
         self.expected: dict[int, tuple[float, tuple[str, ...]]] = {}
         self.crowded = False
+
+
+class Caps:
+    """MaxCPUsPerNode: what the partitions that have such a limit use of each node, and until when. The others cost nothing here."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        # By partition and node: from when to when how many CPUs.
+        self._uses: dict[str, dict[str, list[tuple[float, float, int]]]] = {
+            partition.name: {} for partition in cluster.partitions if partition.max_cpus_per_node is not None
+        }
+
+    def hold(self, partition: str, start: float, end: float, shares: Sequence[NodeShare]) -> None:
+        """A job of that partition has these shares from ``start`` to ``end``."""
+        uses = self._uses.get(partition)
+        if uses is not None:
+            for share in shares:
+                uses.setdefault(share.name, []).append((start, end, share.cpus))
+
+    def trimmed(self, partition: Partition, free: list[NodeFree], start: float, end: float) -> list[NodeFree]:
+        """The nodes with no more CPUs than the partition may still use of them all the time from ``start`` to ``end``."""
+        uses, most = self._uses.get(partition.name), partition.max_cpus_per_node
+        if not uses or most is None:
+            return free
+        found = []
+        for one in free:
+            used = sum(cpus for begin, until, cpus in uses.get(one.node.name, ()) if begin < end and until > start)
+            found.append(one.replace(cpus=max(0, min(one.cpus, most - used))) if used else one)
+        return found
 
 
 class Pass:

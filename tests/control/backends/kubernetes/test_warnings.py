@@ -10,8 +10,8 @@ import pytest
 
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.cluster.cluster_session import Site
-from shim.control.backends.kubernetes.run import cluster_warnings
-from shim.control.backends.kubernetes.run.cluster_warnings import FIRST, Warnings
+from shim.control.backends.kubernetes.run import start_troubles
+from shim.control.backends.kubernetes.run.start_troubles import WARNINGS_AFTER, Warnings
 
 
 class FakeSite:
@@ -49,27 +49,27 @@ def test_the_newest_that_says_why() -> None:
         event("Unhealthy", "something else", "2026-01-01T00:00:09Z"),
     ]
     site = FakeSite(lambda: events)
-    assert about(site, FIRST) == ["MountVolume.SetUp failed for volume"]
+    assert about(site, WARNINGS_AFTER) == ["MountVolume.SetUp failed for volume"]
     assert site.asked == ["involvedObject.uid=uid-1,type=Warning"]
 
 
 def test_it_is_asked_neither_early_nor_often() -> None:
     site = FakeSite(lambda: [event("FailedCreate", "quota")])
-    assert about(site, 0.0, FIRST - 0.1, FIRST, FIRST + 1) == ["", "", "quota", "quota"]
+    assert about(site, 0.0, WARNINGS_AFTER - 0.1, WARNINGS_AFTER, WARNINGS_AFTER + 1) == ["", "", "quota", "quota"]
     assert len(site.asked) == 1
 
 
 def test_it_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_warnings, "_AGAIN", 0.0)
+    monkeypatch.setattr(start_troubles, "_AGAIN", 0.0)
     found = [[event("FailedCreate", "quota")], []]
-    assert about(FakeSite(lambda: found.pop(0)), FIRST, FIRST + 1) == ["quota", ""]
+    assert about(FakeSite(lambda: found.pop(0)), WARNINGS_AFTER, WARNINGS_AFTER + 1) == ["quota", ""]
 
 
 def test_who_may_not_ask_learns_nothing() -> None:
     def forbidden() -> list[dict[str, Any]]:
         raise ApiError(403, "Forbidden", "no")
 
-    assert about(FakeSite(forbidden), FIRST) == [""]
+    assert about(FakeSite(forbidden), WARNINGS_AFTER) == [""]
 
 
 def test_a_server_in_trouble_is_told() -> None:
@@ -77,4 +77,4 @@ def test_a_server_in_trouble_is_told() -> None:
         raise ApiError(503, "ServiceUnavailable", "no")
 
     with pytest.raises(ApiError):
-        about(FakeSite(down), FIRST)
+        about(FakeSite(down), WARNINGS_AFTER)

@@ -11,10 +11,16 @@ from typing import Any
 
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.pod_files import AUTOSCALE_WAIT
-from shim.control.backends.kubernetes.run import cannot_meet, termination_record
-from shim.control.backends.kubernetes.run.cluster_warnings import FIRST, Warnings
+from shim.control.backends.kubernetes.run import termination_record
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.pod_view import PodView, suspended
+from shim.control.backends.kubernetes.run.start_troubles import (
+    CANNOT_MEET,
+    UNMET_AFTER,
+    WARNINGS_AFTER,
+    Unmet,
+    Warnings,
+)
 from shim.core.model import states
 
 RETRY = 2.0  # seconds until the run's pods are looked at again
@@ -46,7 +52,7 @@ class Starting:
         self._staged = staged
         self._heard = heard
         self._warnings = Warnings(context.site)
-        self._unmet = cannot_meet.Unmet(context.site)
+        self._unmet = Unmet(context.site)
 
     async def look(self, views: list[PodView]) -> tuple[Line | None, float]:
         """How the run is given up (None: it is not), and the seconds until time alone may change something, or a node that nobody tells of."""
@@ -91,7 +97,7 @@ class Starting:
         holds = any(view.node for view in views)
         patience = self._patience(holds)
         if waits < patience:
-            return None, min(patience - waits, patience if texts and holds else FIRST)
+            return None, min(patience - waits, patience if texts and holds else WARNINGS_AFTER)
         return waits_again(text or "its pods were not created"), RETRY
 
     def _patience(self, holds: bool) -> float:
@@ -137,7 +143,7 @@ class Starting:
         context.elapsed("meeting", False)
         context.tell_reason(reason, text)
         if stands < limit:
-            return None, min(limit - stands, limit if stuck else FIRST)
+            return None, min(limit - stands, limit if stuck else WARNINGS_AFTER)
         return self._fails(f"{reason}: {text}" if text else "the pods did not start in time"), RETRY
 
     async def _look_meeting(self, views: list[PodView]) -> tuple[Line | None, float]:
@@ -145,11 +151,11 @@ class Starting:
         context = self._context
         stands = context.elapsed("meeting", True)
         text = await self._unmet.about(views, stands)
-        context.tell_reason(cannot_meet.REASON if text else "None", text)
+        context.tell_reason(CANNOT_MEET if text else "None", text)
         known = context.elapsed("heard", self._heard()) > _HEARD  # a leader that is not reached has asked nobody
         if stands < context.settings.boot_limit or (self._staged and not text and known):
-            return None, cannot_meet.FIRST / 4
-        return self._fails(f"{cannot_meet.REASON}: {text}" if text else "the pods have not met in time"), RETRY
+            return None, UNMET_AFTER / 4
+        return self._fails(f"{CANNOT_MEET}: {text}" if text else "the pods have not met in time"), RETRY
 
     def _died(self, died: PodView) -> Line:
         """A pod ended before the start."""
