@@ -250,3 +250,29 @@ def test_another_node_has_a_name_and_an_address_of_its_own() -> None:
     assert len(nodes) == elastic.MOST_NODES
     assert (nodes[4].name, nodes[4].address) == ("node5", "127.0.0.5")
     assert (nodes[63].name, nodes[63].address) == ("node64", "127.0.0.64")
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"),
+    [
+        ({"cpus_per_task": 2}, (2, 1, 2, 1)),
+        ({"cpus_per_task": 7}, (7, 1, 7, 1)),
+        ({"sockets_per_node": 2, "cores_per_socket": 8, "threads_per_core": 2, "ntasks": 4}, (32, 2, 8, 2)),
+        ({"sockets_per_node": 2, "cpus_per_task": 7}, (8, 2, 4, 1)),
+        ({"cores_per_socket": 8}, (8, 1, 8, 1)),
+        ({"threads_per_core": 2, "cpus_per_task": 7}, (8, 1, 4, 2)),
+        ({"ntasks_per_node": 3, "cpus_per_task": 4}, (12, 1, 12, 1)),
+    ],
+)
+def test_the_shape_that_a_node_grows_to(fields: dict[str, Any], shape: tuple[int, ...]) -> None:
+    node = taken(JobRequest(min_nodes=1, max_nodes=1, **fields), cluster())[1].nodes[0]
+    assert (node.cpus, node.sockets, node.cores_per_socket, node.threads_per_core) == shape
+
+
+def test_the_disk_grows_with_the_request() -> None:
+    assert taken(JobRequest(tmp_disk=5000), cluster())[1].nodes[0].tmp_disk == 5000
+
+
+def test_cpus_grow_with_the_gpus_that_a_node_gives() -> None:
+    request = JobRequest(gpus="4", cpus_per_gpu=3, min_nodes=2, max_nodes=2)
+    assert taken(request, cluster(gpus=4))[1].nodes[0].cpus >= 6

@@ -58,6 +58,10 @@ def reason(limits: dict[str, Any], **fields: Any) -> str | None:
         ({"max_mem_per_node": 31999}, {"mem_per_node": 0}, "MaxMemPerLimit"),
         ({"max_mem_per_node": 4000}, {"mem_per_node": 4000}, None),
         ({"max_mem_per_node": 4000}, {"mem_per_node": 4001}, "MaxMemPerLimit"),
+        ({"max_mem_per_node": 1000}, {"mem_per_cpu": 1000}, None),
+        ({"max_mem_per_node": 6400}, {"mem_per_cpu": 400, "exclusive": "node"}, None),  # of sixteen CPUs
+        ({"max_mem_per_node": 6399}, {"mem_per_cpu": 400, "exclusive": "node"}, "MaxMemPerLimit"),
+        ({"max_nodes": 1}, {}, None),
         ({"max_mem_per_node": 4000}, {"mem_per_cpu": 1000, "cpus_per_task": 2, "ntasks_per_node": 2}, None),
         ({"max_mem_per_node": 3999}, {"mem_per_cpu": 1000, "cpus_per_task": 2, "ntasks_per_node": 2}, "MaxMemPerLimit"),
         ({"state": "DOWN"}, {}, "PartitionDown"),

@@ -15,7 +15,7 @@ from shim.core.admission.feasibility import (
     unavailable_nodes,
     usable_nodes,
 )
-from shim.core.admission.refusals import check_job_count, check_request
+from shim.core.admission.refusals import check_components, check_job_count, check_request
 from shim.core.errors import RequestError
 from shim.core.model.cluster import Cluster, Gres, Node, Partition
 from shim.core.model.request import INFINITE, JobRequest
@@ -431,3 +431,69 @@ def test_a_cluster_takes_its_most_jobs_and_no_more() -> None:
     with pytest.raises(RequestError) as refusal:
         check_job_count(3, two, CLUSTER.replace(max_jobs=4))
     assert refusal.value.lines == ("error: Job submit/allocate failed: Resource temporarily unavailable",)
+
+
+@pytest.mark.parametrize(
+    ("components", "reason"),
+    [
+        ([{"array": "1-2"}], ""),
+        ([{"immediate": 0}], ""),
+        ([{}, {}], ""),
+        ([{"node_list": "n1"}, {"node_list": "n[2-3]"}], ""),
+        ([{}, {"array": "1-2"}], "Invalid job array specification"),
+        ([{"node_list": "n[1-2]"}, {"node_list": "n2"}], "Invalid node name specified"),
+        ([{"immediate": 0}, {}], "Job can not start immediately"),
+    ],
+)
+def test_components_that_may_not_be_submitted_together(components: list[dict[str, Any]], reason: str) -> None:
+    requests = [JobRequest(**fields) for fields in components]
+    if not reason:
+        check_components(requests)
+        return
+    with pytest.raises(RequestError) as caught:
+        check_components(requests)
+    assert caught.value.lines == (FAILED + reason,)
+
+
+def test_each_licence_must_be_there() -> None:
+    assert refused(licenses="matlab:2") is None
+    assert refused(licenses="matlab:1,nosuch:1") == (FAILED + "Invalid license specification",)
+
+
+def test_nodes_that_are_named_may_be_neighbours() -> None:
+    assert refused(contiguous=True, node_list="n[2-3]", min_nodes=2, max_nodes=2) is None
+    assert refused(contiguous=True, node_list="n1,n3", min_nodes=2, max_nodes=2) == (
+        FAILED + "Node count specification invalid",
+    )
+
+
+def test_resources_are_known_by_the_nodes_that_have_them_and_by_the_configuration() -> None:
+    nvme = CLUSTER.nodes[0].replace(gres=(Gres(name="nvme", count=1),))
+    cluster = CLUSTER.replace(nodes=(nvme, *CLUSTER.nodes[1:]), gres_types=("lustre",))
+    assert refused(cluster=cluster, gres="nvme:1") is None
+    assert refused(cluster=cluster, gres="lustre:1") == (CONFIGURATION,)
+
+
+def test_enforced_numbers_of_nodes_at_their_edges() -> None:
+    nodes = CLUSTER.partitions[0].replace(min_nodes=2, max_nodes=3)
+    strict = CLUSTER.replace(enforce_part_limits=True, partitions=(nodes,))
+    for number in range(1, 5):
+        found = refused(cluster=strict, min_nodes=number, max_nodes=number)
+        assert found == (None if number in (2, 3) else (FAILED + "Node count specification invalid",)), number
+    assert refused(cluster=CLUSTER.replace(enforce_part_limits=True), min_nodes=4) is None
+
+
+@pytest.mark.parametrize("in_all", [True, False])
+def test_enforced_limits_of_time(in_all: bool) -> None:
+    strict = CLUSTER.replace(enforce_part_limits=True, enforce_in_all=in_all)
+    above = (FAILED + "Requested time limit is invalid (missing or exceeds some limit)",)
+    assert refused(cluster=strict, partition="gpu", time_limit=120) is None
+    assert refused(cluster=strict, partition="gpu", time_limit=121) == above
+    assert refused(cluster=strict, partition="gpu,debug", time_limit=121) == (above if in_all else None)
+
+
+def test_the_least_time_is_not_above_the_limit() -> None:
+    above = (FAILED + "Invalid time-min specification (exceeds job's time or other limits)",)
+    assert refused(partition="gpu", time_limit=60, time_min=60) is None
+    assert refused(partition="gpu", time_limit=60, time_min=61) == above
+    assert refused(partition="gpu", time_min=121) == above

@@ -37,6 +37,10 @@ from shim.core.formats.array_spec import ArraySpec, written_step
         ("1-2,4-5,3", "1-5"),
         ("0-20:10,10-30:10", "0,10,20,30"),
         ("0-20:4", "0-20:4"),
+        ("5-15:2", "5,7,9,11,13,15"),  # they span ten, wherever they begin
+        ("4-16:2", "4-16:2"),
+        ("1,4", "1,4"),
+        ("0-1000:1000", "0,1000"),
     ],
 )
 def test_normal_form(text: str, shown: str) -> None:
@@ -60,6 +64,7 @@ def test_normal_form(text: str, shown: str) -> None:
         "0x10",
         "1001",
         "0-1001",
+        "0-1000:1001",
         "1:2",
         "1-3:",
         "²",

@@ -43,6 +43,8 @@ def test_forms():
     assert parse("c&[a|(b&d)]").choices == ("c&(a)", "c&((b&d))")
     assert parse("a|").choices == ("a",)
     assert parse("(a)b").names == ("a",)
+    assert parse('"a&b"').choices == ("a&b",)
+    assert parse('"a').names == ('"a',)
     assert parse("a*2&[b|c]").counts == (("a", 2), ("b", 1), ("c", 1))
 
 

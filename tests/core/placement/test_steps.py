@@ -69,6 +69,8 @@ def lay_out(job: Job, options: dict[str, Any], *running: StepLayout) -> StepLayo
         ({"ntasks": 1, "cpus_per_task": 2, "overcommit": True}, "1", [[0]], (3,)),
         ({"ntasks": None, "cpus_per_task": 1}, "12", [[0, 1, 2], [3]], (3, 1)),
         ({"min_nodes": 1, "ntasks": None, "cpus_per_task": 2}, "1", [[0]], (2,)),
+        ({"min_nodes": None, "ntasks": None, "relative": 1}, "2", [[0]], (1,)),
+        ({"min_nodes": 1, "max_nodes": 2, "ntasks": 4}, "12", [[0, 1, 2], [3]], (3, 1)),
     ],
 )
 def test_measured_steps(options, nodes, ranks, cpus):
@@ -509,3 +511,70 @@ def test_gpus_of_tasks_wait_for_those_of_other_steps():
 def test_tasks_of_each_node_make_the_steps_tasks():
     layout = lay_out(two_nodes(4, 4), {"ntasks": None, "ntasks_per_node": 2})
     assert [list(own) for own in layout.ranks] == [[0, 1], [2, 3]]
+
+
+def test_a_node_takes_no_more_tasks_than_its_cpus_are_enough_for() -> None:
+    layout = lay_out(two_nodes(5, 9), {"ntasks": 4, "cpus_per_task": 3})
+    assert (layout.ranks, layout.cpus) == (((0,), (1, 2, 3)), (3, 9))
+
+
+def test_memory_of_a_step_by_its_cpus() -> None:
+    assert lay_out(two_nodes(), {"ntasks": 2, "min_nodes": 1, "exact": True, "mem_per_cpu": 500}).memory == (1000,)
+    assert lay_out(two_nodes(), {"ntasks": 1, "exact": True}).memory == (1000,)  # its part of the job's
+    with pytest.raises(StepError) as caught:
+        lay_out(two_nodes(), {"ntasks": 1, "cpus_per_task": 2, "mem_per_cpu": 2000})
+    assert caught.value.lines == (CANNOT + "Memory required by task is not available",)
+
+
+def test_a_step_waits_where_one_of_its_nodes_has_no_memory_left() -> None:
+    job = two_nodes()
+    first = lay_out(job, {"ntasks": 1, "min_nodes": 1, "node_list": "n1", "exact": True, "mem_per_node": 3000})
+    with pytest.raises(StepError) as caught:
+        lay_out(job, {"ntasks": 2, "exact": True, "mem_per_node": 500}, first)
+    assert caught.value.retry
+
+
+def test_a_node_is_excluded_by_either_of_its_names() -> None:
+    job = two_nodes()
+    job = job.replace(shares=tuple(share.replace(host=f"host-{share.name}") for share in job.shares))
+    for name in ("n1", "host-n1"):
+        assert lay_out(job, {"ntasks": 1, "exclude": name}).names == ("host-n2",)
+
+
+def test_steps_are_counted_on_each_node_also_where_they_hold_nothing() -> None:
+    job = two_nodes()
+    over = lay_out(job, {"overlap": True})
+    used = in_use([over, over, lay_out(job, {})], 2)
+    assert [(one.steps, one.cpus) for one in used] == [(3, 3), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("binding", "gpus"),
+    [
+        ("map_gpu:2,0", [[2], [0], [2]]),
+        ("map_gpu:0*2,3", [[0], [0], [3]]),
+        ("map_gpu:10,11", [[0], [0], [0]]),  # a GPU that is not there: the first
+        ("map_gpu:x,-1,1", [[1], [1], [1]]),  # what is no number is left out
+        ("map_gpu:", [[0], [0], [0]]),
+        ("mask_gpu:3,c,10", [[0, 1], [2, 3], [0]]),
+        ("verbose,mask_gpu:0x8", [[3], [3], [3]]),
+        ("single:2", [[0], [0], [1]]),
+        ("single:0", [[0], [1], [2]]),
+        ("per_task:1", [[0], [1], [2]]),
+        ("per_task:3", [[0, 1, 2], [3], [0]]),
+    ],
+)
+def test_which_gpus_a_task_sees(binding: str, gpus: list[list[int]]) -> None:
+    layout = lay_out(one_node(), {"ntasks": 3, "gpu_bind": binding})
+    assert [[list(own) for own in node] for node in layout.task_gpus] == [gpus]
+
+
+def test_gpus_go_round_where_there_are_more_tasks() -> None:
+    layout = lay_out(one_node(), {"ntasks": 4, "gres": "gpu:2", "gpu_bind": "single:1"})
+    assert layout.task_gpus == (((0,), (1,), (0,), (1,)),)
+
+
+def test_a_task_alone_on_its_node_is_bound_only_where_that_is_asked_for() -> None:
+    assert lay_out(one_node(), {"ntasks": 1, "gpus_per_task": "2"}).task_gpus == (((0, 1),),)
+    assert lay_out(one_node(), {"ntasks": 1, "gpus_per_task": "2", "gpu_bind": "single:1"}).task_gpus == (((0,),),)
+    assert lay_out(one_node(), {"ntasks": 1, "gpu_bind": "map_gpu:3"}).task_gpus == (((3,),),)
