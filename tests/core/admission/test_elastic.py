@@ -276,3 +276,7 @@ def test_the_disk_grows_with_the_request() -> None:
 def test_cpus_grow_with_the_gpus_that_a_node_gives() -> None:
     request = JobRequest(gpus="4", cpus_per_gpu=3, min_nodes=2, max_nodes=2)
     assert taken(request, cluster(gpus=4))[1].nodes[0].cpus >= 6
+
+
+def test_a_list_with_a_name_that_no_node_here_can_have_is_left_out() -> None:
+    assert elastic.adapted([JobRequest(node_list="node5,gpu7")], cluster())[0][0].node_list is None

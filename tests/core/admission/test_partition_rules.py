@@ -13,6 +13,7 @@ from shim.core.admission.partition_rules import (
     is_operator,
     partitions_of,
     restricted_partitions,
+    that_take_jobs,
 )
 from shim.core.admission.refusals import check_request
 from shim.core.errors import RequestError
@@ -266,3 +267,12 @@ def test_several_partitions_under_each_mode(
     modes = (mode(False, True), mode(True, False), mode(True, True))
     found = tuple(refused(one, partition=partition, **fields) for one in modes)
     assert found == (no, any_of_them, all_of_them)
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [("off,p", "p"), ("p,off", "p"), ("off", ""), ("nosuch,p", "nosuch,p"), ("off,off", ""), ("p,down", "p,down")],
+)
+def test_partitions_that_take_no_jobs_are_left_out(names: str, left: str) -> None:
+    others = (Partition(name="off", state="INACTIVE"), Partition(name="down", state="DOWN"))
+    assert that_take_jobs(names, Cluster(name="c", partitions=(Partition(name="p"), *others))) == left

@@ -497,3 +497,15 @@ def test_the_least_time_is_not_above_the_limit() -> None:
     assert refused(partition="gpu", time_limit=60, time_min=60) is None
     assert refused(partition="gpu", time_limit=60, time_min=61) == above
     assert refused(partition="gpu", time_min=121) == above
+
+
+def test_enforced_limits_of_several_partitions_and_of_their_defaults() -> None:
+    strict = CLUSTER.replace(enforce_part_limits=True, enforce_in_all=False)
+    names = CLUSTER.partitions[0].nodes
+    two = tuple(Partition(name=name, nodes=names, max_nodes=most) for name, most in (("a", 2), ("b", 3)))
+    for number in (2, 3, 4):
+        found = refused(cluster=strict.replace(partitions=two), partition="a,b", min_nodes=number, max_nodes=number)
+        assert found == (None if number < 4 else (FAILED + "Node count specification invalid",))
+    short = strict.replace(partitions=(Partition(name="p", nodes=names, max_time=60, default_time=90, default=True),))
+    assert refused(cluster=short) == (FAILED + "Requested time limit is invalid (missing or exceeds some limit)",)
+    assert refused(cluster=short, time_min=30) is None

@@ -69,6 +69,7 @@ def test_measured_needs(options, num_nodes, nodes, cpus, tasks):
         ({"ntasks": 3, "ntasks_per_node": 2}, "1", 2),
         ({"cpus_per_task": 12}, "1", 1),
         ({"cpus_per_task": 288}, "1", 2),
+        ({"ntasks": 384, "cpus_per_task": 2}, "3", 3),
     ],
 )
 def test_scontrol_guesses_otherwise_than_squeue_on_large_nodes(options, num_nodes, nodes):

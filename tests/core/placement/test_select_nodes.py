@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shim.core.model.cluster import Cluster, Partition
+from shim.core.model.cluster import Cluster, Gres, Partition
 from shim.core.model.request import JobRequest
 from shim.core.placement.capacity import NodeFree
 from shim.core.placement.select_nodes import select_nodes
@@ -415,3 +415,23 @@ def test_never_more_than_is_free(request, amounts, machine):
     if request.ntasks is not None and not request.overcommit and not request.ntasks_per_node:
         # One task of a node may have fewer CPUs than it wants, but some. With --ntasks-per-node as many are shown as may be there, not as are.
         assert all(share.cpus > (share.tasks - 1) * (request.cpus_per_task or 1) for share in shares)
+
+
+def test_least_loaded_nodes_first_where_the_partition_says_so() -> None:
+    """LLN: the node with the fewest CPUs in use, whatever its size or place."""
+    free = [NodeFree(node=one, cpus=left, memory=one.memory) for one, left in zip(NODES, (3, 7, 5, 8))]
+    for lln, name in ((True, "n4"), (False, "n1")):
+        partition = Partition(name="p", nodes=tuple(one.name for one in NODES), lln=lln)
+        shares = select_nodes(JobRequest(), cluster(), free, partition)
+        assert shares is not None
+        assert [share.name for share in shares] == [name]
+
+
+def test_gpus_of_two_types_come_from_nodes_that_have_one_of_them() -> None:
+    kinds = [
+        one.replace(gres=(Gres(name="gpu", type=kind, count=2),)) for one, kind in zip(NODES, ("a", "b", "a", "b"))
+    ]
+    free = [NodeFree(node=one, cpus=8, memory=one.memory, gpus=(0, 1)) for one in kinds]
+    shares = select_nodes(JobRequest(gpus="a:1,b:1", **N2), cluster().replace(nodes=tuple(kinds)), free)
+    assert shares is not None
+    assert [(share.name, share.gpus) for share in shares] == [("n1", (0,)), ("n2", (0,))]

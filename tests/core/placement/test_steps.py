@@ -578,3 +578,7 @@ def test_a_task_alone_on_its_node_is_bound_only_where_that_is_asked_for() -> Non
     assert lay_out(one_node(), {"ntasks": 1, "gpus_per_task": "2"}).task_gpus == (((0, 1),),)
     assert lay_out(one_node(), {"ntasks": 1, "gpus_per_task": "2", "gpu_bind": "single:1"}).task_gpus == (((0,),),)
     assert lay_out(one_node(), {"ntasks": 1, "gpu_bind": "map_gpu:3"}).task_gpus == (((3,),),)
+
+
+def test_a_step_that_asks_for_no_gpus_has_none() -> None:
+    assert lay_out(one_node(), {"ntasks": 1, "gpus": "0"}).gpus == ((),)
