@@ -246,14 +246,16 @@ class Tree:
     def close(self) -> None:
         os.close(self._root)
 
-    def folder(self, parts: list[str], mode: int = 0o777) -> int:
-        """A descriptor of the folder there, made where it is missing. OSError: a link (ELOOP, ENOTDIR), a file, no permission."""
+    def folder(self, parts: list[str], mode: int | None = 0o777) -> int:
+        """A descriptor of the folder there, made where it is missing unless ``mode`` is None. OSError: a link (ELOOP, ENOTDIR), a file, no permission."""
         here = os.dup(self._root)
         try:
             for part in parts:
                 try:
                     below = os.open(part, _FOLDER, dir_fd=here)
                 except FileNotFoundError:
+                    if mode is None:
+                        raise
                     try:
                         os.mkdir(part, mode, dir_fd=here)
                     except FileExistsError:
@@ -288,7 +290,7 @@ class Tree:
         """What is at the path, with its digest if it is a file, and its status from when it was read."""
         *parts, name = path.split("/")
         try:
-            where = self.folder_there(parts)
+            where = self.folder(parts, None)
         except OSError:
             return None, None
         try:
@@ -313,19 +315,6 @@ class Tree:
         finally:
             os.close(where)
 
-    def folder_there(self, parts: list[str]) -> int:
-        """A descriptor of the folder; it is not made. OSError."""
-        here = os.dup(self._root)
-        try:
-            for part in parts:
-                below = os.open(part, _FOLDER, dir_fd=here)
-                os.close(here)
-                here = below
-        except BaseException:
-            os.close(here)
-            raise
-        return here
-
     def make_folder(self, path: str, mode: int) -> None:
         """Makes a folder; one that is there stays as it is. OSError."""
         *parts, name = path.split("/")
@@ -347,7 +336,7 @@ class Tree:
     def chmod(self, path: str, mode: int) -> None:
         """Changes the permissions of a regular file."""
         *parts, name = path.split("/")
-        where = self.folder_there(parts)
+        where = self.folder(parts, None)
         try:
             fd = os.open(name, _OPEN, dir_fd=where)
             try:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, AccessError, ApiError
+from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, AccessError, ApiError, object_of
 from shim.control.backends.kubernetes.api.exec_stream import ExecStream, open_port, open_stream
 from shim.control.backends.kubernetes.api.rate_limiter import Pace
 from shim.control.backends.kubernetes.api.threads import in_thread
@@ -188,14 +188,7 @@ class Access:
         # Every JSON text is a YAML text: apply-patch+yaml needs nothing else.
         sent = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = {} if sent is None else {"Content-Type": content}
-        told = await self._bytes(method, path, query or {}, sent, headers, timeout)
-        try:
-            answer = json.loads(told)
-        except ValueError as problem:
-            raise ApiError(NO_CONNECTION, "Connection", f"the API server's answer is not JSON: {problem}") from problem
-        if not isinstance(answer, dict):
-            raise ApiError(NO_CONNECTION, "Connection", "the API server's answer is not an object")
-        return answer
+        return object_of(await self._bytes(method, path, query or {}, sent, headers, timeout))
 
     async def _bytes(
         self, method: str, path: str, query: Query, body: bytes | None, headers: Mapping[str, str], timeout: float

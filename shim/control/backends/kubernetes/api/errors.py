@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 NO_CONNECTION = 0
 _NOT_PERMITTED = re.compile(r' is forbidden: User ".*" cannot ')  # how every API server words it
@@ -93,3 +94,14 @@ def _seconds(value: object) -> float | None:
         return max(0.0, float(str(value)))
     except ValueError:
         return None
+
+
+def object_of(told: bytes) -> dict[str, Any]:
+    """An answer of the API server. Raises ApiError for what is no JSON object."""
+    try:
+        answer = json.loads(told)
+    except ValueError as problem:
+        raise ApiError(NO_CONNECTION, "Connection", f"the API server's answer is not JSON: {problem}") from problem
+    if not isinstance(answer, dict):
+        raise ApiError(NO_CONNECTION, "Connection", "the API server's answer is not an object")
+    return answer

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, ApiError, from_status
+from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, ApiError, from_status, object_of
 from shim.control.backends.kubernetes.api.transport import Transport, answered
 
 Object = dict[str, Any]
@@ -162,11 +161,5 @@ def _no_collection() -> Iterator[None]:
 
 
 def _decode(told: bytes) -> Object:
-    try:
-        with _no_collection():
-            answer = json.loads(told)
-    except ValueError as problem:
-        raise ApiError(NO_CONNECTION, "Connection", f"the API server's answer is not JSON: {problem}") from problem
-    if not isinstance(answer, dict):
-        raise ApiError(NO_CONNECTION, "Connection", "the API server's answer is not an object")
-    return answer
+    with _no_collection():
+        return object_of(told)
