@@ -420,16 +420,21 @@ PARTITION: tuple[Word, ...] = (
 )
 
 
-def _default(word: Word, fields: Value) -> object:
-    """Where the word sets a field, that field's. A first job id that nobody names is settled later (``id_ranges``)."""
-    if word.limit and word.name != "first_job_id":
-        return getattr(fields, word.name)
-    return _of_pods(word.name, word.default)
+def _with_defaults(words: tuple[Word, ...], fields: Value) -> tuple[Word, ...]:
+    """The words that set a field with its default. A first job id that nobody names is settled later (``id_ranges``)."""
+    return tuple(
+        word.replace(default=getattr(fields, word.name))
+        if word.limit and word.name != "first_job_id"
+        else word.replace(default=_of_pods(word.name, word.default))
+        if word.default is None and hasattr(_SETTINGS, word.name)
+        else word
+        for word in words
+    )
 
 
-TOP = tuple(word.replace(default=_default(word, Cluster(name=""))) for word in TOP)
-CLUSTER = tuple(word.replace(default=_default(word, Cluster(name=""))) for word in CLUSTER)
-PARTITION = tuple(word.replace(default=_default(word, Partition(name=""))) for word in PARTITION)
+TOP = _with_defaults(TOP, Cluster(name=""))
+CLUSTER = _with_defaults(CLUSTER, Cluster(name=""))
+PARTITION = _with_defaults(PARTITION, Partition(name=""))
 
 
 def given(words: Mapping[str, Any], table: tuple[Word, ...]) -> dict[str, Any]:

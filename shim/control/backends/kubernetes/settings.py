@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from shim.core.model.cluster import Cluster
 from shim.core.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 
 class Settings(Value):
@@ -85,12 +86,16 @@ def settings_with(cluster: Cluster, words: Mapping[str, str]) -> Settings:
 
 
 def _value(name: str, text: str) -> Any:
+    import json  # dear beside what else a command does that only knows the defaults
+
     value = json.loads(text)
     return tuple(value) if isinstance(value, list) else value
 
 
 def texts(words: Mapping[str, Any]) -> dict[str, str]:
     """The words in the form in which a cluster keeps a backend's settings."""
+    import json
+
     return {name: json.dumps(value, sort_keys=True) for name, value in words.items() if name in _FIELDS}
 
 
