@@ -276,3 +276,9 @@ def test_several_partitions_under_each_mode(
 def test_partitions_that_take_no_jobs_are_left_out(names: str, left: str) -> None:
     others = (Partition(name="off", state="INACTIVE"), Partition(name="down", state="DOWN"))
     assert that_take_jobs(names, Cluster(name="c", partitions=(Partition(name="p"), *others))) == left
+
+
+def test_memory_of_a_cpu_above_the_limit_brings_more_cpus() -> None:
+    limited = Cluster(name="c", partitions=(Partition(name="p", max_mem_per_cpu=500),))
+    kept = apply_partition_rules(JobRequest(mem_per_cpu=1200), limited, limited.partitions[0])
+    assert (kept.cpus_per_task, kept.mem_per_cpu) == (3, 400)

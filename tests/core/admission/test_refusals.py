@@ -509,3 +509,23 @@ def test_enforced_limits_of_several_partitions_and_of_their_defaults() -> None:
     short = strict.replace(partitions=(Partition(name="p", nodes=names, max_time=60, default_time=90, default=True),))
     assert refused(cluster=short) == (FAILED + "Requested time limit is invalid (missing or exceeds some limit)",)
     assert refused(cluster=short, time_min=30) is None
+
+
+def test_a_partition_that_is_down_is_looked_at_all_the_same() -> None:
+    names = CLUSTER.partitions[0].nodes
+    down = Partition(name="p", nodes=names, state="DOWN", max_nodes=1, default=True)
+    few = CLUSTER.replace(partitions=(down,))
+    assert refused(cluster=few, min_nodes=2, max_nodes=2) is None  # more than it gives to a job: that may change
+    assert pending_reason(JobRequest(min_nodes=2, max_nodes=2), few) == "PartitionDown"
+    assert refused(cluster=few, mem_per_node=99999) is not None
+
+
+def test_nodes_that_are_named_wait_where_a_partition_has_fewer() -> None:
+    one = CLUSTER.replace(partitions=(Partition(name="p", nodes=("n1",), default=True),))
+    assert refused(cluster=one, node_list="n1,n3") is None
+    assert pending_reason(JobRequest(node_list="n1,n3"), one) == "PartitionNodeLimit"
+
+
+def test_who_names_no_number_of_nodes_is_within_enforced_limits() -> None:
+    most = CLUSTER.partitions[0].replace(max_nodes=3)
+    assert refused(cluster=CLUSTER.replace(enforce_part_limits=True, partitions=(most,))) is None
