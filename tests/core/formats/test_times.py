@@ -46,7 +46,28 @@ def test_time_limits_as_squeue_shows_them(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "abc", "1.5", "1h", "10m", "1d", "+5", " 5", "5:", ":5", "1-:", "::", "1:2:3:4", "1-2-3", "1:2-3", "²", "-"],
+    [
+        "",
+        "abc",
+        "1.5",
+        "1h",
+        "10m",
+        "1d",
+        "+5",
+        " 5",
+        "5:",
+        ":5",
+        "1-:",
+        "::",
+        "1:2:3:4",
+        "1-2-3",
+        "1:2-3",
+        "²",
+        "-",
+        "12:",
+        "12:5:",
+        "1--2",
+    ],
 )
 def test_refused_time_limits(text: str) -> None:
     with pytest.raises(ValueError):

@@ -139,3 +139,7 @@ def test_no_licence_may_be_asked_for() -> None:
     assert tres.parse_licenses("matlab:0,ansys:2;matlab") == (("matlab", 1), ("ansys", 2))
     with pytest.raises(ValueError, match="Invalid license"):
         tres.parse_licenses("matlab:-1")
+
+
+def test_none_of_a_type_is_a_request() -> None:
+    assert tres.parse_gres("gpu:a100:0") == (("gpu", "a100", 0),)
