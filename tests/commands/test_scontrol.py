@@ -632,3 +632,9 @@ def test_a_least_number_of_nodes_that_is_none_changes_nothing(busy: World) -> No
     assert busy.calls == []
     assert busy.run("scontrol", "update", "partitionname=debug", "MinNodes=4-2", "state=up").code == 0
     assert busy.calls[0][1]["fields"] == {"state": "UP"}
+
+
+def test_a_reason_of_several_words_is_one_word_of_the_record(world: World) -> None:
+    world.index([reference.job(7, held="user", reason="job requeued in held state")])
+    assert "Reason=job_requeued_in_held_state Dependency=" in world.run("scontrol", "show", "job", "7").out
+    assert world.run("squeue", "-ho", "%r").lines == ["job requeued in held state"]

@@ -24,6 +24,11 @@ def join_record(lines: list[str], oneliner: bool) -> str:
     return " ".join(lines) if oneliner else "\n   ".join(lines)
 
 
+def _reason(job: Job) -> str:
+    """Its words are joined, for scripts that take the record apart at blanks; squeue has them as they are."""
+    return job.reason.replace(" ", "_")
+
+
 def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = False) -> str:
     """The whole record, with the blank line (``oneliner``: the blank) that ends it."""
     lines = [
@@ -32,7 +37,7 @@ def job_record(job: Job, view: View, *, details: bool = False, oneliner: bool = 
         f"UserId={job.user or job.uid}({job.uid}) GroupId={job.group or job.gid}({job.gid}) MCS_label=N/A",
         f"Priority={job.priority} Nice={job.request.nice} Account={_said(job.request.account)}"
         f" QOS={facts.or_null(job.request.qos)}",
-        f"JobState={job.shown_state} Reason={job.reason} Dependency={facts.or_null(job.dependency)}",
+        f"JobState={job.shown_state} Reason={_reason(job)} Dependency={facts.or_null(job.dependency)}",
         f"Requeue={int(requeues(job, view))} Restarts={job.restarts} BatchFlag={int(_is_batch(job))} Reboot=0"
         f" ExitCode={facts.exit_code(job.exit_status)}",
         *([f"DerivedExitCode={facts.exit_code(job.derived_status)}"] if details else []),

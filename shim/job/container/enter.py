@@ -349,7 +349,8 @@ def _bundle(
         with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
             file.write(dumps(made))
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ContainerError(f"--container={place.options['container']}: {bundle}/config.json: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ContainerError(f"--container={place.options['container']}: {bundle}/config.json: {why}") from None
     job = os.path.basename(place.run_dir)
     identifier = f"slurm.{os.geteuid()}.{job}.{place.step}.{environment.get('SLURM_PROCID', '0')}"
     return container.runtime_argv(*found, folder, identifier), environment, place.work_dir
