@@ -81,7 +81,7 @@ class Held:
 
     def attend(self, revoked: Optional[Callable[[Event], None]] = None) -> Attending:
         """Watches the allocation while a command runs in it; calls ``revoked(event)`` once, when the controller ends the allocation."""
-        return Attending(self._allocation, revoked or (lambda _event: None))
+        return Attending(self._program, self._allocation, revoked or (lambda _event: None))
 
     def release(self, status: int) -> None:
         """Releases the allocation; ``status``: the raw wait status of its command. Reports a failure on stderr."""
@@ -290,10 +290,13 @@ class Waiter:
 
 
 class Attending:
-    """Watches an allocation while a command runs in it. Calls ``revoked(event)`` once, when the controller ends the allocation."""
+    """Watches an allocation while a command runs in it. Calls ``revoked(event)`` once, when the controller ends the allocation; prints what
+    ``scontrol notify`` says.
+    """
 
-    def __init__(self, allocation: Allocation, revoked: Callable[[Event], None]) -> None:
+    def __init__(self, program: str, allocation: Allocation, revoked: Callable[[Event], None]) -> None:
         self.over = False
+        self._program = program
         self._allocation = allocation
         self._revoked = revoked
         self._loop: Optional[Loop] = None
@@ -320,12 +323,14 @@ class Attending:
         loop.reader(self._fd, None)
         try:
             event = self._allocation.next_event(False)
-            while event is not None and not self.over:
+            while event is not None:
                 if event.get("event") in ("revoked", "ended"):
                     self.over = True
                     self._revoked(event)
-                else:
-                    event = self._allocation.next_event(False)
+                    break
+                if event.get("event") == "notice":
+                    say(self._program, str(event["text"]))
+                event = self._allocation.next_event(False)
         except ShimError as error:
             self.over = True
             self._revoked({"event": "revoked", "state": "", "reason": str(error)})

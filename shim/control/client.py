@@ -210,7 +210,7 @@ class Allocation:
             kind = str(message.get("event", ""))
             if kind == "submitted":
                 self.job_id = message["job_id"]
-            if kind in self._seen and kind != "revoked":
+            if kind in self._seen and kind not in ("revoked", "notice"):
                 continue
             self._seen.add(kind)
             return message

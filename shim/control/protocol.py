@@ -21,7 +21,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     allocate  the fields of submit, and keep (bool: --no-shell)
               events  {"event": "submitted", "job_id", "notes"}, {"event": "queued", "job_id"},
                       {"event": "granted", "job": Job, "environment": {…}, "run_dir": …, "reach": {…}},
-                      {"event": "revoked", "state", "reason"}
+                      {"event": "revoked", "state", "reason"}, {"event": "notice", "text"} (of scontrol notify)
               The connection is the allocation's life: when it closes (and keep is false), the job ends. reply ok comes
               at the job's end: state, exit_status. A client whose controller died sends ``attach``.
     attach    job_id, token                -> as allocate, from its present state
@@ -34,7 +34,7 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     hold, release_job, requeue, requeuehold, suspend, resume, top
               targets                      -> results
     update    targets, fields {canonical scontrol name: text}  -> results, with ``why`` (a line in front of the error) for some
-    notify  target, text  -> (the text is a line of the error output of that job's script, or of that step's srun)
+    notify  target, text  -> (the text is a line of the error output of that job's script, or of its salloc or srun)
     update_step  target, minutes (below 0: none)  -> (the time limit of that step, or of all of the job's)
     change_nodes  name (host list, ALL), fields {State, Reason, Weight, Features, Comment, Extra}  (operators)
     change_partition  name, fields {of a Partition}  (operators)

@@ -194,6 +194,12 @@ def test_salloc_tells_that_a_job_which_is_refused_late_is_gone(program: str, qui
     allocation.end()
 
 
+def test_what_scontrol_notify_says_is_printed(controller: Controller, capfd: pytest.CaptureFixture[str]) -> None:
+    controller.answer(SUBMITTED, GRANTED, {"event": "notice", "text": "hello there"})
+    assert run_salloc("true") == 0
+    assert "salloc: hello there" in lines_of(capfd)
+
+
 def test_a_signal_ends_the_wait() -> None:
     allocation = FakeAllocation(SUBMITTED, QUEUED)
     main = threading.main_thread().ident

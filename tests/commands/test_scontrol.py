@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from shim.control import paths, site
+from shim.core.model.job import Step
 from tests import reference
 from tests.commands.conftest import World
 
@@ -202,7 +203,7 @@ def test_steps_with_all_that_is_known_of_them(world: World) -> None:
     ("words", "sent"),
     [
         (["stepid=1.0", "timelimit=50"], ("0", 50)),
-        (["step", "1", "timelimit", "infinite"], (None, -1)),
+        (["step=1", "ti=infinite"], (None, -1)),
         (["timelimit=5", "stepid=1.batch"], ("batch", 5)),
     ],
 )
@@ -211,6 +212,45 @@ def test_updates_of_steps(busy: World, words: list[str], sent: tuple[str | None,
     assert (result.code, result.out, result.err) == (0, "", "")
     ((operation, fields),) = busy.calls
     assert (operation, fields["target"]["step"], fields["minutes"]) == ("update_step", *sent)
+
+
+@pytest.mark.parametrize(
+    ("limit", "change", "sent"),
+    [
+        (10, "+5", [15]),
+        (10, "-2", [8]),
+        (10, "+1-0", [1450]),
+        (10, "-10", []),  # Slurm takes 0 for no word of it
+        (10, "0", []),
+        (10, "00:00:00", []),
+        (10, "-0", [10]),
+        (10, "+infinite", [-1]),
+        (None, "+5", [-1]),
+        (None, "-5", [-1]),
+    ],
+)
+def test_a_steps_limit_is_moved(busy: World, limit: int | None, change: str, sent: list[int]) -> None:
+    busy.index([reference.running(77)], {77: (Step(job_id=77, step_id="3", time_limit=limit),)})
+    result = busy.run("scontrol", "update", "stepid=77.3", f"timelimit={change}")
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert [fields["minutes"] for _, fields in busy.calls] == sent
+
+
+@pytest.mark.parametrize(
+    ("step", "change", "expected"),
+    [
+        ("77.3", "-11", "scontrol: error: TimeLimit decrement larger than current time limit (11 > 10)\n"),
+        ("77.3", "+-5", "scontrol: error: Invalid TimeLimit value\n"),
+        ("77.3", "-", "scontrol: error: Invalid TimeLimit value\n"),
+        ("77.9", "+5", ""),  # without a word, as on Slurm
+        ("77", "+5", ""),
+        ("99.0", "+5", "scontrol: error: Could not load state information for step 99.0: Invalid job id specified\n"),
+    ],
+)
+def test_a_steps_limit_that_cannot_be_moved(busy: World, step: str, change: str, expected: str) -> None:
+    busy.index([reference.running(77)], {77: (Step(job_id=77, step_id="3", time_limit=10),)})
+    result = busy.run("scontrol", "update", f"stepid={step}", f"timelimit={change}")
+    assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
 
 
 @pytest.mark.parametrize(
@@ -224,6 +264,7 @@ def test_updates_of_steps(busy: World, words: list[str], sent: tuple[str | None,
             ["stepid=1.0", "timelimit+=5"],
             "Update of this parameter is not supported: timelimit+=5\nRequest aborted\n",
         ),
+        (["step", "1", "timelimit", "5"], "Invalid input: step\nRequest aborted\nslurm_update error: No error\n"),
     ],
 )
 def test_updates_of_steps_that_cannot_be_read(busy: World, words: list[str], expected: str) -> None:
@@ -508,6 +549,7 @@ def test_updates_of_the_site(
 def test_jobs_that_are_ready_told_and_ending(busy: World) -> None:
     result = busy.run("scontrol", "wait_job", "1")
     assert (result.code, result.err) == (0, "scontrol: Nodes are ready for job 1\n")
+    assert busy.run("scontrol", "wait_job", "1.0").err == "scontrol: Nodes are ready for job 1\n"
     assert busy.run("scontrol", "notify", "1.0", "two", "words").code == 0
     assert busy.calls[-1][0] == "notify"
     assert (busy.calls[-1][1]["target"]["step"], busy.calls[-1][1]["text"]) == ("0", "two words")
@@ -542,6 +584,7 @@ def test_processes_of_jobs(busy: World, state_dir: Path) -> None:
         result = busy.run("scontrol", "listpids", "1.7")
         assert (result.code, result.err) == (1, "StepId=1.7 does not exist on node (null).\n")
         assert busy.run("scontrol", "listpids", "1", "n2").err == "JobId=1 does not exist on node n2.\n"
+        assert busy.run("scontrol", "listpids", "5").err == "There are no steps for job 5 on node (null).\n"
     finally:
         task.stdin.close()
         task.wait()
@@ -550,7 +593,7 @@ def test_processes_of_jobs(busy: World, state_dir: Path) -> None:
 
 
 def test_help_names_the_commands(world: World) -> None:
-    assert "  notify JOB[.STEP] TEXT" in world.run("scontrol", "help").out
+    assert "  notify JOB TEXT" in world.run("scontrol", "help").out
 
 
 def test_verbose_tells_how_many_records_follow(busy: World) -> None:

@@ -251,7 +251,7 @@ def test_a_special_exit_is_no_pending_job(world: World) -> None:
     held = reference.job(7, held="user", reason="job requeued in held state")
     world.index([held.replace(request=held.request.replace(extra={SPECIAL_EXIT: "1"})), reference.running(8, "n1", 1)])
     assert world.run("squeue", "-ht", "SE", "-o", "%i %t").lines == ["7 SE"]
-    assert world.run("squeue", "-ht", "special_exit,R", "-o", "%i").lines == ["7", "8"]
+    assert world.run("squeue", "-ht", "special_exit,R", "-o", "%i").lines == ["8", "7"], "as on Slurm, after all others"
     assert world.run("squeue", "-ht", "PD").lines == []
 
 

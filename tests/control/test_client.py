@@ -100,7 +100,13 @@ def test_any_text_and_bytes_survive_the_wire(controller: Fake) -> None:
 def test_an_allocation_attaches_again_and_tells_nothing_twice(controller: Fake) -> None:
     fake = controller(
         say({"event": "submitted", "job_id": 7}, {"event": "queued", "job_id": 7}),
-        say({"event": "queued", "job_id": 7}, {"event": "granted", "job": {}}, {"ok": True, "state": "COMPLETED"}),
+        say(
+            {"event": "queued", "job_id": 7},
+            {"event": "granted", "job": {}},
+            {"event": "notice", "text": "a"},
+            {"event": "notice", "text": "a"},  # said twice
+            {"ok": True, "state": "COMPLETED"},
+        ),
     )
     allocation = client.open_allocation({"keep": False})
     kinds = []
@@ -109,7 +115,7 @@ def test_an_allocation_attaches_again_and_tells_nothing_twice(controller: Fake) 
         assert event is not None
         kinds.append(event["event"])
     allocation.close()
-    assert kinds == ["submitted", "queued", "granted", "ended"]
+    assert kinds == ["submitted", "queued", "granted", "notice", "notice", "ended"]
     assert [request["op"] for request in fake.requests] == ["allocate", "attach"]
     assert fake.requests[1]["token"] == fake.requests[0]["token"]
     assert fake.requests[1]["job_id"] == 7

@@ -96,10 +96,14 @@ def test_commands_say_why_they_do_not_work_there(folder: str) -> None:
     def sbatch() -> None:
         entrypoint.run("sbatch", ["--wrap", "true"])
 
+    def script() -> None:
+        entrypoint.run("scontrol", ["write", "batch_script", "1", "-"])
+
     said = run_as(OPERATOR, scancel).replace("scancel: ", "")
     assert said.startswith(begin + "error: no controller of that user listens to operators: ") and said.endswith(end)
     with serving(folder, USER):
         said = run_as(OPERATOR, sbatch).replace("sbatch: ", "")
+        assert run_as(OPERATOR, script).replace("scontrol: ", "") == said
     assert (
         said
         == begin + "error: an operator acts on the jobs that are there (scancel, scontrol), and has none there\n" + end

@@ -132,11 +132,11 @@ def _write(words: list[str]) -> int:
     one = parse_job_id(words[0])
     script = None
     if one is not None:
-        from shim.control import client
+        from shim.control import client, paths
 
         try:
             script = client.call("script", {"job_id": one.job_id})["script"]
-        except client.Unreachable:
+        except (client.Unreachable, paths.NotOurs):
             raise
         except ShimError:
             script = None

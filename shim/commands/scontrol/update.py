@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.commands import output, site_view
-from shim.commands.job_ids import narrowed, parse_job_id
+from shim.commands.job_ids import JobId, narrowed, parse_job_id
 from shim.commands.scontrol.actions import call, report, targets
 from shim.commands.scontrol.session import pairs
 from shim.control.index.query import JobQuery
@@ -15,6 +15,8 @@ from shim.core.formats.lists import split_outside_brackets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from shim.commands.scontrol.session import Session
     from shim.core.model.job import Job
 
@@ -197,26 +199,67 @@ def _write_resize(ids: str, cluster: str | None) -> None:
 
 
 def _step(session: Session, words: list[str]) -> int:
-    """``update stepid=33.0 timelimit=5``; of a whole job's steps without the dot."""
+    """``update stepid=33.0 timelimit=5``, ``+5``, ``-5``; of a whole job's steps without the dot."""
     target = minutes = None
-    for key, value, word in pairs(words):
-        if len(key) > 3 and "stepid".startswith(key.lower()) and value is not None:
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            lines = (f"Invalid input: {word}", "Request aborted", "slurm_update error: No error")
+            raise ShimError(*map(plain, lines))
+        if len(key) > 3 and "stepid".startswith(key.lower()):
             job, _, step = value.partition(".")
             one = parse_job_id(job)
             if one is None:
                 raise ShimError(plain(f"Invalid StepID parameter: {word}"), plain("Request aborted"))
             step = step if step in ("", "batch", "extern", "interactive") else str(leading_int(step)[0] or 0)
             target = targets(one.replace(step=step or None), session.cluster)[0]
-        elif len(key) > 4 and "timelimit".startswith(key.lower()) and value is not None:
-            minutes = _minutes("TimeLimit", value)
+        elif len(key) > 1 and "timelimit".startswith(key.lower()):
+            minutes = _step_limit(target, value)
         else:
             raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
     if target is None or minutes is None:
         raise ShimError(plain("No changes specified"))
     from shim.control import client
 
-    client.call("update_step", {"target": target, "minutes": minutes})
+    if minutes:  # Slurm takes 0 for no word of it
+        client.call("update_step", {"target": target, "minutes": minutes})
     return 0
+
+
+def _step_limit(target: dict[str, Any] | None, value: str) -> int:
+    """The minutes that ``30``, ``+30`` or ``-30`` make of the limit of the step that was named before; below 0: none."""
+    sign, text = (value[:1], value[1:]) if value[:1] in ("+", "-") else ("", value)
+    from shim.core.formats.times import parse_seconds_any
+
+    minutes = _minutes("TimeLimit", "" if text[:1] in ("+", "-") else text)
+    if minutes < 0 and parse_seconds_any(text) == 0:
+        minutes = 0  # of a job no limit
+    if not sign:
+        return minutes
+    old = _limit_of_step(target)
+    if sign == "-" and 0 <= old < (minutes if minutes >= 0 else _UNLIMITED):
+        more = minutes if minutes >= 0 else _UNLIMITED
+        raise ShimError(f"error: TimeLimit decrement larger than current time limit ({more} > {old})")
+    if old < 0 or minutes < 0:
+        return -1  # as of a job: what has no limit keeps none
+    return old + minutes if sign == "+" else old - minutes
+
+
+def _limit_of_step(target: dict[str, Any] | None) -> int:
+    """The current limit in minutes; negative without one. Where there is no such step Slurm fails without a word."""
+    if target is None or target["step"] is None:
+        raise ShimError()
+    wanted = JobId(job_id=target["job_id"], tasks=None if target["task"] is None else str(target["task"]))
+    reader = site_view.open_index("scontrol")
+    known = reader.jobs(JobQuery(job_ids=(wanted.job_id,), active=False)) if reader is not None else []
+    jobs = [part for part in (narrowed(job, [wanted]) for job in known) if part is not None]
+    if not jobs:
+        name = f"{wanted.job_id}.{target['step']}"
+        raise ShimError(f"error: Could not load state information for step {name}: {INVALID_JOB_ID}")
+    for _job, step in site_view.running_steps(reader, jobs):
+        if step.step_id == target["step"]:
+            return -1 if step.time_limit is None else step.time_limit
+    raise ShimError()
 
 
 def _named(session: Session, fields: dict[str, str]) -> int:

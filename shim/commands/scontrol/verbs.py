@@ -41,12 +41,15 @@ def listpids(words: list[str]) -> int:
     if wanted and one is None:
         raise ShimError(plain(f'"{wanted}" does not look like a {"stepid" if "." in wanted else "jobid"}'))
     node = words[1] if len(words) > 1 else ""
-    found = {pid: own for pid, own in _processes().items() if _meant(own, one, node)}
+    known = _processes()
+    found = {pid: own for pid, own in known.items() if _meant(own, one, node)}
     output.put([_HEAD])
     if not found:
         where = f"on node {node or '(null)'}"
         none = "No job steps exist on this node."
         what = f"{'StepId' if '.' in wanted else 'JobId'}={wanted} does not exist {where}." if wanted else none
+        if wanted and "." not in wanted and any(_meant(own, None, node) for own in known.values()):
+            what = f"There are no steps for job {wanted} {where}."
         output.complain("", [what])
         return 1
     output.put([_line(pid, own, found) for pid, own in sorted(found.items(), key=_order)])
@@ -178,18 +181,19 @@ def _wait_job(words: list[str]) -> int:
     one = parse_job_id(words[0])
     if one is None:
         raise ShimError(plain(f"Invalid job_id {words[0]}"))
+    name = words[0].partition(".")[0]
     reader = site_view.open_index(PROGRAM)
     jobs = reader.jobs(JobQuery(job_ids=(one.job_id,), active=False)) if reader is not None else []
     if not jobs:
-        raise ShimError(f"Problem running job {words[0]}")
+        raise ShimError(f"Problem running job {name}")
     if all(job.state not in (states.RUNNING, states.SUSPENDED, states.STOPPED) for job in jobs):
-        raise ShimError(f"Job {words[0]} no longer running")
-    output.complain(PROGRAM, [f"Nodes are ready for job {words[0]}"])
+        raise ShimError(f"Job {name} no longer running")
+    output.complain(PROGRAM, [f"Nodes are ready for job {name}"])
     return 0
 
 
 def _notify(words: list[str]) -> int:
-    """``notify 33 some words``: they reach the error output of the job's script, or of a step's srun."""
+    """``notify 33 some words``: they reach the error output of the job's script, or of its salloc or srun."""
     from shim.commands.scontrol.actions import targets
     from shim.control import client
 
@@ -212,7 +216,7 @@ update partitionname=NAME …    State=up, down, drain, inactive; MaxTime=… �
 hold, uhold, release JOBS      keeps waiting jobs from starting; lets them go
 suspend, resume, top JOBS      (operators)
 requeue [incomplete] JOBS      queues batch jobs again; requeuehold [State=SpecialExit]: and holds them
-notify JOB[.STEP] TEXT         a line for the error output of a job's script, or of a step
+notify JOB TEXT                a line for the error output of a job's script, or of its salloc or srun
 write batch_script JOB [FILE]  the script of a job
 listpids [JOB[.STEP] [NODE]]   the processes of jobs on this machine
 wait_job JOB                   whether a job's nodes are ready

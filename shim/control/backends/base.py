@@ -27,7 +27,7 @@ class Order(Value):
     """What the controller wants of a run. ``number`` makes repeating harmless: a leader obeys each number once.
 
     kinds: ``signal`` (signal, scope, step), ``end`` (state, uid, why), ``limit`` (seconds from the start), ``suspend``, ``resume``,
-    ``release`` (an allocation's own end: status), ``notify`` (why: a line for the script's error output, or a step's), ``resize`` (nodes:
+    ``release`` (an allocation's own end: status), ``notify`` (why: a line for the script's error output), ``resize`` (nodes:
     those that the job keeps; on the local backend). Scopes: "steps", "batch" (the batch shell), "all"; a step id in ``step``.
     ``end`` without step ends the run: TERM, KillWait, KILL, and its state is ``state`` (CANCELLED, TIMEOUT, REQUEUED …).
     ``component`` above 0: only that component of a heterogeneous job is meant (signal, end, limit).

@@ -50,6 +50,10 @@ class Connection:
         except OSError as error:
             raise ChannelClosed(str(error)) from None
 
+    def tell(self, message: dict[str, Any]) -> None:
+        """An event beside those that somebody is sending: it does not wait until the client has taken it."""
+        self._writer.write(channel.pack(message))
+
     async def gone(self) -> None:
         """Returns when the client has closed its end: after its request it has nothing more to say."""
         try:

@@ -294,7 +294,7 @@ class Controller:
             "moved_out": partial(moving_out.moved_out, world),
             "stay": partial(moving_out.stay, world),
             "listen": self._listen,
-            "notify": partial(stepping.notify, world, order),
+            "notify": partial(stepping.notify, world, order, self.allocations.tell),
             "update_step": partial(stepping.update_step, world, order),
             "change_nodes": partial(site_changing.change_nodes, world, order),
             "change_partition": partial(site_changing.change_partition, world),

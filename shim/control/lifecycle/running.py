@@ -248,7 +248,11 @@ def resized(job: Job, nodes: Container[str], at: float) -> Job:
     left = tuple(share for share in job.shares if share.name in nodes)
     if not left or left == job.shares:
         return job
-    return job.replace(shares=left, nodes=len(left), cpus=sum(share.cpus for share in left), resize_time=at)
+    tasks = (
+        len(left) if resolve(job.request).ntasks is None else job.tasks
+    )  # one for each node, unless it says how many
+    cpus = sum(share.cpus for share in left)
+    return job.replace(shares=left, nodes=len(left), cpus=cpus, tasks=tasks, resize_time=at)
 
 
 def _unlimited(job: Job) -> Job:

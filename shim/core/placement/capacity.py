@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 
 class NodeFree(Value):
-    """What is free of a node that may be used. ``memory`` in MiB; ``gpus``: free indexes."""
+    """What is free of a node that may be used. ``memory`` in MiB; ``gpus``: free indexes. ``beyond``: further CPUs, which the partition
+    does not let tasks have (MaxCPUsPerNode) but --mincpus counts.
+    """
 
     node: Node
     cpus: int
+    beyond: int = 0
     memory: int
     gpus: tuple[int, ...] = ()
     _nested = {"node": Node}
@@ -41,8 +44,13 @@ def usable_cpus(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> i
     if resolved.overcommit:
         cpus = max(resolved.ntasks or 1, 1) * each
     else:
-        cpus = min(one.cpus, one.memory // rule.per_cpu) if rule.per_cpu else one.cpus
+        cpus = one.cpus + one.beyond
+        if rule.per_cpu:
+            cpus = min(cpus, one.memory // rule.per_cpu)
         if cpus < resolved.min_cpus:
+            return 0
+        cpus = min(cpus, one.cpus)
+        if cpus < resolved.least_cpus:
             return 0
         if resolved.has_gres:
             cpus -= cpus % each
@@ -88,7 +96,7 @@ def _fits_once(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> bo
 
 
 def _has_cpus(resolved: ResolvedRequest, one: NodeFree) -> bool:
-    if one.cpus < resolved.min_cpus or one.node.cpus < resolved.one_node:
+    if one.cpus + one.beyond < resolved.min_cpus or one.node.cpus < resolved.one_node:
         return False
     # A job that gets the whole node gets it with all of its GPUs.
     return not resolved.whole or one.cpus >= max(one.node.cpus, resolved.cpus_per_gpu * len(one.gpus))

@@ -30,6 +30,7 @@ class ResolvedRequest(Value):
     # CPUs that a node must have, though the job may get less: of --ntasks-per-node, or of all tasks by GPUs.
     one_node: int = 1
     min_cpus: int = 1  # per node: of --mincpus, -c and --ntasks-per-node the most
+    least_cpus: int = 1  # the same without --mincpus
     cpus: int = 1  # of the job, as shown while pending
     node_gpus: Demand = ()  # per node
     node_gres: Demand = ()  # other resources per node: (name, count)
@@ -84,7 +85,8 @@ def resolve(request: JobRequest) -> ResolvedRequest:
         tasks_per_node=request.ntasks_per_node or None,
         each_node=each_node,
         one_node=one_node,
-        min_cpus=_min_cpus(request),
+        min_cpus=max(request.min_cpus or 1, _least_cpus(request)),
+        least_cpus=_least_cpus(request),
         cpus=_shown_cpus(request, min_nodes, max_nodes, ntasks, by_gpus, len(required)),
         node_gpus=asked.per_node,
         node_gres=asked.gres,
@@ -182,10 +184,10 @@ def _gpus_of_tasks(request: JobRequest, asked: _Gpus, ntasks: int | None) -> Dem
     return (("", -(-ntasks // request.ntasks_per_gpu)),)
 
 
-def _min_cpus(request: JobRequest) -> int:
-    """CPUs that each node must have: --mincpus, or what the tasks need that --ntasks-per-node puts on it."""
+def _least_cpus(request: JobRequest) -> int:
+    """CPUs of each node that the tasks need which --ntasks-per-node puts on it."""
     together = 1 if request.overcommit or request.ntasks == 1 else request.ntasks_per_node or 1
-    return max(request.min_cpus or 1, together * request.task_cpus)
+    return together * request.task_cpus
 
 
 def _shown_cpus(

@@ -42,7 +42,8 @@ def select_nodes(
     """
     selection = _Selection(request, cluster, partition)
     if partition is not None and partition.max_cpus_per_node is not None:
-        free = [one.replace(cpus=min(one.cpus, partition.max_cpus_per_node)) for one in free]
+        most = partition.max_cpus_per_node
+        free = [one.replace(cpus=min(one.cpus, most), beyond=max(0, one.cpus - most)) for one in free]
     selection.look_at(free)
     excluded = frozenset(selection.resolved.excluded)
     candidates = [one for one in free if one.node.name not in excluded and selection.cpus_of[one.node.name] > 0]
@@ -202,14 +203,17 @@ class _Selection:
         return list(task_counts([here // each for here in rooms], ntasks))
 
     def share(self, one: NodeFree, tasks: int, own: tuple[int, ...]) -> NodeShare | None:
-        cpus = min(tasks * self.resolved.cpus_per_task, self.cpus_of[one.node.name])
-        cpus = max(cpus, self.resolved.min_cpus, self.resolved.cpus_per_gpu * len(own))
+        room = self.cpus_of[one.node.name]
+        cpus = min(tasks * self.resolved.cpus_per_task, room)
+        if not one.beyond or cpus < room:  # tasks that have all that the partition gives get no more
+            cpus = max(cpus, self.resolved.min_cpus)
+        cpus = max(cpus, self.resolved.cpus_per_gpu * len(own))
         if self.resolved.overcommit:
             cpus = self.resolved.cpus_per_task
         if self.resolved.whole:
             cpus = one.node.cpus
         memory = self.rule.of(one.node.memory, cpus, len(own))
-        if cpus > one.cpus or memory > one.memory:
+        if cpus > one.cpus + one.beyond or memory > one.memory:
             return None
         types = gpu_types(one.node)
         own_types = tuple(types[index] for index in own)

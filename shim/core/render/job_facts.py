@@ -89,8 +89,21 @@ def time_limit(job: Job, view: View) -> int:
     partition = partition_of(job, view.cluster)
     if partition is None:
         return INFINITE
-    limit = partition.default_time if partition.default_time is not None else partition.max_time
+    limit = partition.default_time
+    if limit is None:
+        limit = _tried(job, partition, view.cluster).max_time
     return INFINITE if limit is None else limit
+
+
+def _tried(job: Job, first: Partition, cluster: Cluster | None) -> Partition:
+    """Of the partitions that a job waits for, the one that slurmctld looked at last: it begins with the highest tier, and ends with the
+    first that has the nodes, or (EnforcePartLimits=ALL) with the last.
+    """
+    if cluster is None or "," not in job.partition.strip(","):
+        return first
+    found = [cluster.partition(name) for name in job.partition.split(",")]
+    tried = sorted((one for one in found if one is not None), key=lambda one: -one.priority_tier)
+    return tried[-1 if cluster.enforce_part_limits and cluster.enforce_in_all else 0]
 
 
 def end_time(job: Job, view: View) -> float:

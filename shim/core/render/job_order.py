@@ -42,7 +42,7 @@ _STATE_ORDER = {
 
 
 def _state(job: Job) -> int:
-    return _STATE_ORDER.get(job.state, len(_STATE_ORDER))
+    return _STATE_ORDER.get(job.shown_state, len(_STATE_ORDER))  # SPECIAL_EXIT, for one, comes last
 
 
 def _job_id(job: Job) -> tuple[int, int]:

@@ -62,15 +62,15 @@ class StepClient:
         self.created: Message | None = None
         self.parts: list[Part] = []  # once the step is there
         self.exits = Exits(self.request.verbose)
+        self._port = _Port(self.loop)
         self._telling: Telling | None = None
         if self.request.verbose:
             from shim.job.steps.telling import Telling
 
-            self._telling = Telling(self.request.verbose, self.say)
+            self._telling = Telling(self.request.verbose, self.say, self._port.number)
         self._aborted: set[int] = set()  # parts of which "Job step aborted" was said
         self._run_dir = run_dir
         self._asked = asked
-        self._port = _Port(self.loop)
         self._attend = attend
         self._scripts = scripts
         self._busy = False
@@ -183,10 +183,8 @@ class StepClient:
             self._begin(message)
         elif do == "ended":
             self._end()
-        elif do == "cancelled":
-            if message["abort"]:
-                self._say_aborted(int(message.get("part", 0)))
-            self._plumbing.say(message["line"] + "\n")
+        elif do == "aborted":
+            self._say_aborted(int(message["part"]))
         elif do == "busy":
             self._busy = True
             if not self.request.quiet:
@@ -325,6 +323,8 @@ class StepClient:
 
     def _end(self) -> None:
         self.say(*self._interrupts.shown(self.exits.last_lines(self.aborted or self._interrupts.forced)))
+        if self._telling is not None:
+            self._telling.over()
         if self._scripts is None or self.created is None:
             self._finish()
             return

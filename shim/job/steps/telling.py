@@ -1,6 +1,6 @@
-"""What srun says of its step with ``-v`` (1), ``-vv`` (2) and ``-vvv`` (3): the lines of Slurm that are true here too.
+"""What srun says of its step with ``-v`` (1), ``-vv`` (2) and ``-vvv`` (3): the lines of Slurm that programs wait for or look at.
 
-Those about plugins, threads and sockets that there are none of are left out. Loaded only for who asks.
+Those about plugins and messages that there are none of are left out. Loaded only for who asks.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ PREFIXES = ("", "", "debug:  ", "debug2: ")  # of a line, by its level
 
 
 class Telling:
-    """Tells of one step. ``level``: the highest that is said; ``say``: prints lines as srun's own."""
+    """Tells of one step. ``level``: the highest that is said; ``say``: prints lines as srun's own; ``port``: the one srun listens at."""
 
-    def __init__(self, level: int, say: Callable[..., None]) -> None:
+    def __init__(self, level: int, say: Callable[..., None], port: int) -> None:
         self._level = level
+        self._port = port
+        self._launched = 0  # parts
         self._print = say
         self._awaited: dict[str, set[int]] = {}  # node -> ranks that have neither started nor failed to
         self._begun: dict[str, list[int]] = {}
@@ -55,12 +57,16 @@ class Telling:
 
     def launching(self, created: Message, parts: Sequence[Part]) -> None:
         """The tasks are about to start."""
+        self._launched = len(parts)
         for told, part in zip(created["parts"], parts):
             self._say(1, "launch/slurm: launch_p_step_launch: CpuBindType=(null type)")
             self._say(
                 2,
                 "Entering slurm_step_launch",
                 *(["mpi/none: mpi_p_client_prelaunch: Using mpi/none"] if created.get("mpi", "none") == "none" else ()),
+                "Entering _msg_thr_create()",
+                f"initialized stdio listening socket, port {self._port}",
+                f"Started IO server thread ({os.getpid()})",
                 "Entering _launch_tasks",
             )
             for node, ranks in zip(told["nodes"], told["tasks"]):
@@ -68,6 +74,8 @@ class Telling:
                 shown = tasks if tasks.isdigit() else f"[{tasks}]"
                 self._say(1, f"launching StepId={part.id} on host {node}, {len(ranks)} tasks: {shown}")
                 self._awaited[node] = set(ranks)
+            if part is parts[0]:
+                self._say(1, "route/default: init: route default plugin loaded")
 
     def started(self, node: str, rank: int) -> None:
         """A task runs."""
@@ -77,6 +85,10 @@ class Telling:
     def ended(self, node: str, rank: int) -> None:
         """A task has ended, or could not be started at all."""
         self._told(node, rank)
+
+    def over(self) -> None:
+        """All tasks have ended."""
+        self._say(2, *["IO thread exiting"] * self._launched)
 
     def _told(self, node: str, rank: int) -> None:
         """A node tells once of all tasks that it has started."""

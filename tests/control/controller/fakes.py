@@ -128,6 +128,9 @@ class Client:
             raise ChannelClosed("gone")
         self.events.append(message)
 
+    def tell(self, message: dict[str, Any]) -> None:
+        self.events.append(message)
+
     @contextmanager
     def watched(self) -> Iterator[asyncio.Future[Any]]:
         gone = asyncio.ensure_future(self._gone.wait())

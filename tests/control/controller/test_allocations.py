@@ -115,6 +115,24 @@ async def test_nothing_is_left_of_a_client_that_was_gone_before_its_answer(box: 
 
 
 @bench
+async def test_a_notice_reaches_the_client_of_an_allocation(box: Bench) -> None:
+    client = Client()
+    allocate(box, client, keep=True)
+    await box.settle()
+    job_id = client.events[0]["job_id"]
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    for step in (None, "0"):
+        await box.ask("notify", target={"job_id": job_id, "step": step}, text="hello")
+    assert client.events[-2:] == [{"event": "notice", "text": "hello"}] * 2
+    assert box.backend.orders_of(job_id) == []
+    client.leave()
+    await box.settle()
+    with pytest.raises(ShimError, match="job notify failure: Requested operation is presently disabled"):
+        await box.ask("notify", target={"job_id": job_id}, text="hello")
+
+
+@bench
 async def test_an_allocation_that_is_kept(box: Bench) -> None:
     client = Client()
     allocate(box, client, keep=True)

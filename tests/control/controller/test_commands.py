@@ -360,6 +360,8 @@ async def test_notify(box: Bench) -> None:
 
     assert await told(active) == ""
     assert [(order.kind, order.why) for order in box.backend.orders_of(active)] == [("notify", "hello")]
+    await box.ask("notify", target={"job_id": active, "step": "9"}, text="whatever step")
+    assert box.backend.orders_of(active)[-1].why == "whatever step"
     assert await told(waiting) == "job notify failure: Requested operation is presently disabled"
     assert await box.results("cancel", {"job_id": waiting}) == [None]
     assert await told(waiting) == "job notify failure: Job/step already completing or completed"

@@ -116,3 +116,15 @@ def test_illegal_transitions_are_errors() -> None:
         move(a_job(), states.COMPLETED)
     with pytest.raises(IllegalTransition):
         running.starting(run(), SHARES, CLUSTER, "debug", NOW)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tasks"), [({"min_nodes": 2}, 1), ({"min_nodes": 2, "ntasks": 2}, 2), ({"ntasks_per_node": 1}, 2)]
+)
+def test_a_job_that_gives_up_a_node_has_the_tasks_that_it_asked_for_or_one_a_node(
+    asked: dict[str, int], tasks: int
+) -> None:
+    two = (NodeShare(name="node1"), NodeShare(name="node2"))
+    job = running.started(running.starting(a_job(**asked), two, CLUSTER, "debug", NOW + 1), NOW + 2)
+    assert job.tasks == 2
+    assert running.resized(job, ["node1"], NOW + 3).tasks == tasks

@@ -46,10 +46,15 @@ def idle(nodes: tuple[Node, ...] = NODES, **cpus: int) -> list[NodeFree]:
     ]
 
 
-def placed(options: Mapping[str, Any], on: Cluster | None = None, free: list[NodeFree] | None = None) -> Any:
+def placed(
+    options: Mapping[str, Any],
+    on: Cluster | None = None,
+    free: list[NodeFree] | None = None,
+    partition: Partition | None = None,
+) -> Any:
     """Where a request goes: {node: (CPUs, tasks, GPUs)}; None when it cannot start."""
     on = on or cluster()
-    shares = select_nodes(JobRequest(**options), on, idle(on.nodes) if free is None else free)
+    shares = select_nodes(JobRequest(**options), on, idle(on.nodes) if free is None else free, partition)
     return shares and {share.name: (share.cpus, share.tasks, share.gpus) for share in shares}
 
 

@@ -145,6 +145,26 @@ MEASURED = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"min_cpus": 5}, [(5, 5, ())]),
+        ({"min_cpus": 8}, [(8, 8, ())]),
+        ({"min_cpus": 9}, None),
+        ({"ntasks": 8, "min_cpus": 5}, [(4, 4, ()), (4, 4, ())]),
+        ({**N2, "ntasks": 2, "min_cpus": 5}, [(5, 1, ()), (5, 1, ())]),
+        ({"cpus_per_task": 5}, None),
+        ({"ntasks": 2, "cpus_per_task": 5, "min_cpus": 6}, None),
+        ({"ntasks_per_node": 5}, None),
+        ({"exclusive": "node"}, None),
+    ],
+)
+def test_max_cpus_per_node_bounds_the_tasks_and_not_mincpus(options, expected):
+    capped = Partition(name="capped", nodes=tuple(one.name for one in NODES), max_cpus_per_node=4)
+    found = placed(options, partition=capped)
+    assert found == (expected and {f"n{number}": share for number, share in enumerate(expected, 1)})
+
+
 @pytest.mark.parametrize(("options", "expected"), MEASURED)
 def test_measured_places(options, expected):
     found = placed(options)

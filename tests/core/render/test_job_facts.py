@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
 from shim.core.render import job_facts as facts
 from shim.core.render import job_fields
@@ -78,6 +79,41 @@ def test_the_limit_of_a_job_that_named_none_is_its_partitions(partition: str, li
     assert facts.time_limit(reference.job(1, partition=partition, time_limit=limit), view()) == expected
 
 
+@pytest.mark.parametrize(
+    ("partitions", "enforced", "in_all", "expected"),
+    [
+        ("some,free", False, False, 60),
+        ("some,free", True, False, 60),
+        ("some,free", True, True, -1),
+        ("free,some", False, False, -1),
+        ("free,some", True, True, 60),
+        ("free,high", False, False, 20),  # the highest tier is tried first
+        ("free,high", True, True, -1),
+        ("some,short", True, True, 90),  # MaxTime of the last, not its DefaultTime
+        ("short,some", True, True, 30),  # DefaultTime of the first, whatever is tried
+    ],
+)
+def test_of_several_partitions_the_limit_of_the_one_tried_last_is_shown(
+    partitions: str, enforced: bool, in_all: bool, expected: int
+) -> None:
+    """As a real controller showed it."""
+    of = Cluster(
+        name="local",
+        enforce_part_limits=enforced,
+        enforce_in_all=in_all,
+        partitions=(
+            Partition(name="some", max_time=60),
+            Partition(name="free"),
+            Partition(name="high", max_time=20, priority_tier=10),
+            Partition(name="short", default_time=30, max_time=90),
+        ),
+    )
+    assert (
+        facts.time_limit(reference.job(1, partition=partitions, time_limit=None), View(reference.NOW, lambda: of))
+        == expected
+    )
+
+
 def test_ends_and_durations() -> None:
     job = reference.running(1, time_limit=10)
     assert facts.end_time(job, view()) == reference.START + 600
@@ -131,6 +167,11 @@ def test_ends_and_durations() -> None:
 )
 def test_lines_of_a_record(fields: dict[str, Any], line: str) -> None:
     assert line in job_record(waiting(**fields), view())
+
+
+def test_a_reason_of_several_words_is_one_word_in_a_record() -> None:
+    record = job_record(reference.job(1, reason="job requeued in held state"), view())
+    assert "Reason=job_requeued_in_held_state Dependency=" in record
 
 
 @pytest.mark.parametrize(

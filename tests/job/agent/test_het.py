@@ -187,10 +187,10 @@ def test_every_part_is_told_of_the_end(scene: Maker) -> None:
     controller = run.watch()
     srun = ask(run, {}, {})
     run.order(controller, 1, "end", step="0", state="CANCELLED", uid=5)
-    told = [(message["line"], message["part"]) for message in srun.all("cancelled")]
-    assert [(line.split(" ON ")[0], part) for line, part in told] == [
-        ("slurmstepd: error: *** STEP 7.0", 0),
-        ("slurmstepd: error: *** STEP 8.0", 1),
+    assert [message["part"] for message in srun.all("aborted")] == [0, 1]
+    assert [node.last("say")["line"].split(" ON ")[0] for node in run.nodes] == [
+        "slurmstepd: error: *** STEP 7.0",
+        "slurmstepd: error: *** STEP 8.0",
     ]
     assert [node.last("signal")["signal"] for node in run.nodes] == [9, 9]
 
@@ -203,7 +203,7 @@ def test_one_parts_end(scene: Maker) -> None:
     run.order(controller, 2, "end", step="0", state="CANCELLED", uid=5, component=1)
     assert not run.nodes[0].all("signal")
     assert [message["signal"] for message in run.nodes[1].all("signal")] == [10, 9]
-    assert [message["part"] for message in srun.all("cancelled")] == [1]
+    assert [message["part"] for message in srun.all("aborted")] == [1]
 
 
 def test_a_component_ends_alone(scene: Maker) -> None:
@@ -213,7 +213,7 @@ def test_a_component_ends_alone(scene: Maker) -> None:
     run.order(controller, 1, "end", state="CANCELLED", uid=5, component=1)
     assert run.line("part-ending") == {"component": 1, "state": "CANCELLED"}
     assert [bool(node.all("stop")) for node in run.nodes] == [False, True, True]
-    assert [message["part"] for message in srun.all("cancelled")] == [1]
+    assert [message["part"] for message in srun.all("aborted")] == [1]
     for index in (1, 2):
         run.nodes[index].say("exit", step=0, rank=index, status=15, text="", oom=False)
         run.nodes[index].say("drained", step=0)

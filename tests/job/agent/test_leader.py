@@ -194,7 +194,10 @@ def test_a_notice_reaches_the_scripts_error_output(scene: Maker) -> None:
     Path(run.spec.job.stdout).write_text("out\n")
     run.check_in()
     run.order(run.watch(), 1, "notify", why="hello world")
-    assert Path(run.spec.job.stdout).read_text() == "out\nslurmstepd: error: hello world\n"
+    controller = run.watch()
+    run.order(controller, 2, "notify")
+    text = Path(run.spec.job.stdout).read_text()
+    assert text == "out\nslurmstepd: error: hello world\nslurmstepd: error: \n"
 
 
 def test_the_limit_can_be_changed(scene: Maker) -> None:
@@ -300,6 +303,23 @@ def test_scopes_of_signals(scene: Maker) -> None:
     run.order(controller, 4, "signal", signal=3, step="0")
     sent = [(message["signal"], message["step"], message.get("scope")) for message in run.nodes[0].all("signal")]
     assert sent == [(10, 0, None), (12, BATCH, "batch"), (2, 0, None), (2, BATCH, "all"), (3, 0, None)]
+
+
+@pytest.mark.parametrize("scope", ["batch", "all"])
+def test_a_signal_that_ends_the_script_is_told_once(scene: Maker, scope: str) -> None:
+    run = scene()
+    output = Path(run.spec.job.stdout)
+    output.write_text("")
+    run.check_in()
+    controller = run.watch()
+    run.order(controller, 1, "signal", signal=10, scope=scope)
+    assert output.read_text() == ""
+    run.order(controller, 2, "signal", signal=15, scope=scope)
+    told = output.read_text()
+    assert told.startswith("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT ")
+    run.order(controller, 3, "signal", signal=15, scope=scope)
+    run.order(controller, 4, "end", state="CANCELLED", uid=5)
+    assert output.read_text() == told
 
 
 def test_suspend_and_resume(scene: Maker) -> None:

@@ -59,6 +59,8 @@ def test_the_lines_of_ended_jobs_and_steps() -> None:
     )
     assert job_line(491, "n2", when, REQUEUED).endswith(" DUE TO JOB REQUEUE ***")
     assert step_line("45.0", "n1", when) == f"slurmstepd: error: *** STEP 45.0 ON n1 CANCELLED AT {when} ***"
+    failed = "slurmstepd: error: *** STEP 45.0 ON n1 FAILED (non-zero exit code or other failure mode) ***"
+    assert step_line("45.0", "n1", when, FAILED) == failed
 
 
 @pytest.mark.parametrize(

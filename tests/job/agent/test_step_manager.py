@@ -22,10 +22,10 @@ BUSY = "Requested nodes are busy"
 def scene(tmp_path: Path) -> Iterator[Maker]:
     made: list[Scene] = []
 
-    def make(**fields: Any) -> Scene:
+    def make(script: bool = False, **fields: Any) -> Scene:
         folder = tmp_path / str(len(made))
         folder.mkdir()
-        made.append(Scene(folder, spec_of(folder=str(folder), **fields)))
+        made.append(Scene(folder, spec_of(script=script, folder=str(folder), **fields), script))
         made[-1].check_in()
         return made[-1]
 
@@ -150,21 +150,27 @@ def test_a_step_that_is_cancelled(scene: Maker) -> None:
     run = scene()
     srun = run.srun()
     run.order(run.watch(), 1, "end", step="0", uid=1001, state="CANCELLED")
-    assert srun.last("cancelled")["abort"]
-    assert srun.last("cancelled")["line"].startswith("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 20")
+    assert srun.last("aborted") == {"do": "aborted", "part": 0}
+    said = run.nodes[0].last("say")
+    assert said["step"] == 0
+    assert said["line"].startswith("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 20")
     assert run.nodes[0].last("signal")["signal"] == 9
     run.end_tasks(0, 9)
     assert run.line("step-end") == {"step": "0", "status": 9, "state": "CANCELLED", "cancelled_by": 1001}
     assert "ending" not in [line["kind"] for line in run.lines()], "the job goes on"
 
 
-@pytest.mark.parametrize(("signal", "told"), [(10, None), (15, False), (9, True)])
-def test_a_signal_that_ends_a_step_is_told(scene: Maker, signal: int, told: bool | None) -> None:
-    run = scene()
-    srun = run.srun()
-    run.order(run.watch(), 1, "signal", signal=signal, scope="steps")
-    assert [message["abort"] for message in srun.all("cancelled")] == ([] if told is None else [told])
+@pytest.mark.parametrize(("signal", "said", "aborted"), [(10, 0, 0), (15, 1, 0), (9, 1, 1)])
+def test_a_signal_that_ends_a_step_is_told_once(scene: Maker, signal: int, said: int, aborted: int) -> None:
+    run = scene(nodes=2)
+    srun = run.srun(ntasks=2)
+    controller = run.watch()
+    run.order(controller, 1, "signal", signal=signal, scope="steps")
+    assert [len(node.all("say")) for node in run.nodes] == [said, 0], "its first node writes it"
+    assert len(srun.all("aborted")) == aborted
     assert run.nodes[0].last("signal")["signal"] == signal
+    run.order(controller, 2, "signal", signal=signal, scope="steps")
+    assert len(run.nodes[0].all("say")) == said
 
 
 def test_srun_ends_its_step_gently(scene: Maker) -> None:
@@ -176,7 +182,7 @@ def test_srun_ends_its_step_gently(scene: Maker) -> None:
     srun.say("terminate")
     run.turn()
     assert [message["signal"] for message in run.nodes[0].all("signal")] == [18, 15]
-    assert [message["abort"] for message in srun.all("cancelled")] == [False]
+    assert (len(run.nodes[0].all("say")), srun.all("aborted")) == (1, [])
     run.advance(31)
     assert run.nodes[0].last("signal")["signal"] == 9
     run.end_tasks(0, 15)
@@ -218,9 +224,9 @@ def test_an_srun_that_goes_before_it_launches_gives_everything_back(scene: Maker
 
 def test_a_steps_own_time_limit(scene: Maker) -> None:
     run = scene()
-    srun = run.srun(time_limit=1)
+    run.srun(time_limit=1)
     run.advance(61)
-    assert srun.last("cancelled")["line"].endswith(" DUE TO TIME LIMIT ***")
+    assert run.nodes[0].last("say")["line"].endswith(" DUE TO TIME LIMIT ***")
     assert [message["signal"] for message in run.nodes[0].all("signal")] == [18, 15]
     run.end_tasks(0, 15)
     assert run.line("step-end")["state"] == "TIMEOUT"
@@ -248,21 +254,13 @@ def test_a_steps_limit_can_be_changed_and_stands_while_the_job_is_suspended(scen
     assert 15 in [message["signal"] for message in run.nodes[0].all("signal")]
 
 
-def test_a_notice_reaches_the_steps_srun(scene: Maker) -> None:
-    run = scene()
-    srun = run.srun()
-    run.order(run.watch(), 1, "notify", step="0", why="hello")
-    assert srun.last("cancelled")["line"] == "slurmstepd: error: hello"
-    assert not srun.last("cancelled")["abort"]
-
-
 def test_the_jobs_end_ends_its_steps(scene: Maker) -> None:
     run = scene(limit=60)
     srun = run.srun()
     waiting = run.srun()
     run.advance(61)
-    assert srun.last("cancelled")["line"].endswith(" DUE TO TIME LIMIT ***")
-    assert srun.last("cancelled")["abort"]
+    assert run.nodes[0].last("say")["line"].endswith(" DUE TO TIME LIMIT ***")
+    assert srun.all("aborted")
     over = ["error: Unable to create step for job 7: Job/step already completing or completed"]
     assert waiting.last("refused")["lines"] == over
     assert run.srun().last("refused")["lines"] == over
@@ -275,6 +273,32 @@ def test_the_jobs_end_ends_its_steps(scene: Maker) -> None:
     kinds = [line["kind"] for line in run.lines()]
     assert kinds == ["started", "step", "ending", "step-end", "ended"]
     assert run.line("step-end") == {"step": "0", "status": 15, "state": "CANCELLED", "cancelled_by": None}
+
+
+@pytest.mark.parametrize(
+    ("status", "how"), [(0, "CANCELLED AT 20"), (4 << 8, "FAILED (non-zero exit code or other failure mode) ***")]
+)
+def test_tasks_that_outlive_the_script_have_the_jobs_kill_wait(scene: Maker, status: int, how: str) -> None:
+    """The end of the script takes its srun along; what the tasks do on TERM goes on."""
+    run = scene(script=True)
+    srun = run.srun()
+    run.batch_ends(status)
+    srun.mine.close()
+    run.turn()
+    assert not run.nodes[0].all("signal")
+    assert run.nodes[0].last("stop")["grace"] == 30
+    assert f"*** STEP 7.0 ON n1 {how}" in run.nodes[0].last("say")["line"]
+    run.end_tasks(0, 7 << 8)
+    run.all_stopped()
+    assert run.line("step-end")["status"] == 7 << 8
+
+
+def test_tasks_whose_srun_is_killed_are_killed_and_told(scene: Maker) -> None:
+    run = scene(script=True)
+    run.srun().mine.close()
+    run.turn()
+    assert run.nodes[0].last("signal")["signal"] == 9
+    assert "*** STEP 7.0 ON n1 CANCELLED AT" in run.nodes[0].last("say")["line"]
 
 
 def test_a_step_that_did_not_report_ends_with_the_job(scene: Maker) -> None:

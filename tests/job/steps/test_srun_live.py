@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 import sys
@@ -202,6 +203,9 @@ def test_verbose_names_the_step_its_nodes_and_what_became_of_the_tasks(run: Live
         "srun: jobid 7: nodes(2):`n[1-2]', cpu counts: 4(x2)",
         "srun: debug:  cpus 3, tasks 3, name sh, relative 65534",
         f"srun: launching StepId={step} on host n1, 2 tasks: [0-1]",
+        "srun: route/default: init: route default plugin loaded",
+        "srun: debug:  Entering _msg_thr_create()",
+        "srun: debug:  IO thread exiting",
         f"srun: launching StepId={step} on host n2, 1 tasks: 2",
         "srun: launch/slurm: _task_start: Node n1, 2 tasks started",
         "srun: launch/slurm: _task_start: Node n2, 1 tasks started",
@@ -211,6 +215,7 @@ def test_verbose_names_the_step_its_nodes_and_what_became_of_the_tasks(run: Live
         "srun: debug:  task 2 done",
     } <= set(told)
     assert "srun: debug:  propagating UMASK=0022" in err.splitlines()
+    assert re.search(r"^srun: debug:  initialized stdio listening socket, port [1-9]\d+$", err, re.MULTILINE)
 
 
 def test_the_port_of_srun_is_taken_as_long_as_the_step_runs(run: LiveRun) -> None:

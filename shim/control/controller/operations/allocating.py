@@ -49,6 +49,7 @@ class Allocations:
         self._attached: Counter[int] = Counter()
         self._released: set[int] = set()
         self._clients: dict[int, list[str]] = {}  # the processes that are attached to a job
+        self._connections: dict[int, list[Connection]] = {}  # theirs
         self._before: dict[str, list[str]] = {}  # those attached when the controller restarted
 
     async def allocate(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +79,13 @@ class Allocations:
             self._end(job, Order(number=0, kind="release", status=int(message.get("status") or 0)))
         return {}
 
+    def tell(self, job: Job, event: dict[str, Any]) -> bool:
+        """Tells the clients of the job; False where there are none."""
+        clients = self._connections.get(self._world.book.leader(job).key, [])
+        for connection in clients:
+            connection.tell(event)
+        return bool(clients)
+
     async def _follow(self, job: Job, connection: Connection, notes: list[str] | None = None) -> dict[str, Any]:
         """Tells a client everything until the job's end. The job ends with it, but not with the controller. ``notes``: of a new
         job, what its client is to be told.
@@ -87,6 +95,7 @@ class Allocations:
         key, keep = job.key, self._submission(job).keep
         self._attached[key] += 1
         self._clients.setdefault(key, []).append(_process(connection.pid))
+        self._connections.setdefault(key, []).append(connection)
         try:
             if notes is not None:
                 await connection.send({"event": "submitted", "job_id": job.job_id, "notes": notes})
@@ -100,23 +109,25 @@ class Allocations:
                     key, connection, gone, {"queued"} if job.het_job_id and notes is not None else set()
                 )
         except asyncio.CancelledError:
-            self._detach(key)  # the controller ends: the client will attach to the next one
+            self._detach(key, connection)  # the controller ends: the client will attach to the next one
             raise
         except ChannelClosed:
             reply = {}
         except ShimError:
-            self._detach(key)
+            self._detach(key, connection)
             self._left(key, keep)
             raise
-        self._detach(key)
+        self._detach(key, connection)
         self._left(key, keep)
         return reply
 
-    def _detach(self, key: int) -> None:
+    def _detach(self, key: int, connection: Connection) -> None:
+        self._connections[key].remove(connection)
         self._attached[key] -= 1
         if not self._attached[key]:
             del self._attached[key]
             self._clients.pop(key, None)
+            self._connections.pop(key, None)
             self._released.discard(key)
 
     async def _tell_all(

@@ -1,4 +1,4 @@
-"""``update_step``: another time limit of a step that runs, or of all of a job's. ``notify``: a line for its error output."""
+"""``update_step``: another time limit of a step that runs, or of all of a job's. ``notify``: a line for the job's error output."""
 
 from __future__ import annotations
 
@@ -48,9 +48,13 @@ async def update_step(
 
 
 async def notify(
-    world: World, order: Callable[[Job], None], connection: Connection, message: dict[str, Any]
+    world: World,
+    order: Callable[[Job], None],
+    tell: Callable[[Job, dict[str, Any]], bool],
+    connection: Connection,
+    message: dict[str, Any],
 ) -> dict[str, Any]:
-    """The operation: ``text`` for a job's script, or for a step."""
+    """The operation: ``text`` for a job's script, or by ``tell`` for the salloc or srun whose job it is. Like Slurm, whatever step is named."""
     target = Target.from_dict(message["target"])
     found = records(world.book, target)
     problem = INVALID_JOB_ID if not found else ""
@@ -59,18 +63,25 @@ async def notify(
     running = [job for job in found if job.state in (states.RUNNING, states.SUSPENDED, states.STOPPED)]
     if found and not running:
         problem = problem or (DISABLED if any(job.state == states.PENDING for job in found) else ALREADY_DONE)
-    if not problem and target.step is None and any(job.request.kind == "alloc" for job in running):
-        raise ShimError("error: notify of an allocation of salloc is not supported here: name a step")
     if problem:
-        raise ShimError(plain(f"job notify failure: {problem}"))
+        raise _not_told(problem)
     if message.get("trial"):
         raise Trial([])
+    text = str(message["text"])
+    scripts = [job for job in running if job.request.kind == "batch"]
+    told = [tell(job, {"event": "notice", "text": text}) for job in running if job.request.kind != "batch"]
+    if not scripts and not any(told):
+        raise _not_told(DISABLED)  # nobody is there (--no-shell)
     with world.book.change() as change:
-        for job in running:
-            change.order(job, Order(number=0, kind="notify", step=target.step, why=str(message["text"])))
-    for job in running:
+        for job in scripts:
+            change.order(job, Order(number=0, kind="notify", why=text))
+    for job in scripts:
         order(job)
     return {}
+
+
+def _not_told(problem: str) -> ShimError:
+    return ShimError(plain(f"job notify failure: {problem}"))
 
 
 def _refused(text: str) -> ShimError:

@@ -28,6 +28,7 @@ class BatchScript:
         self.running = False
         self.status: int | None = None  # the script's own, raw, where the job had another end before
         self.used: dict[str, Any] | None = None
+        self._told = False  # that it is being ended
         self._spec = spec
         self._run_dir = run_dir
         self._wall = wall
@@ -81,9 +82,10 @@ class BatchScript:
         }
 
     def say_cancelled(self, state: str) -> None:
-        """Adds the line of a job that is being ended to the script's standard error."""
-        if not self.running:
+        """Adds the line of a job that is being ended to the script's standard error; once, whatever it makes of the signal."""
+        if not self.running or self._told:
             return
+        self._told = True
         job = self._spec.job
         self.say(job_line(job.job_id, self._spec.nodes[0].name, stamp(self._wall()), state))
 

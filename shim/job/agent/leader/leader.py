@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
 
 
-_SIGKILL = 9
+_ENDING = (9, 15)  # KILL and TERM
 
 
 class Leader:
@@ -301,7 +301,7 @@ class Leader:
     def signal_batch(self, signal: int, scope: str = "batch") -> None:
         """Signals the batch shell (scope "batch"), or it and all its processes ("all")."""
         if self.batch.running:
-            if signal == _SIGKILL and scope == "batch":
+            if signal in _ENDING:
                 self.batch.say_cancelled(CANCELLED)
             self.nodes.links[0].send({"do": "signal", "step": BATCH, "signal": signal, "scope": scope, "ranks": None})
 
@@ -315,6 +315,7 @@ class Leader:
         if self.outcome is not None:
             return
         self.outcome = outcome
+        self.steps.ending = True
         self.ended_by_uid = uid
         self.limit.stop()
         self.components.pause()

@@ -66,19 +66,11 @@ def obey(leader: Obedient, order: dict[str, Any]) -> None:
     elif kind == "resize":
         leader.keep_nodes([str(name) for name in order["nodes"]])
     elif kind == "notify":
-        _notify(leader, str(order["why"]), order.get("step"))
+        leader.batch.say(f"slurmstepd: error: {order.get('why', '')}")
     elif kind == "release":
         leader.end(own_end(int(order.get("status", 0))), order.get("uid"), said=False)
     else:
         raise ValueError(f"no such order: {kind}")
-
-
-def _notify(leader: Obedient, text: str, step: str | None) -> None:
-    line = f"slurmstepd: error: {text}"
-    if step == "batch" or (step is None and leader.batch.running):
-        leader.batch.say(line)
-    else:
-        leader.steps.say(line, None if step is None else int(step))
 
 
 def _signal(leader: Obedient, order: dict[str, Any]) -> None:

@@ -72,9 +72,15 @@ def step_status(statuses: Iterable[int], killed: Iterable[int] = ()) -> int:
 
 def job_line(job_id: int, host: str, when: str, state: str) -> str:
     """What a batch job's output says when it is ended: ``slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT … ***``."""
-    return f"slurmstepd: error: *** JOB {job_id} ON {host} CANCELLED AT {when}{WHY.get(state, '')} ***"
+    return _line(f"JOB {job_id}", host, when, state)
 
 
 def step_line(step_id: str, host: str, when: str, state: str = CANCELLED) -> str:
     """The same for a step; ``step_id`` is ``7.0``."""
-    return f"slurmstepd: error: *** STEP {step_id} ON {host} CANCELLED AT {when}{WHY.get(state, '')} ***"
+    return _line(f"STEP {step_id}", host, when, state)
+
+
+def _line(what: str, host: str, when: str, state: str) -> str:
+    # FAILED: of a step whose job's script has failed.
+    how = "FAILED (non-zero exit code or other failure mode)" if state == FAILED else f"CANCELLED AT {when}"
+    return f"slurmstepd: error: *** {what} ON {host} {how}{WHY.get(state, '')} ***"

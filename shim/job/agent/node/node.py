@@ -81,6 +81,7 @@ class Node:
             "start": self._start,
             "launch": self._launch,
             "signal": self._signal,
+            "say": self._say,
             "window": self._window,
             "credit": self._credit,
             "pmi": self._pmi,
@@ -161,6 +162,10 @@ class Node:
         for step in list(self._steps.values()):
             if message["step"] == step.number or (message["step"] is None and step.number != BATCH):
                 step.signal(number, message.get("ranks"), scope == "batch")
+
+    def _say(self, message: dict[str, Any]) -> None:
+        if message["step"] in self._steps:
+            self._steps[message["step"]].say(message["line"])
 
     def _window(self, message: dict[str, Any]) -> None:
         if message["step"] in self._steps:

@@ -75,7 +75,8 @@ class NodeStep:
         self._clean = False
         self._drained = False
         self._terminals: list[int] = []
-        self._error_file: int | None = None  # a file that its standard error goes to, for our own lines
+        self._error_file: int | None = None  # the file that its first task's standard error goes to, for our own lines
+        self._mute = False  # that goes nowhere
         self._first_rank = 0
         self.pmi: Server | None = None  # answers its tasks' MPI library
         self._container: tuple[str, str] | None = None  # the run's folder and the step's name in it, where it has one
@@ -200,8 +201,9 @@ class NodeStep:
                 fds.append(its)
             else:
                 fds.append(files.output(where, stream))
-                if stream == STDERR and where["to"] == "file" and self._error_file is None:
-                    self._error_file = os.dup(fds[-1])
+                if stream == STDERR and rank == self._first_rank:
+                    self._mute = where["to"] != "file"
+                    self._error_file = None if self._mute else os.dup(fds[-1])
         return fds[STDIN], fds[STDOUT], fds[STDERR]
 
     def _not_started(self, rank: int, status: int, text: str, failed: str) -> None:
@@ -353,9 +355,15 @@ class NodeStep:
             self._error_file = None
 
     def _note(self, line: str) -> None:
-        self._say(f"slurmstepd: {line}\n")
+        self.say(f"slurmstepd: {line}")
+
+    def say(self, line: str) -> None:
+        """Add a line of our own to the first task's standard error."""
+        self._say(f"{line}\n")
 
     def _say(self, text: str) -> None:
+        if self._mute:
+            return
         if self._error_file is None:
             self.output.say(self._first_rank, STDERR, text)
             return

@@ -12,7 +12,7 @@ import os
 from errno import E2BIG
 from time import time
 
-from shim.core.model.states import CANCELLED
+from shim.core.model.states import CANCELLED, FAILED
 from shim.core.placement.step_values import in_use
 from shim.job.agent.step_manager.launch import Launcher
 from shim.job.agent.step_manager.parts import lay_out, together, wishes_of
@@ -52,6 +52,7 @@ class StepManager:
         self.nodes: dict[int, Link] = {}
         self.steps: dict[int, StepRun] = {}
         self.derived = 0  # highest status of a step, raw
+        self.ending = False  # the job's own end has begun: it takes care of the tasks
         self.gone: dict[int, bool] = {}  # components that were ended alone
         self.given_up: set[int] = set()  # nodes that the job has no more
         self.spec = spec
@@ -95,17 +96,21 @@ class StepManager:
             step.relay.input(rank, data)
 
     def srun_gone(self, srun: Link) -> None:
-        """An srun's connection is lost: its tasks are killed."""
+        """An srun's connection is lost: its tasks are killed. At the end of the job, which ends the srun of a script that is over before
+        its tasks, they have what is left of KillWait.
+        """
         self._queue.drop(srun)
         step = self._step_of(srun)
         if step is None:
             return
         step.srun = None
         step.relay.srun_gone()
-        if step.launched:
-            step.signal(SIGKILL)
-        else:
+        if not step.launched:
             step.nodes.clear()
+        elif not self.ending:
+            if step.running:
+                step.say_cancelled()
+            step.signal(SIGKILL)
         self._maybe_over(step)
 
     # sattach's side
@@ -185,12 +190,6 @@ class StepManager:
             if number in (None, step.number):
                 step.limit.change(seconds)
 
-    def say(self, line: str, number: int | None) -> None:
-        """A line for the srun of a step, or of all of them (None)."""
-        for step in list(self.steps.values()):
-            if number in (None, step.number):
-                step.tell({"do": "cancelled", "line": line, "abort": False, "part": 0})
-
     def pause(self) -> None:
         """The job is suspended: no step's time counts."""
         for step in list(self.steps.values()):
@@ -261,7 +260,9 @@ class StepManager:
         self._queue.retry()
 
     def job_ends(self, state: str, said: bool) -> None:
-        """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told."""
+        """The job is ending: nothing starts any more. ``said``: an order or a limit ends it, which the steps are told; else only of its
+        failure.
+        """
         self._closing = True
         self._queue.close()
         for step in list(self.steps.values()):
@@ -271,7 +272,7 @@ class StepManager:
             elif step.running:
                 step.ended_as = step.ended_as or CANCELLED
                 step.fell()
-                step.say_cancelled(state if said else CANCELLED, abort=True)
+                step.say_cancelled(state if said or state == FAILED else CANCELLED, abort=True)
 
     def job_gone(self, then: Callable[[], None]) -> None:
         """Nothing of the job is left on any node: what did not report its end has ended. ``then``: all steps are over.

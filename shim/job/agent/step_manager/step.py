@@ -70,6 +70,7 @@ class StepRun:
         self.used: dict[int, Usage] = {}  # by rank
         self._felled: set[int] = set()  # ranks that had not ended when the step was told to end
         self._cancelled_by: int | None = None
+        self._told: set[int] = set()  # parts, by their place, that were told of their end
         self._timers: list[Timer] = []
         minutes = self.request.time_limit
         seconds = 60 * minutes if minutes is not None and minutes > 0 else None
@@ -115,14 +116,21 @@ class StepRun:
                 link.send({**message, "step": self.number})
 
     def say_cancelled(self, state: str = CANCELLED, abort: bool = False, only: Part | None = None) -> None:
-        """Lets srun print slurmstepd's line, for each part that runs. ``abort``: srun itself says that the step ends."""
+        """Adds slurmstepd's line to the error output of the first task, once for each part that runs. ``abort``: srun itself says that
+        the step ends.
+        """
         for place, part in enumerate(self.parts):
             ended = len(self.parts) > 1 and all(rank in self.statuses for rank in part.ranks)
-            if not ended and only in (None, part):
-                line = step_line(
-                    part.label(self.number), self.name_of(part.nodes[0]), stamp(self._around.wall()), state
-                )
-                self.tell({"do": "cancelled", "line": line, "abort": abort, "part": place})
+            if ended or only not in (None, part):
+                continue
+            if abort:
+                self.tell({"do": "aborted", "part": place})
+            link = self._around.nodes.get(part.nodes[0])
+            if place not in self._told and link is not None:
+                self._told.add(place)
+                name, when = self.name_of(part.nodes[0]), stamp(self._around.wall())
+                line = step_line(part.label(self.number), name, when, state)
+                link.send({"do": "say", "step": self.number, "line": line})
 
     def fell(self, uid: int | None = None, part: Part | None = None) -> None:
         """Notes that the step (or a part) is being ended from outside: what its running tasks return is not their own."""
