@@ -36,6 +36,7 @@ _LONG = 3600.0  # seconds: more than any KillWait
 _ROUNDS = 5
 _ENDING = (states.RUNNING, states.COMPLETING, states.SUSPENDED)
 _LOOK_AGAIN = 0.05  # seconds, where the kernel has no more watches to give
+_HANDLERS = 1.0  # seconds of real time that what handles a signal has
 
 
 class Finished:
@@ -296,15 +297,23 @@ class Cluster:
 
     def preempt(self, job: Job, grace: float = 0) -> None:
         """Another job takes the nodes, as under PreemptMode=REQUEUE: the steps get SIGTERM, have ``grace`` seconds of the cluster's time, and
-        the job goes back into the queue; one that may not be requeued is cancelled.
+        the job goes back into the queue; one that may not be requeued is cancelled. What they do on SIGTERM takes real time: they have up to
+        a second of that too.
         """
         if grace:
             job.send("TERM")
+            self._let_end(job.record, min(grace, _HANDLERS))
             self.advance(grace)
         if job.record.request.requeue is False:
             job.cancel()
         else:
             self.run("scontrol", "requeue", str(job.id))
+
+    def _let_end(self, record: Record, seconds: float) -> None:
+        """Returns once no step of the job's present run runs any more, or after that many seconds of real time."""
+        over = lambda: all(step.end_time for step in self.steps(record))  # noqa: E731
+        with suppress(NotInTime):
+            self.until(over, lambda: "a step runs", seconds)
 
     def oom(self, job: Job, node: str | None = None) -> None:
         """A step of the job takes more memory than the job has on a node (the first one): real memory, and the real limit. So ask for little
