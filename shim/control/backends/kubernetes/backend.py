@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from shim.control.backends.base import BackendError, Kept, Observer, Order, Run, Wanted
@@ -125,6 +125,7 @@ class KubernetesBackend:
         self._site.all_known.set()
         for one in self._followed:
             one.poke()
+        self._fetch_known(self._index)
 
     def _trouble(self, path: str, text: str | None) -> None:
         if text is None:
@@ -138,6 +139,7 @@ class KubernetesBackend:
         one = self._legacy.get(job_id) or self._drivers.get(job_id)
         if job_id in self._fetching:
             self._fetching[job_id].poke()
+        self._fetch_known([job_id])
         if one is not None:
             one.poke()
         elif job_id >= 0 and self._recovered:
@@ -146,6 +148,15 @@ class KubernetesBackend:
             self._look_for(job_id)
             if self.orders and self._recovered and self._site.seen.orphans(job_id):
                 self._site.soon(self._site.clear(job_id))
+
+    def _fetch_known(self, job_ids: Iterable[int]) -> None:
+        """While another machine orders the jobs: has those fetched that are to be, whatever was known first, the job, its record or the user."""
+        if self._recovered or self.orders or not self._site.synced or not self._site.known_user:
+            return
+        for job_id in list(job_ids):
+            job = self._index.get(job_id)
+            if job is not None and job.place in ("", self.place):
+                self._fetch(job)
 
     def _fetch(self, job: Job) -> None:
         """Another machine orders the job, or has brought it to its end: this one has its output fetched, and srun a way to it."""
@@ -241,6 +252,7 @@ class KubernetesBackend:
                 await self._accepting.learn_place()
                 self._index = {one: job for one, job in self._index.items() if job.place in ("", self.place)}
                 await self._wishes.learn()
+                self._fetch_known(self._index)
                 return
             except (ApiError, BackendError) as error:
                 self._site.log("cluster %s: %s", self._site.cluster, error)
@@ -411,8 +423,8 @@ class KubernetesBackend:
                 if not driver.saw_end:
                     self._fetch(job)
             driver.poke()
-        elif not self._recovered and self._site.synced and self._site.known_user and not self.orders:
-            self._fetch(job)
+        else:
+            self._fetch_known([job.job_id])
         if self.orders:
             self._accepting.keep(job)
         elif self._site.synced and self._news is not None and job.job_id in self._news:

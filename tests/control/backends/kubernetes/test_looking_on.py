@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,12 +29,19 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Opens the backend of a machine of that name; it has the Lease, or is told that another has."""
 
     async def open_on(
-        name: str, told: Told | None = None, *, orders: bool = True, shape: Cluster = SHAPE
+        name: str,
+        told: Told | None = None,
+        *,
+        orders: bool = True,
+        shape: Cluster = SHAPE,
+        known: Sequence[Job] = (),
     ) -> KubernetesBackend:
         monkeypatch.setattr(backends, "identity", lambda owner: f"{name}.x.1.1")
         made = KubernetesBackend(shape)
         await made.open(told or Told())
         made._site.host = name
+        for one in known:
+            made.keep(one)
         await made.reserve(1)
         if orders:
             await made.recover([])
@@ -220,6 +228,28 @@ def test_the_end_of_a_job_waits_for_its_machine(cluster: FakeCluster, there: Any
         again.keep(ended)
         await asyncio.sleep(10)
         assert ended.state == states.CANCELLED
+        assert RECORD not in cluster.objects
+        await close(again, two)
+
+    clock.run(inside())
+
+
+def test_the_end_of_a_job_that_its_machine_knows_before_it_knows_the_cluster_is_taken_in(
+    cluster: FakeCluster, there: Any
+) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        await one.close()
+        two = await there("two")
+        (kept,) = await two.kept()
+        two.keep(kept.job)
+        ended = kept.job.replace(state=states.CANCELLED, end_time=two._site.now())
+        two.keep(ended)
+        await asyncio.sleep(100)
+        assert RECORD in cluster.objects
+        again = await there("one", orders=False, known=[ended])
+        await asyncio.sleep(10)
         assert RECORD not in cluster.objects
         await close(again, two)
 

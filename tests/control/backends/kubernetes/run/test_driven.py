@@ -10,6 +10,7 @@ from tests.control.backends.kubernetes.run.things import Violation
 
 SCHEDULES = 120
 ENOUGH = 300
+BROKE_ONCE = (9574,)  # found by search.py
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -26,6 +27,11 @@ def test_the_invariant_holds_with_the_real_driver(part: int) -> None:
         again += sum(run > 0 for _, run in schedule.cluster.granted)
     assert launches > SCHEDULES / 8  # the faults are not so many that nothing happens any more
     assert again > SCHEDULES / 16
+
+
+@pytest.mark.parametrize("seed", BROKE_ONCE)
+def test_a_schedule_that_broke_once_ends(seed: int) -> None:
+    DrivenSchedule(seed).run()
 
 
 @pytest.mark.parametrize("name", sorted(PLANTS.keys() - RARE))
