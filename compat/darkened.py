@@ -40,7 +40,7 @@ def node(rounds: int, restricted: bool) -> bool:
 def _node(show: Show, wanted: int, asked: str) -> tuple[str, float]:
     job = show.submit(UNTIL_GO, "-N2", asked)
     expect(lambda: show.marks()[f"s {job} 0"] == 1, "a script that runs")
-    _kill(next(node for index, _name, node in show.pods(job) if index == wanted))
+    kill_node(next(node for index, _name, node in show.pods(job) if index == wanted))
     at = time.monotonic()
     told = until(lambda: show.state(job) in ("", "PENDING"), NOTICED)
     took = time.monotonic() - at
@@ -83,7 +83,7 @@ def _node_early(show: Show, wanted: int) -> tuple[str, bool, bool]:
         return len(placed) == 2
 
     expect(known, "two pods with nodes")
-    _kill(placed[wanted])
+    kill_node(placed[wanted])
     early = not any(line.startswith(f"s {job} ") for line in show.marks())
     told = until(lambda: show.state(job) in ("", "PENDING"), EVICTED)
     cluster.up()
@@ -95,5 +95,6 @@ def _show(restricted: bool) -> Show:
     return Show(restricted=restricted, more=f"{NODES if restricted else ''}{_MORE}")
 
 
-def _kill(node: str) -> None:
+def kill_node(node: str) -> None:
+    """The node with all that runs on it."""
     os.kill(json.loads((FOLDER / "processes.json").read_text())[node][0], signal.SIGKILL)

@@ -14,6 +14,7 @@
     compat/faults.py gangs 20       two jobs that each need two of three GPU nodes, from two homes at once
     compat/faults.py unaided 20     the same without the cluster's PodGroup
     compat/faults.py homes 50       so many jobs each from two homes, in turns
+    compat/faults.py chaos 500      jobs of all kinds from two homes while everything is killed, suspended, deleted at random
     compat/faults.py many 500       so many jobs that run: what the controller costs, and squeue
 
 ``--restricted``: by a user who has the documented Role and nothing else, in a namespace that is `restricted`, with a claim for the shared
@@ -31,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from compat import crowd, darkened, killed, meddled
+from compat import chaos, crowd, darkened, killed, meddled
 
 SHOWS: dict[str, Callable[[int, bool], bool]] = {
     show.__name__: show
@@ -39,6 +40,7 @@ SHOWS: dict[str, Callable[[int, bool], bool]] = {
         *(killed.kills, killed.server, killed.kubelet, killed.lost),
         *(darkened.node, darkened.node_early),
         *(meddled.before, meddled.after, meddled.suspended),
+        chaos.chaos,
         *(crowd.gangs, crowd.unaided, crowd.homes, crowd.many),
     )
 }

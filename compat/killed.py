@@ -91,13 +91,14 @@ def _one_kubelet(show: Show, wanted: int) -> bool:
     job = show.submit(ONCE + "srun sleep 15\necho e $SLURM_JOB_ID >> marks\nexit 4\n", "-N2", "--no-requeue")
     expect(lambda: show.state(job) == "RUNNING", "a job that runs")
     node = next(node for index, _name, node in show.pods(job) if index == wanted)
-    os.kill(_kubelet_of(node), signal.SIGKILL)
+    os.kill(kubelet_of(node), signal.SIGKILL)
     show.wait()
     marks = show.marks()
     return show.ended(job) == "FAILED|4:0" and marks[f"s {job} 0"] == marks[f"e {job}"] == 1
 
 
-def _kubelet_of(node: str) -> int:
+def kubelet_of(node: str) -> int:
+    """The kubelet's process on that node."""
     first = json.loads((FOLDER / "processes.json").read_text())[node][0]
     below: list[int] = [first]
     for pid in below:  # children may have smaller numbers: those come round again

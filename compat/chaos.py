@@ -1,0 +1,170 @@
+"""Everything at once, at random: jobs of all kinds while what they need is killed, suspended, deleted and lost. See faults.py.
+
+A job's script asks how often it ran by appending a mark to a folder that pods share: each accepted job must run, each run once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from compat.cluster.kubernetes import cluster
+from compat.cluster.kubernetes.settings import ClusterError
+from compat.darkened import kill_node
+from compat.killed import kubelet_of
+from compat.show import ONCE, Show
+
+SCRIPT = f"{ONCE}srun -n1 true\nsleep 0.$(($SLURM_JOB_ID % 10))\n"
+NODES = ("node1", "node2", "node3")
+HOMES = "ab"
+PENDING_AT_MOST = 40  # jobs that wait or run at the same time: two cores start about one pod a second
+EVERY = 4.0  # seconds from one blow to the next, on average
+REPAIR = 6.0  # seconds that something of the cluster's own stays down
+
+
+def chaos(count: int, restricted: bool) -> bool:
+    """So many jobs from two homes (arrays, gangs, dependencies, requeues) while everything is killed at random."""
+    with Show(restricted=restricted, spread=False, more="node_wait = 10\n") as show:
+        run = _Run(show, count)
+        run.carry_out()
+        return run.told()
+
+
+class _Run:
+    """What was accepted, what was done to it, and what came of it."""
+
+    def __init__(self, show: Show, count: int) -> None:
+        seed = int(os.environ.get("CHAOS_SEED") or time.time())
+        print(f"chaos: CHAOS_SEED={seed}", flush=True)
+        self._show, self._count, self._chance = show, count, random.Random(seed)
+        self._accepted: set[str] = set()
+        self._again: set[str] = set()
+        self._blows: Counter[str] = Counter()
+        self._begun = self._next = time.monotonic()
+        self._repair_at = 0.0
+        self._late = False
+
+    def carry_out(self) -> None:
+        """Submits and strikes in turns; then lets all of it end, in peace."""
+        while len(self._accepted) < self._count:
+            self._submit(self._chance.choice(HOMES))
+            self._strike_in_time()
+            while len(self._waiting()) > PENDING_AT_MOST:
+                self._strike_in_time()
+                time.sleep(0.5)
+        self._mend()
+        self._late = not self._show.wait(*HOMES, limit=max(300.0, 3.0 * self._count))
+
+    def told(self) -> bool:
+        """The line of figures; whether all of it is as it must be."""
+        marks, left = self._show.marks(), self._show.left()
+        ran = {line.split()[1] for line in marks if line.startswith("s ")}
+        lost = sorted(self._accepted - ran)
+        strangers = sorted(ran - self._accepted)
+        runs = sum(times for line, times in marks.items() if line.startswith("s "))
+        states = Counter(self._show.run("sacct", "-n", "-X", "-P", "-o", "state").split("\n"))
+        states.pop("", None)
+        print(
+            f"chaos: {len(self._accepted)} jobs, {dict(self._blows)}, {runs} runs, {self._show.twice()} began twice, never ran {lost},"
+            f" not accepted but ran {strangers}, {dict(states)}, left {left}, {time.monotonic() - self._begun:.0f} s"
+        )
+        return not (lost or self._show.twice() or left or self._late)
+
+    def _submit(self, home: str) -> None:
+        kind = self._chance.choice(("plain", "gang", "array", "after", "requeued"))
+        words = {
+            "plain": ["--requeue"],
+            "gang": ["--requeue", "-N2"],
+            "array": ["--requeue", "-a0-3"],
+            "after": ["--requeue", f"-dafterany:{max(self._accepted, key=int)}"] if self._accepted else ["--requeue"],
+            "requeued": ["--requeue"],
+        }[kind]
+        script = SCRIPT
+        if kind == "requeued":  # it asks for its second run itself
+            script += '[ -n "$SLURM_RESTART_COUNT" ] || { scontrol requeue $SLURM_JOB_ID; sleep 30; }\n'
+        job = self._show.submit(script, *words, home=home)
+        if job:
+            tasks = 4 if kind == "array" else 1
+            self._accepted |= {str(int(job) + number) for number in range(tasks)}
+
+    def _waiting(self) -> list[str]:
+        return self._show.run("squeue", "-h", "-r", "-o", "%A", home=self._chance.choice(HOMES)).split()
+
+    def _strike_in_time(self) -> None:
+        now = time.monotonic()
+        if self._repair_at and now > self._repair_at:
+            self._mend()
+        if now < self._next:
+            return
+        self._next = now + self._chance.uniform(0, 2 * EVERY)
+        blows: list[Callable[[], None]] = [self._controller] * 4 + [self._state_folder] + [self._delete_pod] * 3
+        blows += [self._suspend, self._delete_job]
+        if not self._repair_at:
+            blows += [self._server, self._kubelet, self._node]
+        blow = self._chance.choice(blows)
+        with suppress(ClusterError, OSError):  # the server is down, or what was to be hit has gone
+            blow()
+            self._blows[blow.__name__.strip("_")] += 1
+
+    def _mend(self) -> None:
+        self._repair_at = 0.0
+        for _ in range(3):
+            try:
+                cluster.up()
+                return
+            except ClusterError as problem:
+                print(f"chaos: the cluster is not up again: {problem}", file=sys.stderr)
+
+    def _controller(self) -> None:
+        found = self._show.controller(self._chance.choice(HOMES))
+        if found is None:
+            raise OSError("no controller runs there")
+        os.kill(found, signal.SIGKILL)
+
+    def _state_folder(self) -> None:
+        home = self._chance.choice(HOMES)
+        shutil.rmtree(self._show.folder / home, ignore_errors=True)
+
+    def _server(self) -> None:
+        pid = cluster.registry().pid("kube-apiserver")
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            self._repair_at = time.monotonic() + REPAIR
+
+    def _kubelet(self) -> None:
+        os.kill(kubelet_of(self._chance.choice(NODES)), signal.SIGKILL)
+        self._repair_at = time.monotonic() + REPAIR
+
+    def _node(self) -> None:
+        kill_node(self._chance.choice(NODES))
+        self._repair_at = time.monotonic() + REPAIR
+
+    def _delete_pod(self) -> None:
+        force = self._chance.choice(([], ["--grace-period=0", "--force"]))
+        self._kubectl("delete", self._one_of("pods"), "--wait=false", *force)
+
+    def _delete_job(self) -> None:
+        cascade = self._chance.choice(("background", "orphan"))
+        self._kubectl("delete", self._one_of("jobs"), "--wait=false", f"--cascade={cascade}")
+
+    def _suspend(self) -> None:
+        one = self._one_of("jobs")
+        for value in ("true", "false"):
+            self._kubectl("patch", one, "-p", f'{{"spec":{{"suspend":{value}}}}}')
+            time.sleep(self._chance.random())
+
+    def _one_of(self, kind: str) -> str:
+        names = self._kubectl("get", kind, "-o", "name").split()
+        if not names:
+            raise OSError("there is none")
+        return self._chance.choice(names)
+
+    def _kubectl(self, *words: str) -> str:
+        return self._show.kubectl("--request-timeout=5s", "-n", self._show.namespace, *words)
