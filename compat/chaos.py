@@ -1,6 +1,7 @@
 """Everything at once, at random: jobs of all kinds while what they need is killed, suspended, deleted and lost. See faults.py.
 
-A job's script asks how often it ran by appending a mark to a folder that pods share: each accepted job must run, each run once.
+A job's script leaves a mark when it begins and another when it ends, on a folder that pods share: each accepted job must come to its end,
+each run begins once, what was refused never runs, and nothing stays behind.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from compat.cluster.kubernetes import cluster
 from compat.cluster.kubernetes.settings import ClusterError
 from compat.darkened import kill_node
 from compat.killed import kubelet_of
-from compat.show import ONCE, Show
+from compat.show import GARBAGE, ONCE, Show, command_of, until
 
-SCRIPT = f"{ONCE}srun -n1 true\nsleep 0.$(($SLURM_JOB_ID % 10))\n"
+AGAIN = '[ -n "$SLURM_RESTART_COUNT" ] || { scontrol requeue $SLURM_JOB_ID; sleep 300; }\n'  # it asks for its second run itself
+SCRIPT = ONCE + "%ssrun -n1 true\nsleep 0.$(($SLURM_JOB_ID %% 10))\necho e $SLURM_JOB_ID >> marks\n"
 NODES = ("node1", "node2", "node3")
 HOMES = "ab"
 PENDING_AT_MOST = 40  # jobs that wait or run at the same time: two cores start about one pod a second
@@ -33,8 +35,23 @@ def chaos(count: int, restricted: bool) -> bool:
     """So many jobs from two homes (arrays, gangs, dependencies, requeues) while everything is killed at random."""
     with Show(restricted=restricted, spread=False, more="node_wait = 10\n") as show:
         run = _Run(show, count)
-        run.carry_out()
-        return run.told()
+        try:
+            run.carry_out()
+            return run.told()
+        finally:
+            run.end_strays()
+
+
+def verdict(accepted: set[str], marks: Mapping[str, int]) -> dict[str, list[str]]:
+    """What went wrong, by kind: jobs that never began, that began and did not come to their end, that ran though refused; runs that began twice."""
+    began = {line.split()[1] for line in marks if line.startswith("s ")}
+    ended = {line.split()[1] for line in marks if line.startswith("e ")}
+    return {
+        "lost": sorted(accepted - began, key=int),
+        "unfinished": sorted((accepted & began) - ended, key=int),
+        "refused but ran": sorted(began - accepted, key=int),
+        "twice": sorted(line for line, times in marks.items() if line.startswith("s ") and times > 1),
+    }
 
 
 class _Run:
@@ -45,7 +62,9 @@ class _Run:
         print(f"chaos: CHAOS_SEED={seed}", flush=True)
         self._show, self._count, self._chance = show, count, random.Random(seed)
         self._accepted: set[str] = set()
-        self._again: set[str] = set()
+        self._same: set[str] = set()
+        self._refused = 0
+        self._bereft: set[int] = set()  # controllers whose state folders were removed
         self._blows: Counter[str] = Counter()
         self._begun = self._next = time.monotonic()
         self._repair_at = 0.0
@@ -65,34 +84,39 @@ class _Run:
     def told(self) -> bool:
         """The line of figures; whether all of it is as it must be."""
         marks, left = self._show.marks(), self._show.left()
-        ran = {line.split()[1] for line in marks if line.startswith("s ")}
-        lost = sorted(self._accepted - ran)
-        strangers = sorted(ran - self._accepted)
-        runs = sum(times for line, times in marks.items() if line.startswith("s "))
-        states = Counter(self._show.run("sacct", "-n", "-X", "-P", "-o", "state").split("\n"))
-        states.pop("", None)
+        found = verdict(self._accepted, marks)
+        until(lambda: not self._folderless(), GARBAGE)
+        left += [f"controller {pid} of a removed folder" for pid in self._folderless()]
+        states = Counter(state for home in HOMES for state in self._states(home))
         print(
-            f"chaos: {len(self._accepted)} jobs, {dict(self._blows)}, {runs} runs, {self._show.twice()} began twice, never ran {lost},"
-            f" not accepted but ran {strangers}, {dict(states)}, left {left}, {time.monotonic() - self._begun:.0f} s"
+            f"chaos: {len(self._accepted)} jobs, {dict(self._blows)}, {self._refused} refused, {found}, same id twice {self._same},"
+            f" {dict(states)}, left {left}, {time.monotonic() - self._begun:.0f} s"
         )
-        return not (lost or self._show.twice() or left or self._late)
+        return not (any(found.values()) or self._same or left or self._late)
+
+    def end_strays(self) -> None:
+        """Ends the controllers whose folders were removed: nothing else finds them."""
+        for pid in self._folderless():
+            os.kill(pid, signal.SIGTERM)
+
+    def _folderless(self) -> list[int]:
+        return [pid for pid in self._bereft if b"shim.control.controller" in command_of(pid)]
+
+    def _states(self, home: str) -> list[str]:
+        return self._show.run("sacct", "-n", "-X", "-P", "-o", "state", home=home).split("\n")[:-1]
 
     def _submit(self, home: str) -> None:
         kind = self._chance.choice(("plain", "gang", "array", "after", "requeued"))
-        words = {
-            "plain": ["--requeue"],
-            "gang": ["--requeue", "-N2"],
-            "array": ["--requeue", "-a0-3"],
-            "after": ["--requeue", f"-dafterany:{max(self._accepted, key=int)}"] if self._accepted else ["--requeue"],
-            "requeued": ["--requeue"],
-        }[kind]
-        script = SCRIPT
-        if kind == "requeued":  # it asks for its second run itself
-            script += '[ -n "$SLURM_RESTART_COUNT" ] || { scontrol requeue $SLURM_JOB_ID; sleep 30; }\n'
-        job = self._show.submit(script, *words, home=home)
-        if job:
-            tasks = 4 if kind == "array" else 1
-            self._accepted |= {str(int(job) + number) for number in range(tasks)}
+        words = {"gang": ["-N2"], "array": ["-a0-3"]}.get(kind, [])
+        if kind == "after" and self._accepted:
+            words = [f"-dafterany:{max(self._accepted, key=int)}"]
+        job = self._show.submit(SCRIPT % (AGAIN if kind == "requeued" else ""), "--requeue", *words, home=home)
+        if not job:
+            self._refused += 1
+            return
+        ids = {str(int(job) + number) for number in range(4 if kind == "array" else 1)}
+        self._same |= ids & self._accepted
+        self._accepted |= ids
 
     def _waiting(self) -> list[str]:
         return self._show.run("squeue", "-h", "-r", "-o", "%A", home=self._chance.choice(HOMES)).split()
@@ -130,6 +154,9 @@ class _Run:
 
     def _state_folder(self) -> None:
         home = self._chance.choice(HOMES)
+        found = self._show.controller(home)
+        if found is not None:
+            self._bereft.add(found)
         shutil.rmtree(self._show.folder / home, ignore_errors=True)
 
     def _server(self) -> None:

@@ -160,7 +160,10 @@ class Show:
 
         def none() -> bool:
             text = self.kubectl("-n", self.namespace, "get", "jobs,pods,secrets,podgroups,leases", "-o", "name")
-            objects[:] = text.split()
+            records = self.kubectl(
+                "-n", self.namespace, "get", "configmaps", "-l", "slurm-shim.io/kind=record", "-o", "name"
+            )
+            objects[:] = [*text.split(), *records.split()]
             return not objects
 
         until(none, GARBAGE)
