@@ -20,10 +20,13 @@ from compat.cluster.kubernetes import cluster
 from compat.cluster.kubernetes.settings import ClusterError
 from compat.darkened import kill_node
 from compat.killed import kubelet_of
-from compat.show import GARBAGE, ONCE, Show, command_of, until
+from compat.show import GARBAGE, Show, command_of, until
 
 AGAIN = '[ -n "$SLURM_RESTART_COUNT" ] || { scontrol requeue $SLURM_JOB_ID; sleep 300; }\n'  # it asks for its second run itself
-SCRIPT = ONCE + "%ssrun -n1 true\nsleep 0.$(($SLURM_JOB_ID %% 10))\necho e $SLURM_JOB_ID >> marks\n"
+# The tasks of an array have ids that sbatch does not tell: they are named as squeue names them.
+NAME = "me=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}\n"
+BEGUN = f"#!/bin/sh\n{NAME}echo s $me ${{SLURM_RESTART_COUNT:-0}} >> marks\n"
+SCRIPT = BEGUN + "%ssrun -n1 true\nsleep 0.$(($SLURM_JOB_ID %% 10))\necho e $me >> marks\n"
 NODES = ("node1", "node2", "node3")
 HOMES = "ab"
 PENDING_AT_MOST = 40  # jobs that wait or run at the same time: two cores start about one pod a second
@@ -47,9 +50,9 @@ def verdict(accepted: set[str], marks: Mapping[str, int]) -> dict[str, list[str]
     began = {line.split()[1] for line in marks if line.startswith("s ")}
     ended = {line.split()[1] for line in marks if line.startswith("e ")}
     return {
-        "lost": sorted(accepted - began, key=int),
-        "unfinished": sorted((accepted & began) - ended, key=int),
-        "refused but ran": sorted(began - accepted, key=int),
+        "lost": sorted(accepted - began),
+        "unfinished": sorted((accepted & began) - ended),
+        "refused but ran": sorted(began - accepted),
         "twice": sorted(line for line, times in marks.items() if line.startswith("s ") and times > 1),
     }
 
@@ -64,6 +67,7 @@ class _Run:
         self._accepted: set[str] = set()
         self._same: set[str] = set()
         self._refused = 0
+        self._last = ""  # the id that sbatch printed last
         self._bereft: set[int] = set()  # controllers whose state folders were removed
         self._blows: Counter[str] = Counter()
         self._begun = self._next = time.monotonic()
@@ -108,13 +112,14 @@ class _Run:
     def _submit(self, home: str) -> None:
         kind = self._chance.choice(("plain", "gang", "array", "after", "requeued"))
         words = {"gang": ["-N2"], "array": ["-a0-3"]}.get(kind, [])
-        if kind == "after" and self._accepted:
-            words = [f"-dafterany:{max(self._accepted, key=int)}"]
+        if kind == "after" and self._last:
+            words = [f"-dafterany:{self._last}"]
         job = self._show.submit(SCRIPT % (AGAIN if kind == "requeued" else ""), "--requeue", *words, home=home)
         if not job:
             self._refused += 1
             return
-        ids = {str(int(job) + number) for number in range(4 if kind == "array" else 1)}
+        self._last = job
+        ids = {f"{job}_{number}" for number in range(4)} if kind == "array" else {job}
         self._same |= ids & self._accepted
         self._accepted |= ids
 

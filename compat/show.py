@@ -159,11 +159,13 @@ class Show:
         objects: list[str] = []
 
         def none() -> bool:
-            text = self.kubectl("-n", self.namespace, "get", "jobs,pods,secrets,podgroups,leases", "-o", "name")
+            text = self.kubectl("-n", self.namespace, "get", "jobs,pods,secrets,podgroups", "-o", "name")
             records = self.kubectl(
                 "-n", self.namespace, "get", "configmaps", "-l", "slurm-shim.io/kind=record", "-o", "name"
             )
-            objects[:] = [*text.split(), *records.split()]
+            holder = "jsonpath={.items[*].spec.holderIdentity}"  # a Lease that was given back stays, with no holder
+            held = self.kubectl("-n", self.namespace, "get", "leases", "-o", holder)
+            objects[:] = [*text.split(), *records.split(), *(f"Lease of {one}" for one in held.split())]
             return not objects
 
         until(none, GARBAGE)
