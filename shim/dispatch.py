@@ -20,6 +20,7 @@ MODULES = {
     "sstat": "shim.commands.sstat",
     "seff": "shim.commands.seff",
     "sprio": "shim.commands.sprio",
+    "sdiag": "shim.commands.sdiag",
     "sbcast": "shim.commands.sbcast",
     "sattach": "shim.commands.sattach",
     "shim": "shim.admin.app",

@@ -23,7 +23,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 ABSENT = {
     "sacctmgr": "no accounting database: accounts, users and QOS are known to nobody (`sacct` reads the job index)",
     "scrontab": "not there: cron calls `sbatch`",
-    "sdiag": "not there: `shim controller` and the controller's log tell how it is",
     "sreport": "not there, as it reads the accounting database: `sacct -P` lists jobs with their times and sizes",
     "sshare": "not there: no shares are kept, the queue is in the order of submission and priority",
     "strigger": "not there: no events of nodes that a program could be started by",

@@ -35,6 +35,7 @@ _PURPOSE = {
     "sstat": ("show what running steps use", "The agents on the nodes are asked at that moment."),
     "seff": ("show how much of its CPUs and memory a job has used", "The figures are those of sacct."),
     "sprio": ("show the factors of the priorities of jobs", "Clusters but real Slurms have priority/basic, which knows no factors."),
+    "sdiag": ("show what the controller has done", "A controller counts from its start, and leaves when it has nothing to do; its passes are the cycles of the main scheduler, and backfill too."),
     "sbcast": ("copy a file to the nodes of a job", "On this machine the nodes share the files, so there is one copy."),
     "sattach": ("attach to a running step", "What the step has printed before is shown too."),
     "shim": ("look after the Slurm commands of this machine", "Slurm has no such command."),

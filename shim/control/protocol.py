@@ -13,6 +13,8 @@ XDG_CONFIG_HOME. A controller that finds another one there than its own begins a
 Byte strings (scripts, environment) travel as text decoded with ``surrogateescape``. Operations and their fields:
 
     ping                                   -> pid, started (epoch), version
+    stats     reset (bool)                 -> what was counted since when: jobs, passes of the scheduler, operations, users (counting.py)
+              reset -> (everything is counted anew; operators)
     submit    request (JobRequest), environment {name: value}, script (text or null), token, submit_line, submit_host, sid,
               rlimits {name: [soft, hard]}, test_only (bool), cluster (name or null)
                                            -> job_id, cluster, notes [lines for stderr, as after "sbatch: "]

@@ -82,6 +82,7 @@ VALUES = {
     "sstat": {"jobs": "1", "format": "jobid"},
     "seff": {},
     "sprio": {"jobs": "1", "user": "root"},
+    "sdiag": {},
     "sbcast": {"jobid": "1", "size": "1k"},
     "sattach": dict.fromkeys(("input-filter", "output-filter", "error-filter"), "0"),
 }
@@ -95,6 +96,7 @@ BESIDE = {
     "sstat": [["-j", "1"]],
     "seff": [["1"]],
     "sprio": [[]],
+    "sdiag": [[]],
     "sbcast": [["/etc/passwd", "/nosuch/there"]],
     "sattach": [["1.0"]],
 }

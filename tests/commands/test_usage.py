@@ -1,9 +1,10 @@
-"""sstat, seff and sprio, of jobs that nobody runs."""
+"""sstat, seff and sprio, of jobs that nobody runs; sdiag, of a controller."""
 
 from __future__ import annotations
 
 import pytest
 
+from shim.control import client
 from shim.core.model.job import Step
 from shim.core.model.usage import Spread, Usage
 from tests import reference
@@ -117,3 +118,67 @@ BASIC = (
 def test_sprio_knows_no_factors(past: World, argv: str, out: str, err: str) -> None:
     result = past.run("sprio", *argv.split())
     assert (result.code, result.out, result.err) == (1, out, err)
+
+
+STATS = {
+    "now": 1_000_000_120.0,
+    "since": 1_000_000_000.0,
+    "serving": 1,
+    "orders": 2,
+    "jobs": {"submitted": 5, "started": 4, "completed": 3, "canceled": 1, "failed": 0},
+    "pending": 1,
+    "running": 0,
+    "cycles": {"last": 20, "most": 90, "count": 10, "total": 300, "depth": 20, "queue": 1},
+    "backfilled": 1,
+    "components": 0,
+    "latency": 40,
+    "operations": {"submit": [5, 1000], "hold": [1, 400], "update": [1, 500], "wait": [1, 10], "stats": [1, 5]},
+    "users": {"0": [8, 1915], "4000000": [1, 3]},
+}
+
+
+def _diagnosed(past: World, monkeypatch: pytest.MonkeyPatch, *argv: str) -> list[str]:
+    monkeypatch.setattr(client, "call", lambda op, fields=None, **_: STATS if op == "stats" else {})
+    result = past.run("sdiag", *argv)
+    assert (result.code, result.err) == (0, "")
+    return result.lines
+
+
+def test_sdiag_shows_what_the_controller_counted(past: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = _diagnosed(past, monkeypatch)
+    assert lines[1:3] == [
+        "sdiag output at Sun Sep  9 01:48:40 2001 (1000000120)",
+        "Data since      Sun Sep  9 01:46:40 2001 (1000000000)",
+    ]
+    for line in (
+        "Jobs submitted: 5",
+        "Jobs canceled:  1",
+        "Jobs pending:   1",
+        "\tMean cycle:   30",
+        "\tMean depth cycle:  2",
+        "\tCycles per minute: 5",
+        "\tTotal backfilled jobs (since last slurm start): 1",
+        "\tREQUEST_UPDATE_JOB                      ( 3001) count:2      ave_time:450    total_time:900",
+        "\t4000000         ( 4000000) count:1      ave_time:3      total_time:3",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("-a", "SUBMIT_BATCH_JOB UPDATE_JOB WAIT STATS_INFO"),
+        ("-i", "WAIT STATS_INFO UPDATE_JOB SUBMIT_BATCH_JOB"),
+        ("-t", "SUBMIT_BATCH_JOB UPDATE_JOB WAIT STATS_INFO"),
+        ("-T", "UPDATE_JOB SUBMIT_BATCH_JOB WAIT STATS_INFO"),
+    ],
+)
+def test_the_order_of_sdiag(past: World, monkeypatch: pytest.MonkeyPatch, option: str, names: str) -> None:
+    lines = _diagnosed(past, monkeypatch, option)
+    shown = [line.split()[0] for line in lines if line.startswith(("\tREQUEST_", "\tSHIM_"))]
+    assert [name.partition("_")[2] for name in shown] == names.split()
+
+
+def test_sdiag_resets_unless_all_is_asked_for_behind_it(past: World) -> None:
+    assert past.run("sdiag", "-r").out == ""
+    assert past.calls == [("stats", {"reset": True})]

@@ -19,6 +19,7 @@ from shim.control.controller import crash, spool
 from shim.control.controller.book import Book
 from shim.control.controller.configured import Configured
 from shim.control.controller.connection import Connection
+from shim.control.controller.counting import Counts
 from shim.control.controller.dispatching import Dispatcher
 from shim.control.controller.ids import IdStock
 from shim.control.controller.keeping import Keeping
@@ -83,7 +84,8 @@ class Controller:
         self._stop = asyncio.Event()
         self._started = clock()
         self.world = World(Book(store, clock), clock)
-        self.dispatcher = Dispatcher(self.world)
+        self.counts = Counts(self.world, lambda: self.server.serving)
+        self.dispatcher = Dispatcher(self.world, self.counts)
         self.allocations = Allocations(self.world, self.dispatcher)
         self.importing = Importing(self.world)
         self.observing = Observing(self.world, self._cluster_changed)
@@ -96,7 +98,7 @@ class Controller:
         operations = self._operations()
         self.fulfilling = Fulfilling(self.world, operations)
         self.observing.on_wanted = lambda cluster: self.world.task(self.fulfilling.look(cluster))
-        self.server = Server(self._asked(operations), self._look_idle, self.world.operates)
+        self.server = Server(self._asked(operations), self._look_idle, self.world.operates, self.counts.asked)
         self.keeping = Keeping(
             store, self.world, configured.sources if configured is not None else {}, self._begin_anew
         )
@@ -280,6 +282,7 @@ class Controller:
         order = self.dispatcher.launcher.order
         operations: dict[str, Operation] = {
             "ping": self._ping,
+            "stats": self.counts.stats,
             "shutdown": self._shutdown,
             "submit": partial(admitting.submit, world),
             "cancel": partial(cancelling.cancel, world, order),

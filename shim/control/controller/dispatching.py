@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from shim.control.controller import crash
 from shim.control.controller.alarm import Alarm
 from shim.control.controller.book import Change
+from shim.control.controller.counting import Counts
 from shim.control.controller.judging import Judge, split
 from shim.control.controller.launching import Launcher
 from shim.control.controller.operations import cancelling
@@ -33,8 +35,10 @@ RETRY = 1.0  # seconds until a pass that could not be written is tried again
 class Dispatcher:
     """Moves pending jobs on: dependencies, begin times, deadlines, starts."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, counts: Counts) -> None:
         self._world = world
+        self._counts = counts
+        self._queue = 0  # jobs that the pass has looked at
         self._judge = Judge(world.book)
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
@@ -77,7 +81,9 @@ class Dispatcher:
         began = self._loop.time()
         self._crowded = False
         self._forecast = began >= self._forecast_due
+        self._queue, clock = 0, time.perf_counter()
         self._pass()
+        self._counts.passed(time.perf_counter() - clock, self._queue)
         if self._forecast:
             self._forecast_due = began + self.forecast_every
         ended = self._loop.time()
@@ -152,6 +158,7 @@ class Dispatcher:
         pending = [job for job in jobs if job.state == states.PENDING]
         if not pending:
             return []
+        self._queue += len(pending)
         running = [job for job in jobs if job.state in states.ALLOCATED]
         made = plan(pending, cluster, running, now, self._beside(change, cluster), self._forecast, self._world.members)
         self._crowded = self._crowded or made.crowded
@@ -160,6 +167,7 @@ class Dispatcher:
             if job.array_tasks is not None and not self._has_ids(cluster):
                 break  # each task of an array takes one
             started.append(self._start(change, job, shares, cluster, now))
+        self._counts.overtook(pending, made.reasons, started)
         for job in pending:
             self._waits(change, job, made.reasons.get(job.key), made.expected.get(job.key), now)
         return started

@@ -65,6 +65,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "notify": {"target": Target, "text": str},
     "change_nodes": {"name": str, "cluster": str, "fields": _NODE},
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
+    "stats": {"reset": bool},
     "prune": {"days": int, "dry_run": bool},
     "record": {"job": Job, "claim": bool},
     "seen": {"jobs": list[Job]},

@@ -6,30 +6,39 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from shim.control.channel import ChannelClosed
 from shim.control.controller import messages
 from shim.control.controller.connection import Connection
+from shim.control.controller.counting import Busy
 from shim.control.controller.world import log
 from shim.control.protocol import FOR_OPERATORS, PROTOCOL
 from shim.core.errors import ACCESS_DENIED, ShimError
 
-Operation = Callable[[Connection, dict[str, Any]], Awaitable[dict[str, Any]]]
+Operation = Callable[[Connection, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Server:
-    """Answers its owner, root and the operators. Calls ``idle`` whenever the last connection is closed."""
+    """Answers its owner, root and the operators. Calls ``idle`` whenever the last connection is closed.
+
+    ``asked`` is told each operation that was done, for whom, and for how many seconds it worked.
+    """
 
     def __init__(
-        self, operations: dict[str, Operation], idle: Callable[[], None], operator: Callable[[int], bool]
+        self,
+        operations: dict[str, Operation],
+        idle: Callable[[], None],
+        operator: Callable[[int], bool],
+        asked: Callable[[str, int, float], None] = lambda op, uid, seconds: None,
     ) -> None:
         self._operations = operations
         self._operator = operator
         self._idle = idle
+        self._asked = asked
         self._servers: list[asyncio.Server] = []
         self._clients: set[asyncio.Task[None]] = set()
 
@@ -41,6 +50,11 @@ class Server:
     def busy(self) -> bool:
         """Whether a client is connected."""
         return bool(self._clients)
+
+    @property
+    def serving(self) -> int:
+        """How many clients are connected."""
+        return len(self._clients)
 
     async def close(self) -> None:
         """Accepts nobody any more and ends all connections: their clients ask the next controller."""
@@ -93,7 +107,11 @@ class Server:
             return refused(f"error: the controller does not know {message.get('op')!r}")
         try:
             messages.check(str(message.get("op")), message)
-            return {"ok": True, **await operation(connection, message)}
+            busy = Busy(operation(connection, message))
+            try:
+                return {"ok": True, **await busy}
+            finally:
+                self._asked(str(message.get("op")), connection.uid, busy.seconds)
         except ShimError as error:
             return {"ok": False, "lines": list(error.lines), "code": error.code}
         except ChannelClosed:

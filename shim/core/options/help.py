@@ -29,6 +29,7 @@ _WORDS = {
     "sstat": "",
     "seff": "jobid",
     "sprio": "",
+    "sdiag": "",
     "sbcast": "SOURCE DEST",
     "sattach": "jobid.stepid",
     "scontrol": "command [arguments...]",

@@ -335,6 +335,21 @@ def _sprio() -> Rows:
     )
 
 
+def _sdiag() -> Rows:
+    return (
+        Row(name="all", short="a", help="all statistics; what is shown anyway, and what takes --reset back"),
+        Row(name="help", short="h", help="this text"),
+        Row(name="reset", short="r", help="count from now on; for operators"),
+        Row(name="sort-by-id", short="i", help="RPCs by number, users by uid"),
+        Row(name="sort-by-time", short="t", help="RPCs and users by their total time"),
+        Row(name="sort-by-time2", short="T", help="RPCs and users by their average time"),
+        Row(name="cluster", spelling_of="clusters", short="M", takes="=name"),
+        Row(name="clusters", short="M", takes="=name", env="SLURM_CLUSTERS", help="the cluster to use"),
+        Row(name="usage", help="the options in brief"),
+        Row(name="version", short="V", help="print the version"),
+    )
+
+
 # fmt: on
 # The options of a command are made when it runs, and no others.
 ROWS: Dict[str, Callable[[], Rows]] = {
@@ -346,6 +361,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sstat": _sstat,
     "seff": _seff,
     "sprio": _sprio,
+    "sdiag": _sdiag,
     "sbcast": _sbcast,
     "sattach": _sattach,
 }

@@ -22,6 +22,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "script": {"job_id": 1},
     "record": {"job": {"job_id": 7, "cluster": "real", "key": 0, "request": {"kind": "batch"}}},
     "seen": {"jobs": [{"job_id": 7, "cluster": "real"}]},
+    "stats": {"reset": False},
     "prune": {"days": 1, "dry_run": True},
     "move": {"job_id": 1, "cluster": "local"},
     "move_out": {"job_id": 1, "cluster": "real", "mark": "m"},
