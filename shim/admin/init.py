@@ -19,6 +19,7 @@ from shim.core.formats.array_spec import ArraySpec
 from shim.core.formats.lists import comma_list
 from shim.core.model.cluster import Cluster
 from shim.core.model.request import JobRequest
+from shim.core.options.plugins import PYXIS
 from shim.core.placement import features
 from shim.core.placement.gpus import total
 from shim.core.placement.resolve import resolve
@@ -77,6 +78,7 @@ def _lines(submissions: Sequence[Sequence[JobRequest]], machine: Machine) -> Ite
     yield from _licenses(requests)
     yield from _arrays(requests)
     yield from _partitions(requests)
+    yield from _plugins(requests)
 
 
 def _sizes(base: Cluster, grown: Cluster) -> Iterator[str]:
@@ -147,6 +149,15 @@ def _partitions(requests: Sequence[JobRequest]) -> Iterator[str]:
         yield f"[clusters.local.partitions.{_key(name)}]"
         if name == ("debug" if usual or "debug" in names else names[0]):
             yield "default = true"
+
+
+def _plugins(requests: Sequence[JobRequest]) -> Iterator[str]:
+    """Where something is configured, those of pyxis are options only if the configuration says so."""
+    known = {row["name"] for row in PYXIS}
+    if any(known.intersection(request.container) for request in requests):
+        yield ""
+        yield "[plugins]"
+        yield "pyxis = true"
 
 
 def _write(path: str, text: str, force: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_what_it_writes_accepts_the_scripts(
     out = io.StringIO()
     assert check.report(scripts, out)
     assert "3 scripts: 0 would be refused, 0 would wait for ever" in out.getvalue()
+
+
+def test_a_script_with_a_container_is_accepted_afterwards_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "podman").write_text("#!/bin/sh\n")
+    (tmp_path / "podman").chmod(0o755)
+    Path("train.sh").write_text("#!/bin/bash\n#SBATCH --container-image=pytorch --container-mounts=/tmp:/tmp\n")
+    assert app.main(["init", "train.sh"]) == 0
+    out = io.StringIO()
+    assert check.report(["train.sh"], out), out.getvalue()
 
 
 def test_a_configuration_is_not_replaced_unasked(

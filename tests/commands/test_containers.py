@@ -179,6 +179,13 @@ def _bundle(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def test_a_bundle_without_its_configuration_says_which_file_is_missing(road: Path) -> None:
+    _bundle(road / "b")
+    (road / "b" / "config.json").unlink()
+    said("sbatch", "-W", "-o", "out", "--container=b", "--wrap", "true", code=1)
+    assert Path("out").read_text().endswith(f"--container=b: {road}/b/config.json: No such file or directory\n")
+
+
 def test_an_oci_bundle_is_run_with_the_tasks_words(road: Path, state_dir: Path) -> None:
     _bundle(road / "b")
     out = said("srun", "-n2", "--container=b", "sh", "-c", "echo $SLURM_PROCID $WHOSE $(pwd); exit 4", code=4)
