@@ -151,6 +151,8 @@ class StepRequest(Value):
     gpus_per_node: str | None = None
     gpus_per_task: str | None = None
     gpus_per_socket: str | None = None
+    cpus_per_gpu: int | None = None
+    mem_per_gpu: int | None = None  # MiB
     gpu_bind: str | None = None  # as given
     constraint: str | None = None
     exact: bool = False

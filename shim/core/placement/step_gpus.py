@@ -37,6 +37,7 @@ class StepGpus:
         self.limit: Demand = ()  # what --gpus says, also where it does not decide
         # Checked, and nothing is chosen by it: as on Slurm.
         self.socket: Demand = gpus.gpu_demand(step.gpus_per_socket)
+        self.by_gpu = bool(step.cpus_per_gpu or step.mem_per_gpu)
         per_node = step.gpus_per_node if step.gres is None else None
         self.each: Demand = gpus.gpu_demand(step.gpus_per_task)  # there must be so many for a task in any case
         self.task: Demand = self.each if not per_node else ()
@@ -71,7 +72,7 @@ class StepGpus:
         """Raises StepError for what the job can never give to that many tasks and nodes, with Slurm's texts."""
         cannot = no_step(job.job_id, "")
         asked = (*self.node, *self.limit, *self.each, *self.socket)
-        if not asked:
+        if not asked and not self.by_gpu:
             return
         types = [kind for share in job.shares for kind in (share.gpu_types or [""] * len(share.gpus))]
         if not types:

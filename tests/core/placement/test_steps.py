@@ -124,6 +124,16 @@ def test_measured_steps(options, nodes, ranks, cpus):
                 CANNOT + "Invalid generic resource (gres) specification",
             ],
         ),
+        *(
+            (
+                {option: 1},
+                [
+                    "error: Step requested GRES but job doesn't have GRES",
+                    CANNOT + "Invalid generic resource (gres) specification",
+                ],
+            )
+            for option in ("cpus_per_gpu", "mem_per_gpu")
+        ),
     ],
 )
 def test_refusals(options, lines):
