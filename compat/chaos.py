@@ -31,6 +31,7 @@ NODES = ("node1", "node2", "node3")
 HOMES = "ab"
 PENDING_AT_MOST = 40  # jobs that wait or run at the same time: two cores start about one pod a second
 EVERY = 4.0  # seconds from one blow to the next, on average
+SUSPEND = '{"spec":{"suspend":%s}}'
 REPAIR = 6.0  # seconds that something of the cluster's own stays down
 
 
@@ -40,9 +41,12 @@ def chaos(count: int, restricted: bool) -> bool:
         run = _Run(show, count)
         try:
             run.carry_out()
-            return run.told()
+            fine = run.told()
         finally:
             run.end_strays()
+        if not fine:
+            show.keep()
+        return fine
 
 
 def verdict(accepted: set[str], marks: Mapping[str, int]) -> dict[str, list[str]]:
@@ -70,6 +74,8 @@ class _Run:
         self._last = ""  # the id that sbatch printed last
         self._bereft: set[int] = set()  # controllers whose state folders were removed
         self._blows: Counter[str] = Counter()
+        self._missed: Counter[str] = Counter()  # blows that found nothing to hit, or no server
+        self._suspended: set[str] = set()  # Jobs that are still to be resumed
         self._begun = self._next = time.monotonic()
         self._repair_at = 0.0
         self._late = False
@@ -83,6 +89,9 @@ class _Run:
                 self._strike_in_time()
                 time.sleep(0.5)
         self._mend()
+        for one in self._suspended:
+            with suppress(ClusterError):  # it has gone
+                self._kubectl("patch", one, "-p", SUSPEND % "false")
         self._late = not self._show.wait(*HOMES, limit=max(300.0, 3.0 * self._count))
 
     def told(self) -> bool:
@@ -93,7 +102,7 @@ class _Run:
         left += [f"controller {pid} of a removed folder" for pid in self._folderless()]
         states = Counter(state for home in HOMES for state in self._states(home))
         print(
-            f"chaos: {len(self._accepted)} jobs, {dict(self._blows)}, {self._refused} refused, {found}, same id twice {self._same},"
+            f"chaos: {len(self._accepted)} jobs, {dict(self._blows)}, missed {dict(self._missed)}, {self._refused} refused, {found}, same id twice {self._same},"
             f" {dict(states)}, left {left}, {time.monotonic() - self._begun:.0f} s"
         )
         return not (any(found.values()) or self._same or left or self._late)
@@ -138,8 +147,11 @@ class _Run:
         if not self._repair_at:
             blows += [self._server, self._kubelet, self._node]
         blow = self._chance.choice(blows)
-        with suppress(ClusterError, OSError):  # the server is down, or what was to be hit has gone
+        try:
             blow()
+        except (ClusterError, OSError):  # the server is down, or what was to be hit has gone
+            self._missed[blow.__name__.strip("_")] += 1
+        else:
             self._blows[blow.__name__.strip("_")] += 1
 
     def _mend(self) -> None:
@@ -188,9 +200,11 @@ class _Run:
 
     def _suspend(self) -> None:
         one = self._one_of("jobs")
-        for value in ("true", "false"):
-            self._kubectl("patch", one, "-p", f'{{"spec":{{"suspend":{value}}}}}')
-            time.sleep(self._chance.random())
+        self._suspended.add(one)
+        self._kubectl("patch", one, "-p", SUSPEND % "true")
+        time.sleep(self._chance.random())
+        self._kubectl("patch", one, "-p", SUSPEND % "false")
+        self._suspended.discard(one)
 
     def _one_of(self, kind: str) -> str:
         names = self._kubectl("get", kind, "-o", "name").split()

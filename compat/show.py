@@ -56,6 +56,7 @@ class Show:
         self.shared.mkdir()
         self.shared.chmod(0o777)
         self._tenant: Tenant | None = None
+        self._kept = False
         if restricted:
             self._tenant = Tenant(str(KUBECONFIG), self.namespace, self.shared, self.folder)
             kubeconfig, source, more = self._tenant.kubeconfig, f'pvc = "{CLAIM}"', more or NODES
@@ -76,11 +77,18 @@ class Show:
             found = self.controller(home)
             if found is not None:
                 os.kill(found, signal.SIGTERM)
+        if self._kept:
+            print(f"kept: namespace {self.namespace}, with the controllers' logs in {self.folder}", file=sys.stderr)
+            return
         if self._tenant is not None:
             self._tenant.close()
         else:
             self.kubectl("delete", "namespace", self.namespace, "--wait=false")
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def keep(self) -> None:
+        """Namespace, folder and logs stay when the show is over, for whoever looks for what went wrong."""
+        self._kept = True
 
     def kubectl(self, *words: str) -> str:
         """As an administrator."""

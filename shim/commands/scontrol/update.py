@@ -228,9 +228,9 @@ def _step(session: Session, words: list[str]) -> int:
 
 def _step_limit(target: dict[str, Any] | None, value: str) -> int:
     """The minutes that ``30``, ``+30`` or ``-30`` make of the limit of the step that was named before; below 0: none."""
-    sign, text = (value[:1], value[1:]) if value[:1] in ("+", "-") else ("", value)
     from shim.core.formats.times import parse_seconds_any
 
+    sign, text = (value[:1], value[1:]) if value[:1] in ("+", "-") else ("", value)
     minutes = _minutes("TimeLimit", "" if text[:1] in ("+", "-") else text)
     if minutes < 0 and parse_seconds_any(text) == 0:
         minutes = 0  # of a job no limit

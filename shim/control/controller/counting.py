@@ -12,10 +12,10 @@ from shim.control.lifecycle.tasks import pending_tasks
 from shim.core.errors import ACCESS_DENIED, ShimError, plain
 from shim.core.model import states
 from shim.core.model.job import Job
+from shim.core.render.statistics import LOOKS
 
 T = TypeVar("T")
 
-_LOOKS = 1000  # at the clock, of which the time is told
 _WAITS = ("Resources", "Priority")  # reasons of jobs that a lower one may overtake
 _OUR_FAULT = (states.NODE_FAIL, states.BOOT_FAIL)
 
@@ -23,21 +23,22 @@ _OUR_FAULT = (states.NODE_FAIL, states.BOOT_FAIL)
 class Busy:
     """An operation, awaited: ``seconds`` is how long it worked, without the time for which it waited."""
 
-    def __init__(self, operation: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, operation: Coroutine[Any, Any, T], clock: Callable[[], float] = time.perf_counter) -> None:
         self._operation = operation
+        self._clock = clock
         self.seconds = 0.0
 
     def __await__(self) -> Generator[Any, None, Any]:
         steps = self._operation.__await__()
         thrown: BaseException | None = None
         while True:
-            began = time.perf_counter()
+            began = self._clock()
             try:
                 waits = next(steps) if thrown is None else steps.throw(thrown)
             except StopIteration as end:
                 return end.value
             finally:
-                self.seconds += time.perf_counter() - began
+                self.seconds += self._clock() - began
             thrown = None
             try:
                 yield waits
@@ -64,10 +65,11 @@ class Counts:
         self._users: dict[str, list[int]] = {}
 
     def _changed(self, old: Job | None, job: Job) -> None:
-        if (
-            old is None and job.array_task_id is None and job.submit_time >= int(self.since)
-        ):  # none that was taken in from elsewhere
-            self.jobs["submitted"] += pending_count(job)
+        if old is None and job.array_task_id is None:
+            # Here it begins to wait; else it is taken in from another machine, which has counted what it did.
+            if job.submit_time >= int(self.since):
+                self.jobs["submitted"] += pending_count(job)
+            return
         before = states.PENDING if old is None else old.state
         if job.state in states.ALLOCATED and before == states.PENDING:
             self.jobs["started"] += 1
@@ -140,8 +142,8 @@ def _ended(job: Job) -> str:
 
 
 def _latency() -> int:
-    """Microseconds that so many looks at the clock take."""
+    """Microseconds that LOOKS looks at the clock take."""
     began = time.perf_counter()
-    for _ in range(_LOOKS):
+    for _ in range(LOOKS):
         time.time()
     return int((time.perf_counter() - began) * 1e6)

@@ -248,9 +248,8 @@ def resized(job: Job, nodes: Container[str], at: float) -> Job:
     left = tuple(share for share in job.shares if share.name in nodes)
     if not left or left == job.shares:
         return job
-    tasks = (
-        len(left) if resolve(job.request).ntasks is None else job.tasks
-    )  # one for each node, unless it says how many
+    told = resolve(job.request).ntasks is not None
+    tasks = job.tasks if told else len(left)  # who says no number has one for each node
     cpus = sum(share.cpus for share in left)
     return job.replace(shares=left, nodes=len(left), cpus=cpus, tasks=tasks, resize_time=at)
 

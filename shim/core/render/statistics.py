@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     Entry = Tuple[str, int, int, int]  # name, number, count, microseconds
 
+LOOKS = 1000  # at the clock, of which the time is told
+
 _RULE = "*" * 55
 # What Slurm's commands ask for, where ours ask the controller for the same; what is ours alone has no number.
 _RPCS = {
@@ -55,7 +57,7 @@ def page(found: Dict[str, Any], order: str, name_of: Callable[[int], str]) -> Li
         *_head(found),
         *_main(found),
         *_backfill(found),
-        f"Latency for {1000} calls to gettimeofday(): {found['latency']} microseconds",
+        f"Latency for {LOOKS} calls to gettimeofday(): {found['latency']} microseconds",
         "",
         "Remote Procedure Call statistics by message type",
         *(_line(f"{entry[0]:<40}({entry[1]:5})", entry) for entry in sorted(_rpcs(found["operations"]), key=key)),

@@ -22,6 +22,17 @@ def allocate(box: Bench, client: Client, *, keep: bool = False, **request: objec
     return asyncio.ensure_future(box.ask("allocate", client, **fields, keep=keep))
 
 
+async def kept(box: Bench) -> tuple[Client, int]:
+    """An allocation of salloc --no-shell that has started: its client and its id."""
+    client = Client()
+    allocate(box, client, keep=True)
+    await box.settle()
+    job_id = client.events[0]["job_id"]
+    box.backend.tell(job_id, "started")
+    await box.settle()
+    return client, job_id
+
+
 def kinds(client: Client) -> list[str]:
     return [event["event"] for event in client.events]
 
@@ -116,12 +127,7 @@ async def test_nothing_is_left_of_a_client_that_was_gone_before_its_answer(box: 
 
 @bench
 async def test_a_notice_reaches_the_client_of_an_allocation(box: Bench) -> None:
-    client = Client()
-    allocate(box, client, keep=True)
-    await box.settle()
-    job_id = client.events[0]["job_id"]
-    box.backend.tell(job_id, "started")
-    await box.settle()
+    client, job_id = await kept(box)
     for step in (None, "0"):
         await box.ask("notify", target={"job_id": job_id, "step": step}, text="hello")
     assert client.events[-2:] == [{"event": "notice", "text": "hello"}] * 2
@@ -134,12 +140,7 @@ async def test_a_notice_reaches_the_client_of_an_allocation(box: Bench) -> None:
 
 @bench
 async def test_an_allocation_that_is_kept(box: Bench) -> None:
-    client = Client()
-    allocate(box, client, keep=True)
-    await box.settle()
-    job_id = client.events[0]["job_id"]
-    box.backend.tell(job_id, "started")
-    await box.settle()
+    client, job_id = await kept(box)
     client.leave()
     await box.settle()
     assert box.job(job_id).state == "RUNNING"
@@ -147,12 +148,7 @@ async def test_an_allocation_that_is_kept(box: Bench) -> None:
 
 @bench
 async def test_attaching_again(box: Bench) -> None:
-    client = Client()
-    allocate(box, client, keep=True)
-    await box.settle()
-    job_id = client.events[0]["job_id"]
-    box.backend.tell(job_id, "started")
-    await box.settle()
+    client, job_id = await kept(box)
     again = Client()
     reply = asyncio.ensure_future(box.ask("attach", again, job_id=job_id, token=""))
     await box.settle()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -57,6 +56,9 @@ def test_a_task_that_starts_was_submitted_before() -> None:
 
 def test_a_job_that_was_taken_in_from_elsewhere_was_not_submitted_here() -> None:
     assert follow("PENDING", job=JOB.replace(submit_time=900.0)) == {}
+    assert follow("RUNNING", job=JOB.replace(submit_time=900.0)) == {}
+    assert follow("COMPLETED", job=JOB.replace(submit_time=900.0)) == {}
+    assert follow("RUNNING", "COMPLETED", job=JOB.replace(submit_time=900.0)) == {"completed": 1}
 
 
 def test_a_start_past_a_higher_job_that_waits_is_backfill() -> None:
@@ -68,18 +70,24 @@ def test_a_start_past_a_higher_job_that_waits_is_backfill() -> None:
 
 
 def test_waiting_is_no_work() -> None:
+    now = 0.0
+
+    def passes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
     async def operation() -> int:
-        time.sleep(0)
-        await asyncio.sleep(0.05)
+        passes(2)
+        await asyncio.sleep(0)
+        passes(3)
         return 7
 
     async def timed() -> tuple[int, float]:
-        busy = Busy(operation())
+        busy = Busy(operation(), lambda: now)
+        asyncio.get_running_loop().call_soon(passes, 100.0)
         return await busy, busy.seconds
 
-    result, seconds = asyncio.run(timed())
-    assert result == 7
-    assert 0 < seconds < 0.04
+    assert asyncio.run(timed()) == (7, 5.0)
 
 
 def test_what_is_thrown_at_an_operation_reaches_it() -> None:

@@ -212,16 +212,23 @@ def test_a_job_has_the_pods_that_its_own_machine_describes(cluster: FakeCluster,
     clock.run(inside())
 
 
+async def ended_meanwhile(there: Any) -> tuple[KubernetesBackend, Job]:
+    """While machine "one", which accepted the job, is off, "two" takes it over and ends it: the backend of "two", and the job."""
+    one = await there("one")
+    await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+    await one.close()
+    two = await there("two")
+    (kept,) = await two.kept()
+    two.keep(kept.job)
+    ended: Job = kept.job.replace(state=states.CANCELLED, end_time=two._site.now())
+    two.keep(ended)
+    await asyncio.sleep(100)
+    return two, ended
+
+
 def test_the_end_of_a_job_waits_for_its_machine(cluster: FakeCluster, there: Any) -> None:
     async def inside() -> None:
-        one = await there("one")
-        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
-        await one.close()
-        two = await there("two")
-        (kept,) = await two.kept()
-        two.keep(kept.job)
-        two.keep(kept.job.replace(state=states.CANCELLED, end_time=two._site.now()))
-        await asyncio.sleep(100)
+        two, _ended = await ended_meanwhile(there)
         assert cluster.objects[RECORD]["data"]["ended"] == states.CANCELLED
         again = await there("one", orders=False)
         ended = await shown(again, job())
@@ -238,15 +245,7 @@ def test_the_end_of_a_job_that_its_machine_knows_before_it_knows_the_cluster_is_
     cluster: FakeCluster, there: Any
 ) -> None:
     async def inside() -> None:
-        one = await there("one")
-        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
-        await one.close()
-        two = await there("two")
-        (kept,) = await two.kept()
-        two.keep(kept.job)
-        ended = kept.job.replace(state=states.CANCELLED, end_time=two._site.now())
-        two.keep(ended)
-        await asyncio.sleep(100)
+        two, ended = await ended_meanwhile(there)
         assert RECORD in cluster.objects
         again = await there("one", orders=False, known=[ended])
         await asyncio.sleep(10)
