@@ -107,12 +107,16 @@ def explain(script: Annotated[list[str], typer.Argument(help="sbatch's options a
 
 @app.command()
 def completion(
-    shell: Annotated[str | None, typer.Argument(help="bash; unless given the shell that runs this.")] = None,
+    shell: Annotated[
+        str | None, typer.Argument(help="bash, fish or zsh; unless given the shell that runs this.", metavar="[SHELL]")
+    ] = None,
 ) -> None:
-    """Prints what a shell needs to complete options, partitions, nodes and jobs: `source <(shim completion bash)` in ~/.bashrc."""
+    """Prints what a shell needs to complete options, partitions, nodes and jobs. In ~/.bashrc: `source <(shim completion bash)`."""
+    import typer.main
+
     from shim.admin import completion as completions
 
-    typer.echo(completions.script(shell), nl=False)
+    typer.echo(completions.script(shell, typer.main.get_command(app)), nl=False)
 
 
 @app.command()
