@@ -31,6 +31,7 @@ NODES = ("node1", "node2", "node3")
 HOMES = "ab"
 PENDING_AT_MOST = 40  # jobs that wait or run at the same time: two cores start about one pod a second
 EVERY = 4.0  # seconds from one blow to the next, on average
+REST = 0.1  # of the jobs: when no more than these are to come to their end, all is left in peace
 SUSPEND = '{"spec":{"suspend":%s}}'
 REPAIR = 6.0  # seconds that something of the cluster's own stays down
 
@@ -38,7 +39,7 @@ REPAIR = 6.0  # seconds that something of the cluster's own stays down
 def chaos(count: int, restricted: bool) -> bool:
     """So many jobs from two homes (arrays, gangs, dependencies, requeues) while everything is killed at random."""
     with Show(restricted=restricted, spread=False, more="node_wait = 10\n") as show:
-        run = _Run(show, count)
+        run = Run(show, count)
         try:
             run.carry_out()
             fine = run.told()
@@ -61,10 +62,22 @@ def verdict(accepted: set[str], marks: Mapping[str, int]) -> dict[str, list[str]
     }
 
 
-class _Run:
+def mostly_ended(accepted: set[str], marks: Mapping[str, int]) -> bool:
+    """Whether all but a small rest have come to their end. Their marks say so even while no server answers squeue."""
+    ended = {line.split()[1] for line in marks if line.startswith("e ")}
+    return len(accepted - ended) <= REST * len(accepted)
+
+
+class Run:
     """What was accepted, what was done to it, and what came of it."""
 
-    def __init__(self, show: Show, count: int) -> None:
+    def __init__(
+        self,
+        show: Show,
+        count: int,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         seed = int(os.environ.get("CHAOS_SEED") or time.time())
         print(f"chaos: CHAOS_SEED={seed}", flush=True)
         self._show, self._count, self._chance = show, count, random.Random(seed)
@@ -76,23 +89,29 @@ class _Run:
         self._blows: Counter[str] = Counter()
         self._missed: Counter[str] = Counter()  # blows that found nothing to hit, or no server
         self._suspended: set[str] = set()  # Jobs that are still to be resumed
-        self._begun = self._next = time.monotonic()
+        self._clock, self._pause = clock, pause
+        self._patience = max(300.0, 3.0 * count)  # seconds for what was submitted to end, under blows and then in peace
+        self._begun = self._next = clock()
         self._repair_at = 0.0
         self._late = False
 
     def carry_out(self) -> None:
-        """Submits and strikes in turns; then lets all of it end, in peace."""
+        """Submits and strikes in turns; strikes until most have come to their end; then lets the rest end, in peace."""
         while len(self._accepted) < self._count:
             self._submit(self._chance.choice(HOMES))
             self._strike_in_time()
             while len(self._waiting()) > PENDING_AT_MOST:
                 self._strike_in_time()
-                time.sleep(0.5)
+                self._pause(0.5)
+        over = self._clock() + self._patience
+        while not mostly_ended(self._accepted, self._show.marks()) and self._clock() < over:
+            self._strike_in_time()
+            self._pause(0.5)
         self._mend()
         for one in self._suspended:
             with suppress(ClusterError):  # it has gone
                 self._kubectl("patch", one, "-p", SUSPEND % "false")
-        self._late = not self._show.wait(*HOMES, limit=max(300.0, 3.0 * self._count))
+        self._late = not self._show.wait(*HOMES, limit=self._patience)
 
     def told(self) -> bool:
         """The line of figures; whether all of it is as it must be."""
@@ -103,7 +122,7 @@ class _Run:
         states = Counter(state for home in HOMES for state in self._states(home))
         print(
             f"chaos: {len(self._accepted)} jobs, {dict(self._blows)}, missed {dict(self._missed)}, {self._refused} refused, {found}, same id twice {self._same},"
-            f" {dict(states)}, left {left}, {time.monotonic() - self._begun:.0f} s"
+            f" {dict(states)}, left {left}, {self._clock() - self._begun:.0f} s"
         )
         return not (any(found.values()) or self._same or left or self._late)
 
@@ -136,23 +155,26 @@ class _Run:
         return self._show.run("squeue", "-h", "-r", "-o", "%A", home=self._chance.choice(HOMES)).split()
 
     def _strike_in_time(self) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._repair_at and now > self._repair_at:
             self._mend()
         if now < self._next:
             return
         self._next = now + self._chance.uniform(0, 2 * EVERY)
-        blows: list[Callable[[], None]] = [self._controller] * 4 + [self._state_folder] + [self._delete_pod] * 3
-        blows += [self._suspend, self._delete_job]
-        if not self._repair_at:
-            blows += [self._server, self._kubelet, self._node]
-        blow = self._chance.choice(blows)
+        blow = self._chance.choice(self.possible())
         try:
             blow()
         except (ClusterError, OSError):  # the server is down, or what was to be hit has gone
             self._missed[blow.__name__.strip("_")] += 1
         else:
             self._blows[blow.__name__.strip("_")] += 1
+
+    def possible(self) -> list[Callable[[], None]]:
+        """The blows that can be struck now; one that is more frequent is there more often."""
+        blows = (
+            [self._controller] * 4 + [self._state_folder] + [self._delete_pod] * 3 + [self._suspend, self._delete_job]
+        )
+        return blows if self._repair_at else [*blows, self._server, self._kubelet, self._node]
 
     def _mend(self) -> None:
         self._repair_at = 0.0
@@ -180,15 +202,15 @@ class _Run:
         pid = cluster.registry().pid("kube-apiserver")
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
-            self._repair_at = time.monotonic() + REPAIR
+            self._repair_at = self._clock() + REPAIR
 
     def _kubelet(self) -> None:
         os.kill(kubelet_of(self._chance.choice(NODES)), signal.SIGKILL)
-        self._repair_at = time.monotonic() + REPAIR
+        self._repair_at = self._clock() + REPAIR
 
     def _node(self) -> None:
         kill_node(self._chance.choice(NODES))
-        self._repair_at = time.monotonic() + REPAIR
+        self._repair_at = self._clock() + REPAIR
 
     def _delete_pod(self) -> None:
         force = self._chance.choice(([], ["--grace-period=0", "--force"]))
@@ -202,7 +224,7 @@ class _Run:
         one = self._one_of("jobs")
         self._suspended.add(one)
         self._kubectl("patch", one, "-p", SUSPEND % "true")
-        time.sleep(self._chance.random())
+        self._pause(self._chance.random())
         self._kubectl("patch", one, "-p", SUSPEND % "false")
         self._suspended.discard(one)
 
