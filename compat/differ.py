@@ -13,6 +13,7 @@ import difflib
 import re
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,28 @@ def _shown(scene: Scene, line: Line, real: Answer, ours: Answer) -> str:
     return "\n".join([head, *(f"  {one}" for one in list(diff)[2:])])
 
 
+def compared(
+    scenes: list[Scene], real: Target, ours: Target, workers: int
+) -> Iterator[tuple[Scene, list[tuple[Answer, Answer]]]]:
+    """Each scene with what its lines did on both. The real one has all its scenes on the same nodes: one at a time.
+
+    What a moment decided is not seen twice: a scene with wrong lines is run again when all others are done, and only lines count
+    that are wrong both times.
+    """
+    doubtful: list[tuple[Scene, list[tuple[Answer, Answer]]]] = []
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(workers) as several:
+        pending = [(scene, one.submit(answers, scene, real), several.submit(answers, scene, ours)) for scene in scenes]
+        for scene, left, right in pending:
+            pairs = list(zip(left.result(), right.result(), strict=True))
+            if all(map(as_said, scene.lines, pairs)):
+                yield scene, pairs
+            else:
+                doubtful.append((scene, pairs))
+    for scene, pairs in doubtful:
+        again = zip(answers(scene, real), answers(scene, ours), strict=True)
+        yield scene, [one if as_said(line, one) else two for line, one, two in zip(scene.lines, pairs, again)]
+
+
 def main(argv: list[str]) -> int:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(
@@ -139,17 +162,8 @@ def main(argv: list[str]) -> int:
             RealSlurm(account, only_own=True),
             Local(options.workers, account=account, config=CONFIG.format(conf=slurm.CONF)),
         )
-        with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(ours.workers) as several:
-            pending = [
-                (scene, one.submit(answers, scene, real), several.submit(answers, scene, ours)) for scene in scenes
-            ]
-            for scene, left, right in pending:
-                pairs = list(zip(left.result(), right.result(), strict=True))
-                if not all(map(as_said, scene.lines, pairs)):
-                    # What a moment decided is not seen twice: only lines count that are wrong both times.
-                    again = zip(answers(scene, real), answers(scene, ours), strict=True)
-                    pairs = [one if as_said(line, one) else two for line, one, two in zip(scene.lines, pairs, again)]
-                compare(scene, pairs, tally, options.known)
+        for scene, pairs in compared(scenes, real, ours, ours.workers):
+            compare(scene, pairs, tally, options.known)
     except (CaseError, slurm.ClusterError, packages.PackageError) as problem:
         print(f"differ.py: {problem}", file=sys.stderr)
         return 2

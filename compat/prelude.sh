@@ -28,8 +28,13 @@ note() {
   printf '%s' "$text" >"$RECORD/$step.command"
 }
 
+# What the queue and the nodes looked like then tells why.
 give_up() {
-  echo "gave up waiting for: $*" >>"$RECORD/failure"
+  {
+    echo "gave up waiting for: $*"
+    squeue -t all -o '%i %T %r %S %e %N'
+    sinfo -N -o '%N %T %E'
+  } >>"$RECORD/failure" 2>&1
   exit 99
 }
 

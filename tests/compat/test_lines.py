@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Event, Lock
+
 import pytest
 
 from compat.case import Case, CaseError
-from compat.differ import Tally, answers, compare
+from compat.differ import Tally, answers, compare, compared
 from compat.lines import load, parse_scene
 from compat.normalise import Places
 from compat.record import Outcome, Step
@@ -87,6 +89,40 @@ def test_a_scene_that_was_cut_short_is_no_answer() -> None:
         answers(scene, Target("", ""))
     with pytest.raises(CaseError, match="gave up"):
         answers(scene, Target("", "", "", failure="gave up"))
+
+
+class OneAtATime(Target):
+    """Fails a scene that is run while another is: they would have the same nodes. Its first answer is wrong."""
+
+    def __init__(self, *outs: str) -> None:
+        super().__init__(*outs)
+        self.runs: list[str] = []
+        self._lock = Lock()
+        self._again = Event()
+
+    def run(self, case: Case) -> tuple[Outcome, Places]:
+        assert self._lock.acquire(blocking=False), f"{case.name} is run beside another scene"
+        try:
+            self.runs.append(case.name)
+            if self.runs.count(case.name) > 1:
+                self._again.set()
+            if case.name == "y":
+                self._again.wait(0.3)  # time for the scene before, if it were run again now
+            outcome, places = super().run(case)
+            if self.runs == ["x"]:
+                outcome.steps[0].out = "wrong"
+            return outcome, places
+        finally:
+            self._lock.release()
+
+
+def test_a_scene_that_differed_is_run_again_when_all_others_are_done(capsys: pytest.CaptureFixture[str]) -> None:
+    outs = ("", "b\na\nc\n", "")
+    real, ours, tally = OneAtATime(*outs), Target("", "a\nb\n", ""), Tally()
+    for scene, pairs in compared([parse_scene("x", TEXT), parse_scene("y", TEXT)], real, ours, 1):
+        compare(scene, pairs, tally, False)
+    assert (tally.lines, tally.known, tally.wrong, capsys.readouterr().out) == (6, 2, 0, "")
+    assert real.runs == ["x", "y", "x"]
 
 
 def test_every_file_is_understood() -> None:
