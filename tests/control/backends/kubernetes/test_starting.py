@@ -10,7 +10,7 @@ import pytest
 
 from shim.control.backends.base import BackendError, Order
 from shim.control.backends.kubernetes.api.errors import ApiError
-from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN
+from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, made
 from shim.core.model import states
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster, Killed
@@ -114,6 +114,33 @@ def test_a_gang_that_is_placed_in_part_is_taken_back_and_tried_under_another_num
         await stage.start()
         assert (stage.register.run, stage.register.restart) == (1, 0)
         assert f"{JOBS}/slurm-7-r1" in stage.cluster.objects
+        await stage.end()
+
+    clock.run(inside())
+
+
+def made_elsewhere(stage: Stage) -> None:
+    """Another controller has made the job's next run."""
+    found, register = stage.cluster.objects[RECORD], stage.register
+    assert register is not None
+    found["data"]["register"] = json.dumps(made(register, register.restart).to_dict())
+    stage.cluster._put("MODIFIED", RECORD, found)
+
+
+def test_a_run_that_another_controller_has_made_is_followed_though_the_one_before_was_not_left_yet() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        half_placed(stage)
+        await asyncio.sleep(14)
+        assert stage.state == WITHDRAWN
+        made_elsewhere(stage)
+        with pytest.raises(BackendError, match="not over yet"):  # of the run before not even the end is committed
+            await stage.start()
+        await stage.commit(states.PENDING)
+        await stage.start()
+        await stage.granted("started")
+        assert (stage.state, stage.register.run) == (GRANTED, 1)
+        assert stage.told.kinds[-1] == "started"
         await stage.end()
 
     clock.run(inside())

@@ -66,6 +66,7 @@ class Course:
         self._orders: dict[int, Order] = {}
         self._asks: dict[str, Ask] = {}
         self._granted = ""  # uid of the leader that was granted the run
+        self.committed = False  # the index has the run's end
         self._end: Line | None = None  # as it was decided here, and is told once the register says so
         self._told = ""  # the state that the leader has told, as its end
         self._not_begun = False  # the leader that was granted the run has said that it never began it
@@ -104,6 +105,7 @@ class Course:
         """The end is committed: the leader may go."""
         if self._follower is not None:
             await self._follower.forget()
+        self.committed = True
 
     def is_of(self, record: JobRecord) -> bool:
         """Whether the record's last run is this one."""
@@ -161,11 +163,11 @@ class Course:
 
     # Looking
 
-    async def look(self, record: JobRecord, committed: bool) -> float | None:
+    async def look(self, record: JobRecord) -> float | None:
         """Looks at the pods once, tells what is new; seconds until time alone may change something (None: never)."""
         register = record.register
         assert register is not None
-        if committed or register.closed:
+        if self.committed or register.closed:
             return None
         if register.leader is not None:
             self._granted = register.leader.pod
@@ -344,9 +346,9 @@ class Course:
 
     # Ends
 
-    def outcome_unbegun(self, committed: bool) -> str:
+    def outcome_unbegun(self) -> str:
         """As what a run that was made is to be withdrawn; "": it is not."""
-        if committed:
+        if self.committed:
             return WAITS  # its end is in the index, which says what becomes of the job
         if self._end is None:
             return ""
@@ -372,11 +374,11 @@ class Course:
         """When the leader was last heard, or its node; for a run that is to end when it was last reached."""
         return self._site.clock() if self._told else self._heard_at
 
-    def report(self, register: Register, committed: bool) -> Report | None:
+    def report(self, register: Register) -> Report | None:
         """What the granted leader has said of its end, once that is committed, or need not be: nothing has begun."""
         if self._not_begun:
             return Report(nonce=register.nonce, outcome=NOT_BEGUN)
-        if committed:
+        if self.committed:
             return Report(nonce=register.nonce, outcome=self._told or states.FAILED)
         return None
 

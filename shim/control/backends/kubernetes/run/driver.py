@@ -36,6 +36,7 @@ KEPT = 7 * 86400.0  # seconds for which the end of a job waits for its machine
 RETRY = 2.0  # seconds until what could not be done is tried again
 _NEVER = 10.0**12
 _TRIES = 5
+_NOT_OVER = "the run before is not over yet"
 
 
 class Prepared(Value):
@@ -76,7 +77,6 @@ class Driver:
         self._observer = observer
         self._ways = ways
         self._prepared: Prepared | None = None
-        self._committed = False  # the index has the end of the run in course
         self._since: tuple[Register | None, float] = (None, 0.0)
         self._written: JobRecord | None = (
             None  # in this look: the API server's answer to a write, as good as a live read
@@ -110,6 +110,7 @@ class Driver:
             raise BackendError("its record is gone", transient=True)
         if self._tell_missed(record):
             return
+        await self._end_course_before(record)
         register = record.register
         if register is None or not register.serves(run.restart):
             record = await self._next(record, run, host, prepare)
@@ -119,12 +120,20 @@ class Driver:
             await self._make(record, register, run, prepare)
         self.follow(run, 0)
 
+    async def _end_course_before(self, record: JobRecord) -> None:
+        """What is begun gets a course of its own: that of a run before must not stand in its place, whoever has made the run."""
+        course = self.course
+        if course is not None and not course.is_of(record):
+            if not course.committed:
+                raise BackendError(_NOT_OVER, transient=True)
+            await self._leave(course)
+
     async def _next(self, record: JobRecord, run: Run, host: str, prepare: Prepare) -> JobRecord:
         number = next_number(record.register, run.restart)
         if host != names.host(self._job_id, number, 0):
             raise BackendError(f"another run of the job was made meanwhile: this is number {number}", transient=True)
         if self.course is not None:
-            raise BackendError("the run before is not over yet", transient=True)
+            raise BackendError(_NOT_OVER, transient=True)
         await self._refuse_older(record, run)
         seen = (await self._evidence(record)).replace(turn=True, restart=run.restart)
         doubts = fence(record.deciding(self._limits), seen, self._site.clock())
@@ -209,7 +218,6 @@ class Driver:
         )
         prepared = self._prepared
         pinned = prepared.pinned if prepared is not None else False
-        self._committed = False
         stage = prepared.stage if prepared is not None else ""
         self.course = Course(context, record, self._ways(record), pinned, stage, self.poke)
         self.poke()
@@ -234,7 +242,6 @@ class Driver:
         """The end of the run in course is committed: its leader may go, and the register be closed."""
         if self.course is not None:
             await self.course.forget()
-        self._committed = True
         self.poke()
 
     async def close(self) -> None:
@@ -278,7 +285,7 @@ class Driver:
             return await self._record_gone()
         course, pause = self.course, None
         if course is not None and not course.is_of(record):
-            if not course.over and not self._committed:
+            if not course.over and not course.committed:
                 course.tell_end(waits_again("another run of the job was made meanwhile"))
             await self._leave(course)
             course = None
@@ -288,7 +295,7 @@ class Driver:
         if course is not None:
             if not course.opened:
                 await self._open(course, record)
-            pause = await course.look(record, self._committed)
+            pause = await course.look(record)
             pause = pause if course.opened else RETRY
         seen = await self._see(record)
         decision = decide(self._deciding(record), seen, self._site.clock())
@@ -323,7 +330,7 @@ class Driver:
         course, self.course = self.course, None
         job, why = self.index, "its record was deleted"
         if course is not None:
-            if not course.over and not self._committed:
+            if not course.over and not course.committed:
                 course.tell_end({"kind": "lost", "reason": why})
             await course.close()
         elif job is not None and job.state in states.ALLOCATED:
@@ -336,7 +343,7 @@ class Driver:
 
     async def _look_closed(self, record: JobRecord, course: Course) -> float | None:
         """The register is closed: the controller is told how, once nothing holds anything any more, and then the course is at its end."""
-        if self._committed:
+        if course.committed:
             await self._leave(course)
             return 0.0
         if course.over:
@@ -441,7 +448,7 @@ class Driver:
         if register.state == MADE:
             asks = course.asks
             nodes = {member.node for ask in asks for member in ask.members}
-            given_up = course.outcome_unbegun(self._committed)
+            given_up = course.outcome_unbegun()
             live = await self._site.evidence.nodes(nodes) if nodes else {}
             return seen.replace(asks=asks, nodes=live, given_up=given_up)
         assert register.leader is not None
@@ -452,7 +459,7 @@ class Driver:
         pods = tuple(pod.replace(ended=False) for pod in seen.pods) if course.ends_by_itself else seen.pods
         return seen.replace(
             asks=course.asks,
-            report=course.report(register, self._committed),
+            report=course.report(register),
             heard=course.heard(),
             absent=absent,
             pods=pods,

@@ -138,7 +138,7 @@ class Fetching:
         course, register = self._course, record.register
         assert course is not None and register is not None
         if not register.closed:
-            return await course.look(record, False) if self._watches else None
+            return await course.look(record) if self._watches else None
         if not self._watches or register.state == WITHDRAWN or await course.fetched(register):
             self._complete = register.run
             await self._leave()

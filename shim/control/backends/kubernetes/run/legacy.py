@@ -42,7 +42,6 @@ class Legacy:
         self._record = JobRecord(name=names.record(run.job_id), job=job, register=register)
         context = Context(site, run, "", _NUMBER, nodes, settings, observer, seen)
         self._course = Course(context, self._record, (), False, "", self.poke)
-        self._committed = False
         self._changed = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._work())
 
@@ -58,7 +57,6 @@ class Legacy:
     async def forget(self) -> None:
         """The end is committed."""
         await self._course.forget()
-        self._committed = True
         self.poke()
 
     async def close(self) -> None:
@@ -70,14 +68,14 @@ class Legacy:
     async def _work(self) -> None:
         with open(os.path.join(run_folders.path_of(self.run), "key")) as file:
             await self._course.open(bytes.fromhex(file.read()))
-        while not self._committed:
+        while not self._course.committed:
             self._changed.clear()
             pause: float | None = RETRY
             try:
                 pause = await self._look()
             except ApiError as error:
                 self._site.log("job %s: %s", self.run.job_id, error.message)
-            if not self._committed:
+            if not self._course.committed:
                 try:
                     async with asyncio.timeout(pause):
                         await self._changed.wait()
@@ -88,7 +86,7 @@ class Legacy:
 
     async def _look(self) -> float | None:
         course = self._course
-        pause = await course.look(self._record, False) if self._site.synced else RETRY
+        pause = await course.look(self._record) if self._site.synced else RETRY
         if course.over or not self._site.synced:
             return pause
         silence = self._site.clock() - course.heard()
