@@ -13,7 +13,7 @@ from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, made
 from shim.core.model import states
 from tests.control.backends.kubernetes import clock
-from tests.control.backends.kubernetes.fakecluster import JOBS, FakeCluster, Killed
+from tests.control.backends.kubernetes.fakecluster import JOBS, PODS, FakeCluster, Killed
 from tests.control.backends.kubernetes.stage import RECORD, SETTINGS, Stage
 
 CANCEL = Order(number=1, kind="end", state="CANCELLED", uid=1001)
@@ -141,6 +141,28 @@ def test_a_run_that_another_controller_has_made_is_followed_though_the_one_befor
         await stage.granted("started")
         assert (stage.state, stage.register.run) == (GRANTED, 1)
         assert stage.told.kinds[-1] == "started"
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_tasks_only_pod_that_went_while_the_watch_was_lost_does_not_keep_the_task_from_starting_again() -> None:
+    async def inside() -> None:
+        stage = Stage(FakeCluster())
+        stage.jobless = True
+        await stage.open(nodes=1)
+        watchers, stage.cluster.watchers[:] = list(stage.cluster.watchers), []
+        await stage.start()
+        assert f"{PODS}/slurm-7-0" in stage.cluster.objects
+        stage.cluster.vanish(f"{PODS}/slurm-7-0")
+        stage.cluster.watchers[:] = watchers  # it lists anew: of what came and went it never tells
+        await asyncio.sleep(70)
+        assert stage.state == WITHDRAWN
+        assert [end["kind"] for end in stage.told.ends] == ["withdrawn"]
+        await stage.commit(states.PENDING)
+        await asyncio.sleep(1)
+        await stage.start()
+        assert f"{PODS}/slurm-7-r1-0" in stage.cluster.objects
         await stage.end()
 
     clock.run(inside())

@@ -54,6 +54,13 @@ class Seen:
         known = self._pods if made.get("kind") == "Pod" else self._jobs
         known.setdefault(names.job_of(made), {}).setdefault(made["metadata"]["name"], self.trim(made))
 
+    def drop(self, job_id: int, uid: str) -> None:
+        """The API server says that this Job or pod is there no more. One that came and went while a watch was lost is never told of as deleted."""
+        for known in (self._pods, self._jobs):
+            found = known.get(job_id, {})
+            for name in [name for name, one in found.items() if one["metadata"].get("uid") == uid]:
+                del found[name]
+
     def forget(self, job_id: int) -> None:
         """The job's record is gone, and all evidence with it."""
         self._over.pop(job_id, None)

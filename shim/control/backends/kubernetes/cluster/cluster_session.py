@@ -96,7 +96,12 @@ class Site:
         for one in left:
             if record is None or names.label(one, names.RECORD) != record.uid:
                 path = self.objects.jobs if "completions" in one["spec"] else self.objects.pods
-                await self.objects.remove(path, one["metadata"]["name"], one["metadata"]["uid"])
+                await self.remove(job_id, path, one["metadata"]["name"], one["metadata"]["uid"])
+
+    async def remove(self, job_id: int, path: str, name: str, uid: str, *, grace: int | None = None) -> None:
+        """Removes a Job or a pod of the job, if it is still this very one; it is shown no longer if it is not. ApiError."""
+        if not await self.objects.remove(path, name, uid, grace=grace):
+            self.seen.drop(job_id, uid)
 
     async def connect(self, pod: str) -> Any:
         """A socket to the agent in the pod. Raises ApiError.

@@ -90,7 +90,7 @@ class Objects:
             raise ApiError(409, "AlreadyExists", text) from error
 
     async def remove(self, path: str, name: str, uid: str = "", *, grace: int | None = None) -> bool:
-        """Removes an object; False if it was not, or not by this: it is gone, or not the very one that was meant. ApiError."""
+        """Removes an object; False if there is none that could be removed: it is gone, or its name is another one's by now. ApiError."""
         try:
             await self.access.delete(f"{path}/{name}", grace=grace, uid=uid or None)
         except ApiError as error:

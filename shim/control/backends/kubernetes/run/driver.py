@@ -534,7 +534,7 @@ class Driver:
             )
 
     async def _delete(self, record: JobRecord, effect: Delete) -> None:
-        objects = self._site.objects
+        objects, remove = self._site.objects, self._site.remove
         if effect.kind == "record":
             if not self._site.records.tasks_of(self._job_id):  # an array's tasks have its payload
                 self._removed = await self._site.records.delete(record)
@@ -542,11 +542,11 @@ class Driver:
             return
         register = record.register
         if effect.kind == "job":
-            await objects.remove(objects.jobs, effect.name, effect.uid)
+            await remove(self._job_id, objects.jobs, effect.name, effect.uid)
         else:
             # What never began is not waited for: its first process may not hear the TERM, so early.
             soon = register is not None and register.run == effect.run and register.state == WITHDRAWN
-            await objects.remove(objects.pods, effect.name, effect.uid, grace=1 if soon else None)
+            await remove(self._job_id, objects.pods, effect.name, effect.uid, grace=1 if soon else None)
         if effect.run not in self._swept:
             self._swept.add(effect.run)
             await objects.remove_rest(self._job_id, effect.run)

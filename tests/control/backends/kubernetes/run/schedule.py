@@ -179,8 +179,6 @@ class Schedule:
         for machine in cluster.machines.values():
             self.faults.mend(machine)
             self.faults.on(machine)
-        for job in list(cluster.api.jobs.values()):
-            cluster.api.put("job", job.replace(suspended=False))
         for name, record in list(cluster.api.records.items()):
             if record.wanted.hold:
                 cluster.want(name, hold=False)

@@ -166,7 +166,7 @@ class Cluster(Agents):
                 api.remove("pod", pod.name)
             elif pod.job in jobs:
                 pods[pod.job].append(pod)
-            elif pod.job:
+            elif pod.job or (pod.alone and pod.record not in owners):
                 self.take("pod", pod)
         for uid, job in jobs.items():
             mine = pods[uid]

@@ -27,7 +27,8 @@ class JobObject(Job):
 
 class PodObject(Pod):
     record: str
-    job: str = ""  # uid of its owner; empty: an orphan
+    job: str = ""  # uid of its owner; empty: an orphan …
+    alone: bool = False  # … or the only pod of its run, which belongs to the record
     running: bool = False
 
 

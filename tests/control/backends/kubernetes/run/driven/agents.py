@@ -96,6 +96,7 @@ class Agent(Process):
     def _begin(self) -> None:
         assert self.answered is not None
         self.cluster._launch(self, self.answered)
+        self.world.note_launch(self.record)
         self.line("started")
 
     answered: Ask | None = None

@@ -129,8 +129,8 @@ class DrivenCluster(Cluster):
             "labels": labels,
             "annotations": {names.INDEX: str(pod.index)},
         }
-        if pod.job:
-            metadata["ownerReferences"] = [{"uid": pod.job}]
+        if pod.job or pod.alone:
+            metadata["ownerReferences"] = [{"uid": pod.job or pod.record}]
         if pod.deleting:
             metadata.update(deletionTimestamp="2026-11-22T05:00:00Z", deletionGracePeriodSeconds=5)
         status: Object = {"phase": "Pending"}
@@ -142,4 +142,4 @@ class DrivenCluster(Cluster):
             ]
         elif pod.running:
             status["containerStatuses"] = [{"name": names.CONTAINER, "ready": True, "state": {"running": {}}}]
-        return {"metadata": metadata, "spec": {"nodeName": pod.node}, "status": status}
+        return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": pod.node}, "status": status}

@@ -22,6 +22,7 @@ from shim.control.backends.kubernetes.run.driver import Prepared
 from shim.control.backends.kubernetes.settings import settings_of, texts
 from shim.control.backends.kubernetes.submit.accepting import Accepting
 from shim.control.backends.kubernetes.submit.wishing import Wishes
+from shim.control.lifecycle import tasks
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, NodeShare
@@ -119,6 +120,7 @@ class Home:
         if job.state in states.TERMINAL:
             self.world.cluster.say(self.name, "has the end of", job.job_id, job.state)
             self.world.told.setdefault(job.job_id, []).append((self.name, job.state))
+            self.world.note_end(job)
         controller.backend.keep(job)
 
 
@@ -181,6 +183,7 @@ class Controller:
             gang = Gang(
                 job_id=job.job_id, restart=job.restarts, record=record.uid, number=number, nodes=job.nodes, cpus=1,
                 image="python", command=("true",), digest="d" * 64,
+                jobless=job.array_task_id is not None and job.nodes == 1,
             )  # fmt: skip
             return Prepared(gang=gang, settings=SETTINGS, contents={"key": b"k"})
 
@@ -222,8 +225,19 @@ class Controller:
             due = self.pauses.get(job.job_id, (0.0, 0.0))[0]
             if job.state == states.PENDING and now >= due and (not self.world.chaos or self.world.rng.random() < 0.6):
                 shares = tuple(NodeShare(name="n0") for _ in range(job.nodes))
+                job = self.task_of(job)
                 self.commit(job.replace(state=states.CONFIGURING, shares=self.backend.hosts(shares, job), journal=0))
                 self.launch(self.home.jobs[job.job_id])
+
+    def task_of(self, job: Job) -> Job:
+        """Of an array its first task, as a job of its own."""
+        waiting = tasks.pending_tasks(job)
+        if waiting is None:
+            return job
+        own, rest = tasks.split(job, waiting.first, self.world.next_id())
+        if rest is not None:
+            self.commit(rest)
+        return own
 
     def commit(self, job: Job) -> None:
         self.home.commit(self, job)

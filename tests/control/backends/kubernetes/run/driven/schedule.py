@@ -25,6 +25,7 @@ from tests.control.backends.kubernetes.run.faults import TOGETHER, Faults
 from tests.control.backends.kubernetes.run.things import HEARS, Violation
 
 STEPS = 60
+FIRST_TASK = 100  # the id of an array's first task that has one of its own
 CALM = 1500.0  # seconds without faults within which every job must have come to its end
 
 
@@ -85,8 +86,10 @@ class DrivenFaults(Faults):
 
 class DrivenSchedule:
     plant: frozenset[str] = frozenset()
+    lists_anew = 0.0  # how often a watch that has something to tell was lost, and lists anew
 
     def __init__(self, seed: int) -> None:
+        self.last_id = FIRST_TASK
         self.rng = rng = random.Random(seed)
         self.loop = Loop()
         self.chaos = True
@@ -219,6 +222,11 @@ class DrivenSchedule:
         controller = rng.choice(self.homes).controller
         controller.task(controller.submit(job))
 
+    def next_id(self) -> int:
+        """Whoever asks: the place numbers its jobs."""
+        self.last_id += 1
+        return self.last_id
+
     def person(self) -> None:
         rng = self.rng
         home, what = rng.choice(self.homes), rng.random()
@@ -251,8 +259,6 @@ class DrivenSchedule:
         for machine in cluster.machines.values():
             self.faults.mend(machine)
             self.faults.on(machine)
-        for job in list(cluster.api.jobs.values()):
-            cluster.api.put("job", job.replace(suspended=False))
         for home in self.homes:
             home.stuck = 0.0
             self.loop.go_on(home.process)
@@ -285,6 +291,12 @@ class DrivenSchedule:
         return not (api.records or api.jobs or api.pods or cluster.secrets or cluster.processes)
 
     # What must be so
+
+    def note_end(self, job: Job) -> None:
+        """An index has committed it."""
+
+    def note_launch(self, record: str) -> None:
+        """A run of this record, by its uid, has begun."""
 
     def check_told(self, record: RecordOf) -> None:
         """A record goes once the end of its job is in an index, and is the end that the record says."""

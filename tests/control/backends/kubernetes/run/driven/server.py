@@ -129,6 +129,8 @@ class Server:
             return self.cluster.secrets[name]
         if kind == "jobs":
             return self._post_job(name, body)
+        if kind == "pods":
+            return self._post_pod(name, body)
         return self._post_record(name, body)
 
     def _post_job(self, name: str, body: Object) -> Object:
@@ -139,6 +141,14 @@ class Server:
         self.cluster.ids[record] = names.job_of(body)
         self.cluster.api.put("job", job)
         return self.cluster.shown("job", job)
+
+    def _post_pod(self, name: str, body: Object) -> Object:
+        record, run = names.label(body, names.RECORD), names.number_of(body, names.RUN)
+        pod = PodObject(name=name, uid=self.cluster.uid("pod-"), run=run, index=0, record=record, alone=True)
+        self.cluster.say("pod", name, record, pod.uid)
+        self.cluster.ids[record] = names.job_of(body)
+        self.cluster.api.put("pod", pod)
+        return self.cluster.shown("pod", pod)
 
     def _post_record(self, name: str, body: Object) -> Object:
         self.cluster.versions += 1
@@ -281,6 +291,9 @@ class Reflector:
         self.scheduled = False
         log, world = self.server.cluster.api.logs[self.kind], self.server.world
         until = len(log)
+        if world.chaos and world.lists_anew and world.rng.random() < world.lists_anew:
+            self._list_anew()
+            return
         if world.chaos and world.rng.random() < 0.3:
             until = min(until, self.position + 1)
         for name, value in log[self.position : until]:
@@ -295,6 +308,18 @@ class Reflector:
         self.position = until
         if until < len(log):
             self.changed()
+
+    def _list_anew(self) -> None:
+        """The watch was lost, for longer than the API server remembers: what came and went meanwhile is never told of."""
+        api = self.server.cluster.api
+        self.position = len(api.logs[self.kind])
+        there = {name: self.server.cluster.shown(self.kind, found) for name, found in api.stores[self.kind].items()}
+        for name, before in list(self.known.items()):
+            if name not in there or there[name]["metadata"]["uid"] != before["metadata"]["uid"]:
+                self._tell("DELETED", before)
+        for name, shown in there.items():
+            if self.known.get(name) is not shown:
+                self._tell("MODIFIED" if name in self.known else "ADDED", shown)
 
     def _tell(self, kind: str, found: Object) -> None:
         name = found["metadata"]["name"]
