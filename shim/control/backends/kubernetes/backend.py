@@ -68,7 +68,7 @@ class KubernetesBackend:
         self._index: dict[int, Job] = {}  # the index's jobs, as they were committed last
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._recovered = False
-        self._found_ended: set[int] = set()  # jobs that another machine has brought to their end
+        self._found_ended: set[str] = set()  # uids of records that another machine has brought to their end
         self._news: set[int] | None = None  # jobs that others may have changed, for one who looks on; None: any
         self._untold = False  # jobs that the index does not know were told, and not asked for yet
 
@@ -307,6 +307,7 @@ class KubernetesBackend:
                 self._site, job_id, self._settings, self._configured.kill_wait, self._observer, self._accepting.ways
             )
             driver.index = self._index.get(job_id)
+            driver.ended_elsewhere = self._found_ended
             self._site.soon(self._end(job_id, driver))
         return driver
 
@@ -418,10 +419,9 @@ class KubernetesBackend:
         record = self._site.records.find(job.job_id)
         if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
             driver = self._driver(job.job_id)
-            if job.state in states.TERMINAL and record.ended and driver.course is None:
-                driver.saw_end = driver.saw_end and job.job_id not in self._found_ended
-                if not driver.saw_end:
-                    self._fetch(job)
+            ended = job.state in states.TERMINAL and record.ended and driver.course is None
+            if ended and record.uid in self._found_ended:
+                self._fetch(job)
             driver.poke()
         else:
             self._fetch_known([job.job_id])
@@ -452,7 +452,7 @@ class KubernetesBackend:
             try:
                 if await self._accepting.is_of_here(record):
                     if record.ended:
-                        self._found_ended.add(record.job_id)
+                        self._found_ended.add(record.uid)
                     found.append(await self._accepting.kept(record, orders=self.orders))
             except ApiError as error:
                 raise BackendError(error.message, transient=True) from error
@@ -499,7 +499,7 @@ class KubernetesBackend:
         if not await self._accepting.is_of_here(record):
             return None
         if record.ended:
-            self._found_ended.add(record.job_id)
+            self._found_ended.add(record.uid)
         if not self.orders:
             self._fetch(before)
         return self._accepting.as_shown(record, before, orders=self.orders)

@@ -255,6 +255,28 @@ def test_the_end_of_a_job_that_its_machine_knows_before_it_knows_the_cluster_is_
     clock.run(inside())
 
 
+def test_a_record_that_a_late_request_makes_anew_goes_though_the_one_before_was_ended_elsewhere(
+    cluster: FakeCluster, there: Any
+) -> None:
+    async def inside() -> None:
+        two, ended = await ended_meanwhile(there)
+        late = copy.deepcopy(cluster.objects[RECORD])
+        late["metadata"]["uid"], late["data"]["ended"] = "late", ""
+        cluster.refusals["PUT configmaps/slurm-7"] = ApiError(503, "ServiceUnavailable", "not now")
+        again = await there("one", orders=False, known=[ended])
+        await shown(again, job())
+        await two.close()
+        await again._coming  # type: ignore[attr-defined]
+        cluster.vanish(RECORD)
+        cluster.objects[RECORD] = late  # the watch tells of it later
+        cluster.refusals.clear()
+        await asyncio.sleep(60)
+        assert RECORD not in cluster.objects
+        await close(again)
+
+    clock.run(inside())
+
+
 def test_the_end_of_a_job_whose_machine_never_comes_back_goes_after_a_week(cluster: FakeCluster, there: Any) -> None:
     async def inside() -> None:
         one = await there("one")

@@ -7,7 +7,7 @@ from the register: a run is withdrawn, or over, before anybody hears that it was
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.base import BackendError, Observer, Order, Run
@@ -67,7 +67,9 @@ class Driver:
         ways: Callable[[JobRecord], tuple[Way, ...]],
     ) -> None:
         self.index: Job | None = None
-        self.saw_end = True  # the end came about here; else it was found in the record
+        self.ended_elsewhere: Container[
+            str
+        ] = ()  # uids of records whose end was found in them: it did not come about here
         self.done = asyncio.Event()  # the record is gone, and everything is told
         self.course: Course | None = None
         self._site = site
@@ -421,7 +423,7 @@ class Driver:
         """Whether the machine that the job was submitted on needs its record no more: it has the end, and the output."""
         own = record.host in ("", self._site.host) and record.user in ("", self._site.known_user)
         late = self._site.now() - record.job.end_time > KEPT and record.job.end_time > 0
-        return bool(record.settled) or late or (own and self.saw_end)
+        return bool(record.settled) or late or (own and record.uid not in self.ended_elsewhere)
 
     def _ended(self, record: JobRecord) -> str:
         """How the job has ended by the index; "" while it has not."""
