@@ -66,6 +66,7 @@ class KubernetesBackend:
         self._fetching: dict[int, Fetching] = {}
         self._legacy: dict[int, Legacy] = {}  # runs of the version before
         self._index: dict[int, Job] = {}  # the index's jobs, as they were committed last
+        self._by_partition: dict[str, Settings] = {}  # as configured: every look at a job asks for them
         self._troubles: dict[str, str] = {}  # of the watches, by what they watch
         self._recovered = False
         self._found_ended: set[str] = set()  # uids of records that another machine has brought to their end
@@ -90,6 +91,7 @@ class KubernetesBackend:
         self._configured = self._configured.replace(
             settings={**self._configured.settings, "namespace": f'"{namespace}"'}
         )
+        self._by_partition.clear()
         self._site = Site(access, namespace, cluster, names.owner(cluster))
         self._dry_runs = submit_checks.DryRuns(self._site)
         self._bundle = await beside(bundle)
@@ -320,7 +322,10 @@ class KubernetesBackend:
             await beside(lambda: stage_out.prune(self._site.cluster, jobs))
 
     def _settings(self, partition: str) -> Settings:
-        return settings_of(self._configured, partition)
+        found = self._by_partition.get(partition)
+        if found is None:
+            found = self._by_partition[partition] = settings_of(self._configured, partition)
+        return found
 
     def _follow_legacy(self, run: Run, seen: int) -> None:
         if run.job_id not in self._legacy:

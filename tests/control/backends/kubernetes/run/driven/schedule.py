@@ -9,9 +9,9 @@ from typing import Any
 from unittest import mock
 
 from shim.control.backends.kubernetes import backend as backend_module
-from shim.control.backends.kubernetes.cluster import watches
+from shim.control.backends.kubernetes.cluster import cluster_cache, watches
 from shim.control.backends.kubernetes.records.payload import Payload
-from shim.control.backends.kubernetes.run import course, following, run_folders
+from shim.control.backends.kubernetes.run import course, following, pod_view, run_folders
 from shim.control.backends.kubernetes.submit import accepting
 from shim.core.model import states
 from shim.core.model.job import Job
@@ -334,10 +334,21 @@ def in_place(world: DrivenSchedule) -> Iterator[None]:
 
         async def close(self) -> None: ...
 
-    folders = Folders(world)
+    folders, views = Folders(world), dict[int, tuple[Any, Any]]()
+
+    def look(pod: Any) -> Any:
+        """What is told of a pod is never changed, and looked at again and again."""
+        found = views.get(id(pod))
+        if found is None:
+            found = views[id(pod)] = (pod, right(pod))
+        return found[1]
+
+    right = pod_view.look
     with contextlib.ExitStack() as stack:
         for where, name, what in (
             (watches, "Reflector", Reflector),
+            (cluster_cache, "look", look),
+            (pod_view, "look", look),
             (course, "Proxy", NoProxy),
             (following, "take", take),
             (Payload, "key", lambda self, record, run: (record, run)),
