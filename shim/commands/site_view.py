@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
 def index() -> Reader | None:
     """A reader of the index; a command opens the index once. None: there is no index yet."""
-    return memo.once("index", lambda: open_reader(paths.index_path()))
+    return memo.once("index", _opened)
+
+
+def _opened() -> Reader | None:
+    if paths.anothers() is not None:  # we are an operator there, or are told so
+        from shim.control.asked_index import AskedReader
+
+        return AskedReader()
+    return open_reader(paths.index_path())
 
 
 def recorded(cluster: Cluster) -> Cluster:
@@ -69,7 +77,7 @@ def current(cluster: Cluster, program: str) -> Cluster:
 
         client.call("ping", {})
         reader = index()
-    elif not alive.alive():
+    elif not reader.live and not alive.alive():
         alive.refresh(reader, program)
     return (reader.cluster(cluster.name) if reader is not None else None) or cluster
 
@@ -94,6 +102,8 @@ def visibility_changed(cluster: str) -> bool:
 def open_index(program: str) -> Reader | None:
     """A reader of the index. If jobs are active, a controller is first given time to bring the index up to date."""
     reader = index()
+    if reader is not None and reader.live:
+        return reader
     if reader is not None and reader.active():
         from shim.control import alive
 
@@ -130,7 +140,7 @@ def warn_unreachable(program: str, reader: Reader | None, outlook: Outlook | Non
 def warn_deferred(program: str, names: Sequence[str]) -> None:
     """Warns of those of these clusters that do not answer: the orders just given reach them later."""
     outlook = Outlook(names) if names else None
-    if outlook is not None and outlook.names and paths.ours():
+    if outlook is not None and outlook.names:
         _warn(program, index(), outlook, _TOLD_LATER)
 
 
@@ -195,7 +205,7 @@ def one_cluster(text: str | None) -> str | None:
 
 def hidden_partitions(cluster: str) -> frozenset[str]:
     """The partitions of that cluster that the caller sees with --all only: hidden partitions, and those of other groups."""
-    if os.getuid() == 0:
+    if os.getuid() == 0 or paths.anothers() is not None:  # operators see all of them
         return frozenset()
     from shim.control import site
 

@@ -11,7 +11,7 @@ import os
 
 from shim.control.protocol import MAX_MESSAGE
 from shim.core import jsonlite
-from shim.core.errors import ShimError
+from shim.core.errors import RequestError, ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,6 +145,14 @@ def unpack(data: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise ChannelClosed("unreadable message")
     return message
+
+
+def answer(reply: dict[str, Any]) -> dict[str, Any]:
+    """What a reply says: its fields, or the RequestError that it stands for."""
+    if reply["ok"]:
+        return {name: value for name, value in reply.items() if name != "ok"}
+    lines = reply.get("lines") or ["error: the controller refused without a reason"]
+    raise RequestError(*[str(line) for line in lines], code=int(reply.get("code", 1)))
 
 
 def peer_uid(sock: Any) -> int:

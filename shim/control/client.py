@@ -11,9 +11,9 @@ import time
 
 from shim.control import channel, paths
 from shim.control.alive import alive, freshen
-from shim.control.channel import ChannelClosed
+from shim.control.channel import ChannelClosed, answer
 from shim.control.protocol import OF_CONFIGURATION, PROTOCOL
-from shim.core.errors import RequestError, ShimError
+from shim.core.errors import ShimError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,14 +92,6 @@ def refuse_stopped(connected: channel.Channel) -> None:
 def stopped_text(pid: int) -> str:
     """What is said of a controller that somebody stopped: how to go on."""
     return f"the controller, pid {pid}, is stopped: kill -CONT {pid} lets it go on, shim controller stop --now ends it"
-
-
-def answer(reply: dict[str, Any]) -> dict[str, Any]:
-    """What a reply says: its fields, or the RequestError that it stands for."""
-    if reply["ok"]:
-        return {name: value for name, value in reply.items() if name != "ok"}
-    lines = reply.get("lines") or ["error: the controller refused without a reason"]
-    raise RequestError(*[str(line) for line in lines], code=int(reply.get("code", 1)))
 
 
 def reach(op: str = "") -> channel.Channel:

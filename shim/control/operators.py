@@ -13,7 +13,13 @@ import _socket
 import os
 
 from shim.control import channel, paths
-from shim.control.protocol import FOR_OPERATORS
+from shim.control.protocol import FOR_OPERATORS, PROTOCOL
+from shim.core.errors import ShimError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _CONNECT = 5.0  # seconds for the connection to be taken
 _LONGEST = 80  # bytes of a folder's name that stand in the address as they are
@@ -38,13 +44,45 @@ def reach(op: str, refused: paths.NotOurs) -> channel.Channel:
     first, *others = refused.lines
     if op not in FOR_OPERATORS:
         raise paths.NotOurs(
-            first, "error: an operator acts on the jobs that are there (scancel, scontrol), and has none there", *others
+            first,
+            "error: an operator sees and changes the jobs that are there (squeue, scancel, scontrol), and has none there",
+            *others,
         )
     found = _connected(paths.named(), refused.user)
     if found is None:
-        why = "no controller of that user listens to operators: it must run, and have you among the operators of its configuration"
-        raise paths.NotOurs(first, f"error: {why}", *others)
+        raise _silent(refused)
     return found
+
+
+def ask(
+    op: str, fields: dict[str, Any] | None = None, on_event: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """The reply to one request there, as ``client.call`` returns it. Raises as that does, and NotOurs where no controller answers."""
+    refused = paths.anothers()
+    if refused is None:
+        raise ShimError("error: the state folder is another user's no more")
+    connected = reach(op, refused)
+    try:
+        try:
+            connected.send({"protocol": PROTOCOL, "op": op, **(fields or {})})
+        except channel.ChannelClosed:
+            pass  # who refuses us has not waited for it, and has said why
+        while True:
+            reply = connected.receive()
+            if "ok" in reply:
+                return channel.answer(reply)
+            if on_event is not None:
+                on_event(reply)
+    except channel.ChannelClosed:
+        raise _silent(refused) from None
+    finally:
+        connected.close()
+
+
+def _silent(refused: paths.NotOurs) -> paths.NotOurs:
+    first, *others = refused.lines
+    why = "no controller of that user listens to operators: it must run, and have you among the operators of its configuration"
+    return paths.NotOurs(first, f"error: {why}", *others)
 
 
 def _connected(folder: str, owner: int) -> channel.Channel | None:

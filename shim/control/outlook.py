@@ -33,10 +33,12 @@ class Outlook:
 
 
 def _begun(names: list[str]) -> Channel | None:
-    """A connection to the controller that has been asked about these clusters; None where no controller runs."""
+    """A connection to the controller that has been asked about these clusters; None where no controller runs, and for an operator elsewhere."""
     from shim.control import channel, paths
     from shim.control.protocol import PROTOCOL
 
+    if paths.anothers() is not None:
+        return None
     connected = channel.connect(paths.socket_path())
     try:
         if connected is not None:

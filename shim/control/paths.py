@@ -55,13 +55,15 @@ def owner() -> int:
     return _looked_at[folder] if folder in _looked_at else _gate(folder)
 
 
-def ours() -> bool:
-    """Whether what is in the state folder may be believed: not where it is another's whose operator we are."""
+def anothers() -> NotOurs | None:
+    """What refuses the folder that ``SHIM_STATE_DIR`` names, where it is another user's: an operator asks that user's controller."""
+    if "SHIM_STATE_DIR" not in os.environ:
+        return None
     try:
         state_dir()
-    except NotOurs:
-        return False
-    return True
+    except NotOurs as refused:
+        return refused if refused.user is not None else None
+    return None
 
 
 def refuse_others() -> None:
@@ -189,10 +191,13 @@ def _walk(folder: str, make: bool, level: str = "") -> tuple[int, bool]:
     A level that was found good cannot be exchanged afterwards by anybody but its owner and root. OSError only with ``make``.
     """
     user = os.geteuid()
+    here, whose = level, user
     try:
         for here, found, last in _levels(folder, make, level):
-            user = _owner(folder, here, found, user, last)
-    except OSError:
+            user, whose = _owner(folder, here, found, user, last), found.st_uid
+    except OSError as error:
+        if whose != os.geteuid() and isinstance(error, PermissionError) and os.environ.get("SHIM_STATE_DIR"):
+            raise _hidden(folder, here, whose) from None
         if make:
             raise
         return user, False  # the next use of the folder reports the error
@@ -281,6 +286,16 @@ def _refused(folder: str, level: str, what: str, remedy: str) -> NotOurs:
         f"error: the state folder {folder} is not safe:{which or ' it'} {what}, who could have put jobs there",
         f"error: {remedy + ' if you trust what is there, or ' if remedy else ''}name a folder of your own in SHIM_STATE_DIR",
     )
+
+
+def _hidden(folder: str, level: str, user: int) -> NotOurs:
+    """Where ``SHIM_STATE_DIR`` leads into what another user lets nobody look into (root's, too: whose levels are good as such)."""
+    refused = NotOurs(
+        f"error: the state folder {folder} cannot be looked at: {level} belongs to {_name(user)}",
+        "error: name a folder of your own in SHIM_STATE_DIR",
+    )
+    refused.user = user
+    return refused
 
 
 def _name(uid: int) -> str:

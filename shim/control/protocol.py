@@ -44,6 +44,9 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     seen      jobs (Jobs)                  -> what their Slurm has told of such jobs since
     script    job_id                       -> script (text)
     fetch     job_id                       -> files, bytes (what came back of a running job's copy of its working directory), text (what did not), ended
+    look      question, and what it asks for  -> answer (what an operator's listing would have read in the index: looking.py); of jobs
+              events  {"event": "jobs", "jobs": [Job, …]}
+    site                                   -> clusters [Cluster, the default one first], grammar
     listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
     reconfigure                            -> kept [what stays as it was for active jobs]
     prune     days (null: as configured), dry_run (bool)  -> jobs (how many went, or would), before (epoch: those that ended earlier)
@@ -69,6 +72,6 @@ FOR_OPERATORS = (
         "update",
         "update_step",
     ),
-    *("notify", "change_nodes", "change_partition", "reconfigure"),
+    *("notify", "change_nodes", "change_partition", "reconfigure", "look", "site", "stats"),
 )
 MAX_MESSAGE = 64 * 1024 * 1024

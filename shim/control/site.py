@@ -17,6 +17,7 @@ from shim.core.routing import ClusterRef, own_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from shim.core.model.cluster import Cluster
@@ -56,7 +57,7 @@ def grammar() -> Grammar | None:
     """The options that the commands have here, None for those of every site. Raises ConfigError as ``clusters`` does; cheap where nothing is configured."""
     from shim.core.options import submit_options
 
-    configured = sources.configured()
+    configured = _told()
     submit_options.runs_containers = None if configured else _runs_containers
     if not configured:
         return None
@@ -76,7 +77,7 @@ def backends() -> dict[str, str]:
 
 def backend(names: str | None = None) -> str:
     """The backend of the cluster that ``-M`` names (of several the first), or of the default one. Cheap like ``grammar``."""
-    if not sources.configured():
+    if not _told():
         return cluster_refs()[0].backend
     known = backends()
     return known.get((names or "").partition(",")[0]) or next(iter(known.values()))
@@ -84,7 +85,7 @@ def backend(names: str | None = None) -> str:
 
 def cluster_refs() -> tuple[ClusterRef, ...]:
     """The clusters as far as routing looks at them, the default one first. Cheap like ``grammar``: every command asks it first."""
-    if not sources.configured():
+    if not _told():
         return (_IMPLIED if sources.implied_here() else _LOCAL,)
     return tuple([ClusterRef(*data) for data in _settled().short["refs"]])
 
@@ -95,7 +96,7 @@ _IMPLIED = ClusterRef("slurm", "slurm", real_name="slurm")  # so that no -M is t
 
 def restricted() -> dict[str, dict[str, str]]:
     """By cluster the partitions that listings do not show to everybody: see ``policy.restricted``. Cheap like ``grammar``."""
-    if not sources.configured():
+    if not _told():
         return {}
     found: dict[str, dict[str, str]] = _settled().short["restricted"]
     return found
@@ -133,7 +134,14 @@ def _settled() -> _Settled:
     return memo.once("site", _settle)
 
 
+def _told() -> bool:
+    """Whether there is anything to be read of what the site has: else all is as where nobody configured anything."""
+    return sources.configured() or paths.anothers() is not None
+
+
 def _settle() -> _Settled:
+    if paths.anothers() is not None:
+        return _asked()
     wanted = (_makers(), sources.stamp())
     kept = _kept(wanted)
     if kept is not None:
@@ -143,6 +151,18 @@ def _settle() -> _Settled:
     if not own_job(os.environ):  # a task may be bound to a part of the machine, and sees no other
         _keep(wanted, [sources.file_stamp(path) for path in short["files"]], short, packed)
     return _Settled(short, packed)
+
+
+def _asked() -> _Settled:
+    """As another user's controller says, whose operator we are."""
+    from shim.control import kept_cluster, operators
+    from shim.core.model.cluster import Cluster
+
+    told = operators.ask("site")
+    made = [Cluster.from_dict(one) for one in told["clusters"]]
+    if not made:
+        raise ShimError("error: that controller has no cluster of its own: ask the real Slurm")
+    return _Settled(_short(made, told["grammar"], []), marshal.dumps([kept_cluster.pack(one) for one in made]))
 
 
 def _makers() -> tuple[tuple[Any, ...], ...]:
@@ -210,7 +230,6 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The answers to short questions, among them the further files that the clusters depend on, and the clusters."""
     from shim.control import config, kept_cluster, machine, shape, site_options, slurm_conf
     from shim.control.backends.slurm import programs
-    from shim.core.admission import partition_rules
 
     settings = config.load()
     mode = "none"
@@ -222,14 +241,21 @@ def _resolve() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     for one in made:
         if one.backend == "slurm":
             more.extend(programs.confs(os.environ, one.settings.get("conf", "")))
-    short = {
+    short = _short(made, site_options.grammar(settings).to_dict(), more)
+    return short, [kept_cluster.pack(one) for one in made]
+
+
+def _short(made: Sequence[Cluster], grammar: dict[str, Any], files: list[str]) -> dict[str, Any]:
+    """What short questions are answered from."""
+    from shim.core.admission import partition_rules
+
+    return {
         "refs": [_ref(one) for one in made],
-        "grammar": site_options.grammar(settings).to_dict(),
+        "grammar": grammar,
         "restricted": {one.name: partition_rules.restricted_partitions(one) for one in made},
         "backends": {one.name: one.backend for one in made},
-        "files": more,
+        "files": files,
     }
-    return short, [kept_cluster.pack(one) for one in made]
 
 
 def probe() -> tuple[str, str]:

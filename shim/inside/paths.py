@@ -19,9 +19,8 @@ def owner() -> int:
     return os.getuid()
 
 
-def ours() -> bool:
+def anothers() -> None:
     """The run's folder is believed: what runs here is the run."""
-    return True
 
 
 def index_path() -> str:

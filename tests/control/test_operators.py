@@ -22,6 +22,7 @@ from shim.control.controller.connection import Connection
 from shim.control.controller.listening import listen_to_operators
 from shim.control.controller.server import Server
 from shim.control.protocol import PROTOCOL
+from shim.core.model.cluster import Cluster
 from tests.other_user import MALLORY, USER, free_uid, needs_root, run_as
 
 OPERATOR = free_uid(MALLORY + 1)
@@ -49,8 +50,12 @@ def serving(folder: str, uid: int) -> Iterator[None]:
     async def echo(connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         return {"asked": message["op"], "uid": connection.uid, "admin": connection.admin}
 
+    async def site(connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        return {"clusters": [Cluster(name="field").to_dict()], "grammar": {}}
+
     async def serve(ready: int) -> None:
-        server = Server(dict.fromkeys(("ping", "shutdown"), echo), lambda: None, lambda uid: uid in (0, OPERATOR))
+        operations = {**dict.fromkeys(("ping", "shutdown"), echo), "site": site}
+        server = Server(operations, lambda: None, lambda uid: uid in (0, OPERATOR))
         await server.open(listen_to_operators(folder))
         os.write(ready, b"!")
         await asyncio.Event().wait()
@@ -106,7 +111,9 @@ def test_commands_say_why_they_do_not_work_there(folder: str) -> None:
         assert run_as(OPERATOR, script).replace("scontrol: ", "") == said
     assert (
         said
-        == begin + "error: an operator acts on the jobs that are there (scancel, scontrol), and has none there\n" + end
+        == begin
+        + "error: an operator sees and changes the jobs that are there (squeue, scancel, scontrol), and has none there\n"
+        + end
     )
 
 
@@ -117,7 +124,7 @@ def test_an_operator_may_ask_for_no_more_than_an_operator_does(folder: str) -> N
         print(found.receive()["lines"])
 
     with serving(folder, USER):
-        assert run_as(OPERATOR, raw) == "['error: Access/permission denied']\n"
+        assert run_as(OPERATOR, raw) == "['error: Access/permission denied', 'error: shutdown is not for operators']\n"
 
 
 def test_who_has_taken_the_address_is_told_nothing(folder: str) -> None:

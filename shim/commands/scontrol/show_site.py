@@ -114,7 +114,7 @@ def config(session: Session, wanted: str | None) -> int:
         config_words.shown(cluster),
         host=host,
         user=user,
-        state_dir=paths.state_dir(),
+        state_dir=paths.named(),
         boot=view.stamp(host_stats.boot_time(), "Unknown"),
         next_id=max(cluster.first_job_id, _last_id(reader, cluster) + 1),
         conf=os.environ.get("SLURM_CONF", ""),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import shim
-from shim.control import paths
+from shim.control import paths, site
 from shim.control.backends.base import Backend, CanWarm, KeepsJobs, Listens, NumbersJobs
 from shim.control.backends.unopened import Unopened
 from shim.control.channel import ChannelClosed
@@ -30,6 +30,7 @@ from shim.control.controller.operations import (
     admitting,
     cancelling,
     ends,
+    looking,
     moving,
     moving_out,
     queueing,
@@ -297,6 +298,8 @@ class Controller:
             "moved_out": partial(moving_out.moved_out, world),
             "stay": partial(moving_out.stay, world),
             "listen": self._listen,
+            "look": partial(looking.look, self._store.path),
+            "site": self._site,
             "notify": partial(stepping.notify, world, order, self.allocations.tell),
             "update_step": partial(stepping.update_step, world, order),
             "change_nodes": partial(site_changing.change_nodes, world, order),
@@ -362,6 +365,14 @@ class Controller:
                     await self._usable(one.cluster)
         await asyncio.gather(*[backend.listen() for backend in backends if isinstance(backend, Listens)])
         return {}
+
+    async def _site(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """The clusters as they are configured here. A real Slurm is none of them: its programs and files are this user's, and are run by nobody else."""
+        grammar = site.grammar()
+        return {
+            "clusters": [looking.shown_cluster(one).to_dict() for one in self._clusters if one.backend != "slurm"],
+            "grammar": grammar.to_dict() if grammar is not None else {},
+        }
 
     async def _ping(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         return {"pid": os.getpid(), "started": self._started, "version": shim.__version__}

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from shim.control.controller.operations.targets import Target
+from shim.control.index.query import JobQuery
 from shim.core.errors import ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
@@ -67,6 +68,18 @@ FIELDS: dict[str, dict[str, Any]] = {
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
     "stats": {"reset": bool},
     "prune": {"days": int, "dry_run": bool},
+    "look": {
+        "question": Word,
+        "query": JobQuery,
+        "cluster": Word,
+        "job_id": int,
+        "step": Word,
+        "runs": list[list[int]],
+        "running": bool,
+        "every_run": bool,
+        "first": int,
+        "end": int,
+    },
     "record": {"job": Job, "claim": bool},
     "seen": {"jobs": list[Job]},
     **dict.fromkeys(("hold", "release_job", "requeue", "requeuehold", "suspend", "resume", "top"), _TARGETS),
@@ -80,6 +93,7 @@ NEEDED = {
     "moved_out": ("job_id", "there", "mark"),
     "update_step": ("target", "minutes"),
     "notify": ("target", "text"),
+    "look": ("question",),
     "record": ("job",),
     "seen": ("jobs",),
 }

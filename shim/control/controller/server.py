@@ -19,6 +19,9 @@ from shim.core.errors import ACCESS_DENIED, ShimError
 
 Operation = Callable[[Connection, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 
+NO_OPERATOR = (
+    "error: you are no operator here: the user whose jobs these are names them in the configuration (operators)"
+)
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -85,11 +88,15 @@ class Server:
         connection = Connection(reader, writer, uid, gid, pid, admin=operator)
         try:
             if uid != os.getuid() and not operator:
-                await connection.send(refused(f"error: {ACCESS_DENIED}"))  # and nothing is read of whoever that is
+                await connection.send(
+                    refused(f"error: {ACCESS_DENIED}", NO_OPERATOR)
+                )  # and nothing is read of whoever that is
                 return
             message = await connection.request()
             if uid not in (os.getuid(), 0) and message.get("op") not in FOR_OPERATORS:
-                await connection.send(refused(f"error: {ACCESS_DENIED}"))
+                await connection.send(
+                    refused(f"error: {ACCESS_DENIED}", f"error: {message.get('op')} is not for operators")
+                )
                 return
             await connection.send(await self._answer(connection, message))
         except ChannelClosed:

@@ -44,5 +44,11 @@ def connect_read_only(path: str, *, immutable: bool = False, timeout: float = 2.
     """A connection that cannot write. ``immutable``: do not even look for locks or a write-ahead log."""
     name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     options = "mode=ro&immutable=1" if immutable else "mode=ro"
-    connection: Connection = _module.connect(f"file:{name}?{options}", uri=True, timeout=timeout, isolation_level=None)
+    connection: Connection = _module.connect(
+        f"file:{name}?{options}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,  # an error's traceback may be what lets go of it, in another thread
+    )
     return connection

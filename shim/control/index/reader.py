@@ -32,7 +32,12 @@ VERSION = 3  # the newest format this program knows; schema.py holds the steps t
 
 
 class Reader:
-    """One open index. Every method raises IndexFault when the file turns out to be unusable."""
+    """One open index. Every method raises IndexFault when the file turns out to be unusable.
+
+    ``live``: the controller itself answers, so that nothing can be out of date.
+    """
+
+    live = False
 
     def __init__(self, path: str, connection: Connection) -> None:
         self.path = path

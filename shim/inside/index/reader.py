@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Reader:
     """The methods of ``shim.control.index.reader.Reader`` that commands use."""
 
+    live = False  # ``shim.inside.alive`` answers
+
     def __init__(self) -> None:
         self._job, self._steps = job_and_steps()
 

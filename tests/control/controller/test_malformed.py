@@ -29,6 +29,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "moved_out": {"job_id": 1, "there": 3, "mark": "m"},
     "stay": {"job_id": 1},
     "listen": {"clusters": ["local"]},
+    "look": {"question": "steps", "query": {"active": False}, "job_id": 1, "runs": [[1, 0]], "first": 1, "end": 9},
     "allocate": submission(kind="alloc"),
     "attach": {"job_id": 1, "token": "t"},
     "release": {"job_id": 1, "status": 0},
@@ -39,7 +40,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "change_partition": {"name": "debug", "fields": {"state": "UP", "max_time": 5, "nodes": "node1", "default": True}},
     **dict.fromkeys(("hold", "release_job", "requeue", "requeuehold", "suspend", "resume", "top"), TARGETS),
 }
-WITHOUT_FIELDS = {"ping", "shutdown", "reconfigure"}
+WITHOUT_FIELDS = {"ping", "shutdown", "reconfigure", "site"}
 STRANGE: tuple[Any, ...] = (
     *(None, True, -1, 1.5, 1 << 40, 1 << 70, 10**400, float("nan"), float("inf")),
     *("", "x", "\x00", "\udcff", "9" * 5000, [], [None], [[]], ["x"], {}, {"": 1}, {"job_id": "x"}, [{"job_id": []}]),

@@ -126,7 +126,8 @@ def tell(op: str, fields: dict[str, Any], patience: float, *, start: bool) -> di
     """One bounded call: its answer, {} for one that cannot be had at all (the log says why), None for one that did not come in
     time, which is no reason to give up before LONG seconds.
     """
-    from shim.control.client import answer, request
+    from shim.control.channel import answer
+    from shim.control.client import request
 
     end = time.monotonic() + patience
     while time.monotonic() < end:
