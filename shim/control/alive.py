@@ -9,6 +9,7 @@ import time
 from shim.control import channel, paths
 from shim.control.protocol import PROTOCOL
 from shim.core.errors import ShimError
+from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ def freshen(reader: Reader | None, program: str = "") -> None:
         return
     if found.stopped():
         _warn(program, f"the controller, pid {found.pid}, is stopped")
+    elif _own_start(reader):
+        try:
+            found.send({"protocol": PROTOCOL, "op": "reach", "job_id": int(os.environ["SLURM_JOB_ID"])})
+            found.receive()
+        except channel.ChannelClosed:
+            pass  # the next one reads the job's journal first
     elif _outdated(reader):
         # It goes by another configuration than this listing: nobody waits until it does, its jobs go on meanwhile.
         try:
@@ -48,6 +55,13 @@ def freshen(reader: Reader | None, program: str = "") -> None:
         except channel.ChannelClosed:
             pass  # the next one reads it anyway
     found.close()
+
+
+def _own_start(reader: Reader) -> bool:
+    """Whether this command runs in a job of whose start the index does not know yet: who is in it knows that it runs."""
+    text = os.environ.get("SLURM_JOB_ID", "")
+    job = reader.job(None, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return job is not None and job.state == states.CONFIGURING
 
 
 def _outdated(reader: Reader) -> bool:

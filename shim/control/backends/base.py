@@ -136,6 +136,14 @@ class CanWarm(Protocol):
 
 
 @runtime_checkable
+class HasJournals(Protocol):
+    """A backend that can read the journals of its runs at any moment, without asking anybody."""
+
+    def catch_up(self, run: Run) -> None:
+        """Tells the observer at once what the run's journal says by now, as far as it was not told."""
+
+
+@runtime_checkable
 class NumbersJobs(Protocol):
     """A backend whose jobs share their numbers with those of other controllers."""
 

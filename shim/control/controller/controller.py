@@ -42,6 +42,7 @@ from shim.control.controller.operations import (
 from shim.control.controller.operations.allocating import Allocations
 from shim.control.controller.operations.importing import Importing
 from shim.control.controller.operations.submitting import learn_names
+from shim.control.controller.operations.targets import Target, records, targets_of
 from shim.control.controller.operations.wishing import Fulfilling
 from shim.control.controller.pruning import Pruning
 from shim.control.controller.server import Operation, Server
@@ -319,8 +320,15 @@ class Controller:
             op: partial(wishing.ask_of_jobs, self.world, op, operations[op]) for op in wishing.OF_JOBS
         }
         held.update({op: partial(wishing.ask_of_one, self.world, op, operations[op]) for op in wishing.OF_ONE})
+        held = {op: partial(self._informed, operation) for op, operation in held.items()}
         asked: dict[str, Operation] = {**operations, **held}
         return {**asked, **{op: partial(self._agreed, asked[op]) for op in OF_CONFIGURATION}}
+
+    async def _informed(self, operation: Operation, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+        """The operation on jobs, once what has become of them is known as far as it is written."""
+        named = [*targets_of(message), *([Target.from_dict(message["target"])] if "target" in message else [])]
+        self.observing.catch_up(job for target in named for job in records(self.world.book, target))
+        return await operation(connection, message)
 
     async def _agreed(self, operation: Operation, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The operation, once the configuration is the one that the client goes by. Else the client asks the next controller."""

@@ -7,10 +7,10 @@ arrive together are committed together, and on a busy cluster those that come wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from shim.control.backends.base import KeepsJobs, Run
+from shim.control.backends.base import HasJournals, KeepsJobs, Run
 from shim.control.backends.unopened import Unopened
 from shim.control.controller import crash
 from shim.control.controller.book import Change
@@ -81,6 +81,20 @@ class Observing:
             self._world.book.store.set_trouble(cluster, text)
         except IndexFault as fault:
             log.error("%s", fault)
+
+    def catch_up(self, jobs: Iterable[Job]) -> None:
+        """Takes in at once what the journals of these jobs' runs say by now.
+
+        A run's journal has a line before anything follows from it: before the script's first command, before a step's first task. So whatever
+        these ask for is judged by a state in which they could ask.
+        """
+        runs = {run_of(self._world.book.components(job)[0]): job for job in jobs if job.state in states.ALLOCATED}
+        for run in runs:
+            backend = self._world.backends[run.cluster]
+            if isinstance(backend, HasJournals):
+                backend.catch_up(run)
+        if self._lines and runs:
+            self.flush()
 
     def _soon(self) -> None:
         if not self._scheduled:

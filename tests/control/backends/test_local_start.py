@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -159,3 +162,24 @@ def test_a_forgotten_run_is_gone_at_once_and_its_files_soon(monkeypatch: pytest.
         await backend.close()
 
     asyncio.run(body())
+
+
+class Told:
+    """Hears what the backend tells."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def happened(self, run: Run, event: Mapping[str, Any]) -> None:
+        self.kinds.append(str(event["kind"]))
+
+
+def test_a_run_that_begins_before_its_start_has_returned_is_known_by_its_journal() -> None:
+    backend, told = LocalBackend(SPEC.cluster), Told()
+    asyncio.run(backend.open(told))  # type: ignore[arg-type]
+    backend.catch_up(RUN)
+    runs.create(RUN, SPEC, {}, None)
+    lines = [{"n": 1, "at": 1.0, "kind": "started"}, {"n": 2, "at": 1.0, "kind": "ended"}]
+    Path(runs.folder(RUN), JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    backend.catch_up(RUN)
+    assert told.kinds == ["started"]  # the end is for who watches the run

@@ -106,6 +106,16 @@ class FakeBackend:
         if self.observer is not None:
             self.observer.happened(run, line)
 
+    def write(self, job: int, kind: str, *, at: float = NOW, **fields: Any) -> None:
+        """The leader writes a line of which nobody tells the controller: it is there to be read."""
+        journal = self.journals[Run(cluster=self.cluster.name, job_id=job, restart=0)]
+        journal.append({"n": len(journal) + 1, "at": at, "kind": kind, **fields})
+
+    def catch_up(self, run: Run) -> None:
+        assert self.observer is not None
+        for line in self.journals.get(run, ()):
+            self.observer.happened(run, line)
+
     def orders_of(self, job: int, restart: int = 0) -> list[Order]:
         """What the job's run was told, in order."""
         orders = self.orders.get(Run(cluster=self.cluster.name, job_id=job, restart=restart), {})

@@ -157,6 +157,18 @@ class LocalBackend:
         except BackendError:
             return None
 
+    def catch_up(self, run: Run) -> None:
+        watch = self._watches.get(run)
+        if watch is not None:
+            watch.catch_up()
+            return
+        for line in runs.journal(
+            run
+        ):  # it has begun while its start was still under way; who watches it then tells this again
+            if line["kind"] in ("ending", "ended"):
+                return  # and its end
+            self._observer.happened(run, line)
+
     async def order(self, run: Run, order: Order) -> None:
         watch = self._watches.get(run)
         if watch is not None:
