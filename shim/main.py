@@ -247,12 +247,21 @@ def _simulate_time() -> None:
         time.time = clock
 
 
+def _end_unread() -> None:
+    """Ends this process as SIGPIPE does, which Python ignores from its start."""
+    import _signal  # type: ignore[import-not-found]
+
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+    os.kill(os.getpid(), _signal.SIGPIPE)
+
+
 def _end(program: str, arguments: list[str]) -> NoReturn:
     if "SHIM_SIMULATED_TIME" in os.environ:
         _simulate_time()
     _warn(program)
     main = _passed(program, arguments)
     from shim.commands import entrypoint
+    from shim.commands.output import Messages
 
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -260,9 +269,12 @@ def _end(program: str, arguments: list[str]) -> NoReturn:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding=sys.getfilesystemencoding(), errors="surrogateescape")
+    sys.stderr = Messages(sys.stderr.buffer, sys.getfilesystemencoding(), "surrogateescape", line_buffering=True)
     if program == "shim":
         add_site_packages()
     code = entrypoint.run(program, arguments, main)
+    if code == entrypoint.PIPE_CLOSED:
+        _end_unread()
     if "threading" in sys.modules or "asyncio" in sys.modules:
         sys.exit(code)
     # All output is flushed: a short command need not take its interpreter apart.

@@ -6,7 +6,7 @@ import os
 import sys
 
 from shim import dispatch
-from shim.commands.output import say
+from shim.commands.output import say, silence
 from shim.core.errors import ShimError, missing_package
 
 TYPE_CHECKING = False
@@ -29,8 +29,8 @@ def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None =
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _silence()
-        return PIPE_CLOSED
+        silence(1)
+        return _unread(program)
     except Exception as error:
         return _failed(program, error)
 
@@ -40,14 +40,16 @@ def _refused(program: str, error: ShimError) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        _silence()
+        silence(1)
     say(program, *error.lines)
-    return error.code
+    # What Slurm prints past its log ends a program that nobody listens to.
+    bare = bool(error.lines) and error.lines[0].startswith("\0")
+    return _unread(program) or error.code if bare and getattr(sys.stderr, "gone", False) else error.code
 
 
 def _failed(program: str, error: Exception) -> int:
     if isinstance(error, OSError) and sys.stdout is not None and _unwritable():
-        _silence()
+        silence(1)
         say(program, f"error: write error: {error.strerror or error}")
         return 1
     if isinstance(error, ModuleNotFoundError) and not (error.name or "shim").startswith("shim"):
@@ -68,11 +70,9 @@ def _unwritable() -> bool:
     return False
 
 
-def _silence() -> None:
-    """Points stdout to /dev/null: the interpreter would fail to flush the rest of the buffer at its end, and print an error."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.close(null)
+def _unread(program: str) -> int:
+    """The exit code of a command whose output nobody reads any more. srun blocks SIGPIPE."""
+    return 0 if program == "srun" else PIPE_CLOSED
 
 
 def _log(program: str, error: Exception) -> str:

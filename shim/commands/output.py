@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import _io
+import os
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.core.errors import ShimError
+
+
+class Messages(_io.TextIOWrapper):
+    """Standard error. What cannot be written to it is lost and changes nothing, as with the messages of Slurm's commands; ``gone`` tells that it was so."""
+
+    gone = False
+
+    def write(self, text: str) -> int:
+        """As usual, but for errors."""
+        try:
+            return super().write(text)
+        except OSError:
+            return self._lost(text)
+
+    def flush(self) -> None:
+        """As usual, but for errors."""
+        try:
+            super().flush()
+        except OSError:
+            self._lost("")
+
+    def _lost(self, text: str) -> int:
+        self.gone = True
+        silence(2)  # or it would be tried again
+        return len(text)
+
+
+def silence(number: int) -> None:
+    """Points a standard stream to /dev/null: the interpreter would fail to flush the rest of its buffer at its end, and print an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
 
 
 def put(lines: list[str]) -> None:

@@ -28,6 +28,8 @@ else:
     import _signal
 
 PROGRAM = "salloc"
+# Signals that a user is taken to have sent: a command that they ended has not failed.
+_USERS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGKILL)
 _NAME, _NAME_ALONE = "interactive", "no-shell"  # of jobs that have no name: with a command or a shell, and without
 
 
@@ -154,8 +156,9 @@ class _Child:
             self._give_back()
         if self._hung_up or self._killed:
             return 1
-        # A command that a signal ended leaves no code.
-        return os.WEXITSTATUS(self._status) if os.WIFEXITED(self._status) else 0
+        if os.WIFEXITED(self._status):
+            return os.WEXITSTATUS(self._status)
+        return 0 if os.WTERMSIG(self._status) in _USERS else 1
 
     def _ended(self, status: int) -> None:
         self._status = status

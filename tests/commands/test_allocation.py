@@ -246,6 +246,9 @@ def test_what_is_said_about_a_signal(
         (("true",), 0, 0),
         (("sh", "-c", "exit 7"), 7, 7 << 8),
         (("sh", "-c", "kill -9 $$"), 0, 9),
+        (("sh", "-c", "kill -HUP $$"), 0, 1),
+        (("sh", "-c", "kill -TERM $$"), 1, 15),
+        (("sh", "-c", "kill -PIPE $$"), 1, 13),
     ],
 )
 def test_salloc_runs_a_command(

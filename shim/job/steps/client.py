@@ -266,7 +266,7 @@ class StepClient:
             self._link.send_data(self.created["step"], rank, 0, data)
 
     def _broken(self) -> None:
-        """Nobody reads srun's output any more: the tasks end, as srun does on SIGPIPE."""
+        """What the tasks print is lost: they end."""
         if self.created is not None:
             self.send_signal(SIGKILL)
 

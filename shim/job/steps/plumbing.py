@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Plumbing:
-    """``send(message)`` and ``send_data(rank, bytes)`` go to the leader; ``broken()``: nobody reads srun's output any more."""
+    """``send(message)`` and ``send_data(rank, bytes)`` go to the leader; ``broken()``: what the tasks print cannot be written."""
 
     def __init__(
         self,

@@ -24,7 +24,8 @@ _FILE = 1 << 20
 
 class Sink:
     """A descriptor that output goes to. ``written(count)`` is called for bytes that are gone, also for those that cannot be
-    written any more; ``broken()`` once, when nobody reads any more or nothing can be written, which is said. ``fd`` None: everything is dropped.
+    written any more: where nobody reads any more, the tasks go on without it. ``broken()`` once, when nothing can be written, which is said.
+    ``fd`` None: everything is dropped.
     """
 
     def __init__(self, loop: Loop, fd: int | None, written: Callable[[int], None], broken: Callable[[], None]) -> None:
@@ -81,14 +82,16 @@ class Sink:
 
     def _break(self, error: OSError) -> None:
         assert self._fd is not None
-        if error.errno != errno.EPIPE:
+        unread = error.errno == errno.EPIPE
+        if not unread:
             _say(f"srun: error: write error: {error.strerror}\n")  # somebody wants what is lost: a full disk
         self._loop.writer(self._fd, None)
         self._fd = None
         held, self._held = self._held, []
         self._give(sum(credit for _data, credit in held))
         self.on_empty()
-        self._broken()
+        if not unread:
+            self._broken()
 
 
 class Output:

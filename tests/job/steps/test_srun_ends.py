@@ -199,12 +199,14 @@ def test_two_ctrl_c_end_a_step_whose_status_is_disabled(run: LiveRun) -> None:
     assert srun.returncode == 137
 
 
-def test_a_reader_that_goes_ends_the_step(run: LiveRun) -> None:
-    srun = run.start_srun("-n1", "sh", "-c", "echo first; exec yes")
-    assert srun.stdout is not None
+def test_tasks_whose_output_nobody_reads_any_more_go_on_to_their_end(run: LiveRun) -> None:
+    srun = run.start_srun("-n1", "sh", "-c", "echo first; read line; seq 300000; exit 7")
+    assert srun.stdout is not None and srun.stdin is not None
     assert srun.stdout.readline() == b"first\n"
     srun.stdout.close()
-    assert srun.wait(60) == 137
+    srun.stdin.write(b"go on\n")
+    srun.stdin.close()
+    assert srun.wait(60) == 7
 
 
 def test_a_killed_srun_takes_its_tasks_along(run: LiveRun) -> None:
