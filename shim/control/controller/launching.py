@@ -57,6 +57,7 @@ class Launcher:
         try:
             await self._ask(job)
             self._tries.pop(job.key, None)
+            self._in_its_place(job)
         except BackendError as error:
             self._failed(job, error)
         except (OSError, ValueError) as error:
@@ -76,6 +77,16 @@ class Launcher:
             self._under_way.discard(job.key)
         for order in world.book.orders_of(job):
             await world.backends[job.cluster].order(run_of(job), order)
+
+    def _in_its_place(self, job: Job) -> None:
+        """A job that was queued again after its end is held by its cluster from here on: what is removed there is not handed in once more."""
+        current, place = self._world.book.jobs.get(job.key), self._world.place(job.cluster)
+        if current is not None and place and not current.place:
+            try:
+                with self._world.book.change() as change:
+                    change.put(current.replace(place=place), self._world.clock())
+            except IndexFault as fault:
+                log.error("%s", fault)
 
     def _again(self, job: Job) -> None:
         current = self._world.book.jobs.get(job.key)

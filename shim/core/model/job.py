@@ -99,7 +99,7 @@ class Job(Value):
     usage: Usage | None = None  # the batch script's
     script_status: int | None = None  # its raw wait status, where the job's is another: requeued, or a node was lost
     journal: int = 0  # the last line of the current run's journal that this record has taken in
-    place: str = ""  # of a cluster that holds its jobs: what tells its ids from those of any other place
+    place: str = ""  # of a cluster that holds its jobs: what tells its ids from those of any other place; "" when that does not hold this one
     origin: str = ""  # OWN, OTHERS: from where a job came that was not submitted on this machine
     _nested = {"request": JobRequest, "shares": NodeShare, "usage": _Usage}
 

@@ -246,6 +246,25 @@ async def test_a_requeued_job_runs_again(box: Bench) -> None:
 
 
 @bench
+async def test_a_job_that_is_queued_again_after_its_end_has_no_place_until_its_cluster_holds_it_again(
+    box: Bench,
+) -> None:
+    box.controller.world.place = lambda cluster: "here"  # type: ignore[method-assign]
+    job_id, other = await box.submit(), await box.submit()
+    for one, state in ((job_id, "FAILED"), (other, "REQUEUED")):
+        box.backend.tell(one, "started")
+        box.backend.tell(one, "ended", state=state, status=15, at=NOW + 2)
+    await box.settle()
+    assert await box.results("requeue", {"job_id": job_id}) == [None]
+    assert [(box.job(one).state, box.job(one).place) for one in (job_id, other)] == [
+        ("PENDING", ""),
+        ("PENDING", "here"),  # its record is there, and none is to be made
+    ]
+    await box.pass_time(4)
+    assert [box.job(one).place for one in (job_id, other)] == ["here", "here"]
+
+
+@bench
 async def test_a_lost_run(box: Bench) -> None:
     job_id, kept = await box.submit(), await box.submit(requeue=False)
     for job in (job_id, kept):

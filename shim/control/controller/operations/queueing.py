@@ -172,7 +172,9 @@ def _back(asking: Asking, job: Job, *, hold: bool) -> None:
     job = asking.change.get(job.key) or job
     if job.state in states.TERMINAL:
         for one in asking.world.book.components(job):
-            asking.change.put(running.requeued(asking.change.get(one.key) or one, cluster, asking.now), asking.now)
+            back = running.requeued(asking.change.get(one.key) or one, cluster, asking.now)
+            # A cluster that held it holds it no more: it is handed in anew when it starts.
+            asking.change.put(back.replace(place=""), asking.now)
         return
     uid = asking.connection.uid
     why = "DUE TO JOB REQUEUE"

@@ -359,10 +359,10 @@ class Accepting:
     def may_be_made_again(self, job: Job) -> bool:
         """Whether a job without a record is one that ended here and was queued again since, or waited in a version before.
 
-        While this host has a folder of a job, the cluster held it when it was seen last: then another machine has brought it to its end.
+        One that has a place was in the cluster, and so was one that this index has a folder of: another controller has brought it to its end.
         """
         held = {run.job_id for run in run_folders.known(self._site.cluster)}
-        return job.origin == "" and not held.intersection((job.job_id, job.array_job_id))
+        return not job.origin and not job.place and not held.intersection((job.job_id, job.array_job_id))
 
     def ways(self, record: JobRecord) -> tuple[Way, ...]:
         """The files that the run's output goes to on this machine. What another machine names is never written to: it may be anything here.

@@ -11,6 +11,7 @@ from tests.control.backends.kubernetes.run.things import Violation
 SCHEDULES = 120
 ENOUGH = 1000  # the rarest of them breaks one schedule in 160
 BROKE_ONCE = (9574, 1006699)  # found by search.py
+BROKE_ON_ONE_HOST = (8, 936, 1695, 1802, 2378, 2665)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -32,6 +33,11 @@ def test_the_invariant_holds_with_the_real_driver(part: int) -> None:
 @pytest.mark.parametrize("seed", BROKE_ONCE)
 def test_a_schedule_that_broke_once_ends(seed: int) -> None:
     DrivenSchedule(seed).run()
+
+
+@pytest.mark.parametrize("seed", BROKE_ON_ONE_HOST)
+def test_two_indexes_of_one_host_do_not_make_a_jobs_record_once_more(seed: int) -> None:
+    DrivenSchedule(seed, one_host=True).run()
 
 
 @pytest.mark.parametrize("name", sorted(PLANTS.keys() - RARE))

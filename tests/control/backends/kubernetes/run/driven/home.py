@@ -151,7 +151,7 @@ class Controller:
         backend._watching = Watching(site, backend._changed, backend._synced, lambda what, text: None)
         backend._wishes = Wishes(site)
         backend._accepting = Accepting(site, backend._wishes, SHAPE)
-        site.host = self.home.name
+        site.host = "host" if world.one_host else self.home.name
         self.site = site
 
     def log(self, text: str, *words: Any, exc_info: bool = False) -> None:
@@ -319,7 +319,7 @@ class Controller:
             self.world.accepted.add(number)
             if number not in self.home.jobs:
                 self.keep_files(number, {})
-                self.commit(job)
+                self.commit(job.replace(place=self.backend.place))
 
     def keep_files(self, job_id: int, files: Mapping[str, bytes]) -> None:
         """The spool."""

@@ -88,7 +88,9 @@ class DrivenSchedule:
     plant: frozenset[str] = frozenset()
     lists_anew = 0.0  # how often a watch that has something to tell was lost, and lists anew
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, one_host: bool = False) -> None:
+        """``one_host``: the controllers are of one machine by its name, each with a state folder of its own."""
+        self.one_host = one_host
         self.last_id = FIRST_TASK
         self.rng = rng = random.Random(seed)
         self.loop = Loop()

@@ -1,4 +1,4 @@
-"""The long search: ``python -m tests.control.backends.kubernetes.run.driven.search FIRST NUMBER`` tries that many schedules, and says which break."""
+"""The long search: ``python -m tests.control.backends.kubernetes.run.driven.search FIRST NUMBER [one]`` tries that many schedules (``one``: all on one host), and says which break."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.control.backends.kubernetes.run.driven.schedule import DrivenSchedule
 EVERY = 1000  # schedules between two lines of progress
 
 
-def main(first: int, number: int) -> int:
+def main(first: int, number: int, one_host: bool) -> int:
     broken = launches = 0
     began = time.process_time()
     for seed in range(first, first + number):
-        schedule = DrivenSchedule(seed)
+        schedule = DrivenSchedule(seed, one_host=one_host)
         try:
             schedule.run()
         except Exception as found:
@@ -29,4 +29,4 @@ def main(first: int, number: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["one"]))
