@@ -277,6 +277,128 @@ def test_a_task_of_an_array_has_a_record_of_its_own_and_the_arrays_payload(clust
     clock.run(inside())
 
 
+ARRAY = f"{MAPS}/slurm-5"
+
+
+class Array:
+    """Job 5, an array of four, as its index has it; task 2 is job 7."""
+
+    def __init__(self, backend: KubernetesBackend) -> None:
+        self.backend = backend
+        self.rest = job().replace(job_id=5, array_job_id=5, array_tasks="0-3", place=backend.place)
+        self.task = self.rest.replace(job_id=7, array_tasks=None, array_task_id=2)
+
+    async def accept(self) -> None:
+        await accept(self.backend, self.rest)
+
+    def split(self, state: str, rest: str | None = "0-1,3") -> None:
+        """Task 2 has left the array, and that is committed; ``rest``: what has not."""
+        last = None if rest else 3
+        self.rest = self.rest.replace(array_tasks=rest, array_task_id=last)
+        self.task = self.task.replace(state=state)
+        self.backend.keep(self.rest)
+        self.backend.keep(self.task)
+
+    async def start(self, one: Job) -> None:
+        spec, environment = spec_of(self.backend, SHAPE, "", job_id=one.job_id, nodes=2)
+        own = {"job_id": one.job_id, "array_job_id": 5, "array_task_id": one.array_task_id, "place": one.place}
+        started = spec.job.replace(state=states.CONFIGURING, **own)
+        hosts = self.backend.hosts(spec.job.shares, started)
+        nodes = tuple(node.replace(host=share.host) for node, share in zip(spec.nodes, hosts))
+        await self.backend.start(spec.replace(job=started, nodes=nodes), environment, SCRIPT)
+
+
+def waiting(cluster: FakeCluster) -> Any:
+    """The tasks that the array's record has."""
+    return json.loads(cluster.objects[ARRAY]["data"]["job"]).get("array_tasks")
+
+
+def test_a_task_is_its_arrays_until_it_has_a_record_of_its_own(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        array = Array(backend)
+        await array.accept()
+        array.split(states.CONFIGURING)
+        cluster.refusals["POST configmaps/slurm-7"] = ApiError(500, "InternalError", "no")
+        with pytest.raises(BackendError):
+            await array.start(array.task)
+        await asyncio.sleep(5)
+        assert waiting(cluster) == "0-3"  # whoever loses this index has the task from here
+        del cluster.refusals["POST configmaps/slurm-7"]
+        await array.start(array.task)
+        await asyncio.sleep(5)
+        assert waiting(cluster) == "0-1,3"
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_task_that_is_held_by_itself_has_a_record_of_its_own(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        array = Array(backend)
+        await array.accept()
+        array.task = array.task.replace(held="user")
+        array.split(states.PENDING)
+        await asyncio.sleep(5)
+        assert waiting(cluster) == "0-1,3"
+        assert json.loads(cluster.objects[RECORD]["data"]["job"])["held"] == "user"
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_the_last_task_of_an_array_starts_once_all_others_have_records(cluster: FakeCluster) -> None:
+    """What has the array's record is then this task's alone: another one would be lost, or this would begin once more beside it."""
+
+    async def inside() -> None:
+        backend = await opened()
+        array = Array(backend)
+        array.rest = array.rest.replace(array_tasks="2-3")
+        await array.accept()
+        array.split(states.CONFIGURING, rest=None)
+        with pytest.raises(BackendError, match="other tasks of the array are not in the cluster yet"):
+            await array.start(array.rest)
+        assert waiting(cluster) == "2-3"
+        last = asyncio.ensure_future(array.start(array.rest))
+        await asyncio.sleep(1)
+        await array.start(array.task)
+        await last
+        await asyncio.sleep(1)
+        assert waiting(cluster) is None
+        assert {f"{JOBS}/slurm-5", f"{JOBS}/slurm-7"} <= cluster.objects.keys()
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_task_that_is_over_keeps_its_record_while_its_arrays_has_it_among_those_that_wait(
+    cluster: FakeCluster,
+) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        array = Array(backend)
+        await array.accept()
+        cluster.refusals["PUT configmaps/slurm-5"] = ApiError(500, "InternalError", "no")
+        array.split(states.CONFIGURING)
+        await array.start(array.task)
+        array.split(states.CANCELLED)
+        await backend.order(RUN, Order(number=1, kind="end", state=states.CANCELLED))
+        await asyncio.sleep(30)
+        await backend.forget(RUN)
+        await asyncio.sleep(30)
+        assert json.loads(cluster.objects[RECORD]["data"]["register"])["state"] == "withdrawn"
+        assert cluster.objects[RECORD]["data"]["ended"] == "CANCELLED"
+        assert waiting(cluster) == "0-3"
+        del cluster.refusals["PUT configmaps/slurm-5"]
+        await asyncio.sleep(3)
+        assert waiting(cluster) == "0-1,3"
+        assert RECORD not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
 def test_a_change_of_a_waiting_job_reaches_its_record(cluster: FakeCluster) -> None:
     async def inside() -> None:
         backend = await opened()
