@@ -64,7 +64,8 @@ class FakeCluster:
 
     async def get(self, path: str, query: Any = None) -> Object:
         if path.endswith("/events"):
-            return {"items": self.events}
+            wanted = (query or {}).get("fieldSelector", "").partition("involvedObject.uid=")[2].partition(",")[0]
+            return {"items": [{"involvedObject": {"uid": wanted}, **one} for one in self.events]}
         if path == "/api/v1/nodes":
             name = (query or {}).get("fieldSelector", "").removeprefix("metadata.name=")
             return {"items": [copy.deepcopy(self.nodes[name])] if name in self.nodes else []}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-import pytest
-
+from shim.control.backends.kubernetes.api.access import Access
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.cluster.cluster_session import Site
-from shim.control.backends.kubernetes.run import start_troubles
-from shim.control.backends.kubernetes.run.start_troubles import WARNINGS_AFTER, Warnings
+from shim.control.backends.kubernetes.run.start_troubles import TOGETHER, WARNINGS_AFTER, Events, Warnings
+from tests.control.backends.kubernetes import clock
 
 
 class FakeSite:
@@ -19,27 +18,60 @@ class FakeSite:
 
     namespace = "mine"
 
-    def __init__(self, answer: Callable[[], list[dict[str, Any]]]) -> None:
-        self.access = self
+    def __init__(self, answer: Callable[[], list[dict[str, Any]]], more: str = "") -> None:
         self.asked: list[str] = []
-        self._answer = answer
+        self.events = Events(cast(Access, self), self.namespace)
+        self.troubles: list[ApiError] = []
+        self._answer, self._more = answer, more
+        self._tasks: list[asyncio.Task[None]] = []
 
-    async def get(self, path: str, query: dict[str, str]) -> dict[str, Any]:
+    async def get(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
         assert path == "/api/v1/namespaces/mine/events"
         self.asked.append(query["fieldSelector"])
-        return {"items": self._answer()}
+        alone = query["fieldSelector"].startswith("involvedObject")
+        return {"items": self._answer(), "metadata": {} if alone else {"continue": self._more}}
+
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        async def logged() -> None:
+            try:
+                await work
+            except ApiError as error:
+                self.troubles.append(error)
+
+        self._tasks.append(asyncio.ensure_future(logged()))
 
 
-def event(reason: str, message: str, last: str = "") -> dict[str, Any]:
-    return {"reason": reason, "message": message, "lastTimestamp": last or None}
+def event(reason: str, message: str, last: str = "", uid: str = "uid-1") -> dict[str, Any]:
+    return {"reason": reason, "message": message, "lastTimestamp": last or None, "involvedObject": {"uid": uid}}
 
 
-def about(site: FakeSite, *times: float) -> list[str]:
-    async def ask() -> list[str]:
-        one = Warnings(cast(Site, site))
-        return [await one.about("uid-1", stands) for stands in times]
+class Start:
+    """A run that does not get on."""
 
-    return asyncio.run(ask())
+    def __init__(self, site: FakeSite, uid: str = "uid-1") -> None:
+        self.uid, self.poked = uid, 0
+        self._warnings = Warnings(cast(Site, site), self._poke)
+
+    def _poke(self) -> None:
+        self.poked += 1
+
+    def about(self, stands: float) -> str:
+        return self._warnings.about(self.uid, stands)
+
+
+def learnt(site: FakeSite, *starts: str) -> list[str]:
+    """What those with these uids know who all ask at the same time."""
+    found: list[str] = []
+
+    async def inside() -> None:
+        runs = [Start(site, uid) for uid in starts or ("uid-1",)]
+        assert [one.about(WARNINGS_AFTER) for one in runs] == [""] * len(runs)
+        await asyncio.sleep(TOGETHER + 0.1)
+        found.extend(one.about(WARNINGS_AFTER + 1) for one in runs)
+        assert [one.poked for one in runs] == [bool(text) for text in found]  # what is new is looked at at once
+
+    clock.run(inside())
+    return found
 
 
 def test_the_newest_that_says_why() -> None:
@@ -49,32 +81,63 @@ def test_the_newest_that_says_why() -> None:
         event("Unhealthy", "something else", "2026-01-01T00:00:09Z"),
     ]
     site = FakeSite(lambda: events)
-    assert about(site, WARNINGS_AFTER) == ["MountVolume.SetUp failed for volume"]
+    assert learnt(site) == ["MountVolume.SetUp failed for volume"]
     assert site.asked == ["involvedObject.uid=uid-1,type=Warning"]
+
+
+def test_many_that_ask_at_the_same_time_cost_one_request() -> None:
+    site = FakeSite(lambda: [event("FailedMount", "no volume", uid="uid-2"), event("FailedCreate", "quota")])
+    assert learnt(site, "uid-1", "uid-2", "uid-3") == ["quota", "no volume", ""]
+    assert site.asked == ["type=Warning"]
+
+
+def test_where_a_list_is_very_long_each_is_asked_about() -> None:
+    def answer() -> list[dict[str, Any]]:
+        (*_, uid) = (one.partition("=")[2].partition(",")[0] for one in site.asked)
+        return [event("FailedMount", f"about {uid}", uid=uid)]
+
+    site = FakeSite(answer, more="there is more")
+    assert learnt(site, "uid-1", "uid-2") == ["about uid-1", "about uid-2"]
+    assert len(site.asked) == 3
 
 
 def test_it_is_asked_neither_early_nor_often() -> None:
     site = FakeSite(lambda: [event("FailedCreate", "quota")])
-    assert about(site, 0.0, WARNINGS_AFTER - 0.1, WARNINGS_AFTER, WARNINGS_AFTER + 1) == ["", "", "quota", "quota"]
-    assert len(site.asked) == 1
 
+    async def inside() -> None:
+        one = Start(site)
+        for stands, known in (
+            (0.0, ""),
+            (WARNINGS_AFTER - 0.1, ""),
+            (WARNINGS_AFTER, ""),
+            (4.0, "quota"),
+            (5.0, "quota"),
+        ):
+            assert one.about(stands) == known
+            await asyncio.sleep(1)
+        await asyncio.sleep(10)
+        assert len(site.asked) == 1
+        site._answer = list
+        one.about(20.0)
+        await asyncio.sleep(1)
+        assert (one.about(21.0), len(site.asked), one.poked) == ("", 2, 2)
 
-def test_it_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_troubles, "_AGAIN", 0.0)
-    found = [[event("FailedCreate", "quota")], []]
-    assert about(FakeSite(lambda: found.pop(0)), WARNINGS_AFTER, WARNINGS_AFTER + 1) == ["quota", ""]
+    clock.run(inside())
 
 
 def test_who_may_not_ask_learns_nothing() -> None:
     def forbidden() -> list[dict[str, Any]]:
         raise ApiError(403, "Forbidden", "no")
 
-    assert about(FakeSite(forbidden), WARNINGS_AFTER) == [""]
+    site = FakeSite(forbidden)
+    assert learnt(site) == [""]
+    assert not site.troubles
 
 
 def test_a_server_in_trouble_is_told() -> None:
     def down() -> list[dict[str, Any]]:
         raise ApiError(503, "ServiceUnavailable", "no")
 
-    with pytest.raises(ApiError):
-        about(FakeSite(down), WARNINGS_AFTER)
+    site = FakeSite(down)
+    assert learnt(site) == [""]
+    assert [error.status for error in site.troubles] == [503]

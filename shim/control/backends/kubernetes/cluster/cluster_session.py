@@ -20,6 +20,7 @@ from shim.control.backends.kubernetes.objects.bundle import relay_command
 from shim.control.backends.kubernetes.objects.run_objects import Objects
 from shim.control.backends.kubernetes.records.store import Records
 from shim.control.backends.kubernetes.run.looking import Evidence
+from shim.control.backends.kubernetes.run.start_troubles import Events
 from shim.job.pod.asking import boot_time
 from shim.job.pod.places import PORT
 
@@ -42,6 +43,7 @@ class Site:
         self.records = Records(access, namespace)
         self.seen = Seen()
         self.evidence = Evidence(access, namespace, lambda: self.clock())
+        self.events = Events(access, namespace)
         self.turns = Turns()
         self.place = ""  # uid of the ConfigMap that numbers the jobs of the namespace; "": not known yet
         self.all_known = asyncio.Event()  # the watches have told everything there is

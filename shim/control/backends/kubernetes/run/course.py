@@ -59,7 +59,7 @@ class Course:
         self._key = b""
         self._of_here = record.host == self._site.host
         self._starting = Starting(
-            context, pinned, bool(stage), lambda: self._follower is not None and self._follower.connected
+            context, pinned, bool(stage), lambda: self._follower is not None and self._follower.connected, poke
         )
         self._follower: Follower | None = None
         self._proxy = Proxy(run_folders.path_of(context.run), self.dial)

@@ -6,8 +6,8 @@ A NetworkPolicy or the DNS keeps pods apart, and not us from their logs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.objects import names
@@ -15,10 +15,13 @@ from shim.control.backends.kubernetes.run.pod_view import PodView
 from shim.job.spec import UNMET
 
 if TYPE_CHECKING:
+    from shim.control.backends.kubernetes.api.access import Access
     from shim.control.backends.kubernetes.cluster.cluster_session import Site
 
 WARNINGS_AFTER = 3.0  # seconds that a start may take before anybody asks
 _AGAIN = 10.0  # seconds until the same is asked again
+TOGETHER = 0.5  # seconds in which those who ask are answered by one list
+_PAGE = 500  # events that are told at a time
 _TOLD = ("FailedMount", "FailedAttachVolume", "FailedCreate")
 _LONGEST = 500  # characters
 CANNOT_MEET = "NodesCannotMeet"
@@ -28,33 +31,77 @@ _MOST = 4  # pods that are asked
 _LOG = 64 * 1024  # bytes of a log
 
 
-class Warnings:
-    """Of one run's objects. Who may not list events learns nothing, and jobs run all the same."""
+class Events:
+    """Warnings of a namespace's objects. Those who ask at about the same time are answered by one list: where the machines are busy many starts are slow at once."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._asked: dict[str, float] = {}
-        self._known: dict[str, str] = {}
+    def __init__(self, access: Access, namespace: str) -> None:
+        self._access = access
+        self._path = f"/api/v1/namespaces/{namespace}/events"
+        self._wanted: dict[str, list[Callable[[str], None]]] = {}
 
-    async def about(self, uid: str, stands: float) -> str:
-        """The newest warning about this very Job or pod, which has not got on for ``stands`` seconds; "" for none."""
-        now = asyncio.get_running_loop().time()
-        if uid and stands >= WARNINGS_AFTER and now - self._asked.get(uid, -_AGAIN) >= _AGAIN:
-            self._asked[uid] = now
-            self._known[uid] = await self._ask(uid)
-        return self._known.get(uid, "")
+    def want(self, uid: str, then: Callable[[str], None]) -> bool:
+        """``then(text)`` will be called with the newest warning about the object, "" for none, if one can be had. Whether ``look`` is to be called."""
+        first = not self._wanted
+        self._wanted.setdefault(uid, []).append(then)
+        return first
 
-    async def _ask(self, uid: str) -> str:
-        path = f"/api/v1/namespaces/{self._site.namespace}/events"
+    async def look(self) -> None:
+        """Asks for all that is wanted by then. ApiError."""
+        await asyncio.sleep(TOGETHER)
+        wanted, self._wanted = self._wanted, {}
+        one = f"involvedObject.uid={next(iter(wanted))}," if len(wanted) == 1 else ""
+        found = await self._list(f"{one}type=Warning")
+        if found is None:  # very many, and few of them ours
+            for uid in wanted:
+                self._tell({uid: wanted[uid]}, await self._list(f"involvedObject.uid={uid},type=Warning") or [])
+        else:
+            self._tell(wanted, found)
+
+    async def _list(self, selector: str) -> list[dict[str, Any]] | None:
+        """The events; none for who may not list them. None: there are more than are told at a time."""
         try:
-            found = await self._site.access.get(path, {"fieldSelector": f"involvedObject.uid={uid},type=Warning"})
+            found = await self._access.get(self._path, {"fieldSelector": selector, "limit": _PAGE})
         except ApiError as error:
             if error.transient:
                 raise
-            return ""
-        events = [one for one in found["items"] if one.get("reason") in _TOLD]
-        newest = max(events, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""), default=None)
-        return " ".join(str(newest.get("message") or "").split())[:_LONGEST] if newest is not None else ""
+            return []
+        return None if (found.get("metadata") or {}).get("continue") else list(found["items"])
+
+    @staticmethod
+    def _tell(wanted: Mapping[str, Sequence[Callable[[str], None]]], found: Sequence[dict[str, Any]]) -> None:
+        newest: dict[str, tuple[str, str]] = {}
+        for one in found:
+            uid = str((one.get("involvedObject") or {}).get("uid") or "")
+            at = str(one.get("lastTimestamp") or one.get("eventTime") or "")
+            if one.get("reason") in _TOLD and at >= newest.get(uid, ("", ""))[0]:
+                newest[uid] = at, " ".join(str(one.get("message") or "").split())[:_LONGEST]
+        for uid, told in wanted.items():
+            for then in told:
+                then(newest.get(uid, ("", ""))[1])
+
+
+class Warnings:
+    """Of one run's objects. Who may not list events learns nothing, and jobs run all the same. ``poke`` is called when something new is known."""
+
+    def __init__(self, site: Site, poke: Callable[[], None]) -> None:
+        self._site = site
+        self._poke = poke
+        self._asked: dict[str, float] = {}
+        self._known: dict[str, str] = {}
+
+    def about(self, uid: str, stands: float) -> str:
+        """The newest warning about this very Job or pod, which has not got on for ``stands`` seconds; "" for none that is known yet."""
+        now = asyncio.get_running_loop().time()
+        if uid and stands >= WARNINGS_AFTER and now - self._asked.get(uid, -_AGAIN) >= _AGAIN:
+            self._asked[uid] = now
+            if self._site.events.want(uid, lambda text: self._told(uid, text)):
+                self._site.soon(self._site.events.look())
+        return self._known.get(uid, "")
+
+    def _told(self, uid: str, text: str) -> None:
+        if self._known.get(uid, "") != text:
+            self._known[uid] = text
+            self._poke()
 
 
 class Unmet:

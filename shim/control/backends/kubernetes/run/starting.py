@@ -44,14 +44,23 @@ def failed(why: str, state: str = states.BOOT_FAIL) -> Line:
 
 
 class Starting:
-    """``pinned``: there was room for the run a moment ago. ``staged``: its leader is to be given an archive; ``heard()``: it is reached."""
+    """``pinned``: there was room for the run a moment ago. ``staged``: its leader is to be given an archive; ``heard()``: it is reached.
+    ``poke`` has it looked again.
+    """
 
-    def __init__(self, context: Context, pinned: bool, staged: bool, heard: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        pinned: bool,
+        staged: bool,
+        heard: Callable[[], bool],
+        poke: Callable[[], None],
+    ) -> None:
         self._context = context
         self._pinned = pinned
         self._staged = staged
         self._heard = heard
-        self._warnings = Warnings(context.site)
+        self._warnings = Warnings(context.site, poke)
         self._unmet = Unmet(context.site)
 
     async def look(self, views: list[PodView]) -> tuple[Line | None, float]:
@@ -92,7 +101,7 @@ class Starting:
         waits = context.elapsed("unplaced", not any(view.nominated for view in views))
         if not texts:
             # Pods that are not there have no status: the Job's events tell why.
-            text = await self._warnings.about(job["metadata"].get("uid", "") if job else "", waits)
+            text = self._warnings.about(job["metadata"].get("uid", "") if job else "", waits)
         context.tell_reason(QUOTA if "exceeded quota" in text else "Resources", text)
         holds = any(view.node for view in views)
         patience = self._patience(holds)
@@ -136,7 +145,7 @@ class Starting:
         reason, text = (stuck.obstacle, stuck.detail) if stuck else ("None", "")
         if late is not None and stuck is None:
             # A volume that is not there is told by events alone.
-            text = await self._warnings.about(late.uid, stands)
+            text = self._warnings.about(late.uid, stands)
             reason = "FailedMount" if text else reason
         if late is None:
             return await self._look_meeting(views)
