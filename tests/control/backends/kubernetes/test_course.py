@@ -483,3 +483,22 @@ def test_an_order_reaches_a_leader_that_is_there_later() -> None:
         await stage.end()
 
     clock.run(inside())
+
+
+def test_an_end_that_is_said_to_be_committed_once_more_is_not_that_of_the_next_run() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.leave(1)
+        await asyncio.sleep(5)
+        assert (stage.state, stage.told.last["kind"]) == ("withdrawn", "withdrawn")
+        await stage.commit(states.PENDING)
+        await asyncio.sleep(5)
+        await stage.start()
+        assert stage.register is not None and stage.register.run == 1
+        await stage.driver.forget()
+        await asyncio.sleep(5)
+        leader = await stage.granted("started")
+        assert (stage.state, leader.answers) == ("granted", [("nonce", True)])
+        await stage.end()
+
+    clock.run(inside())

@@ -504,9 +504,10 @@ def test_a_run_without_a_job_that_is_taken_back_loses_its_pod_and_the_next_one_h
         await stage.begin(nodes=1)
         stage.cluster.run("n1")
         leader, pod = stage.lead(), stage.cluster.pod(0)
-        await stage.driver.forget()
+        stage.driver.order(Order(number=1, kind="end", state="REQUEUED"))
         await asyncio.sleep(3)
         assert stage.state == WITHDRAWN
+        await stage.commit(states.PENDING)
         assert not stage.cluster.pods()
         stage.ask(leader, "late", pod)
         await asyncio.sleep(1)

@@ -242,9 +242,14 @@ class Driver:
         self.poke()
 
     async def forget(self) -> None:
-        """The end of the run in course is committed: its leader may go, and the register be closed."""
-        if self.course is not None:
-            await self.course.forget()
+        """The end that was told is committed: the run's leader may go, and the register be closed.
+
+        Said once more, or late, it may find the run that came after: of that no end was told, and it goes on.
+        """
+        course = self.course
+        if course is None or not course.over:
+            return
+        await course.forget()
         self.poke()
 
     async def close(self) -> None:
