@@ -1,6 +1,7 @@
-"""The programs of requirements.txt in a virtual environment of their own: ``environment.py up`` makes it, ``path`` prints its folder.
+"""The programs of requirements.txt in a virtual environment of their own, those of skypilot.txt in another: ``environment.py up`` makes
+them, ``path`` prints the folder of the first.
 
-The environment is kept in the user's cache folder under a digest of requirements.txt and of the Python that it uses, so that another
+An environment is kept in the user's cache folder under a digest of its list and of the Python that it uses, so that another
 list makes another environment and an unchanged one costs nothing.
 """
 
@@ -15,30 +16,29 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-REQUIREMENTS = HERE / "requirements.txt"
+PROGRAMS = HERE / "requirements.txt"
+SKYPILOT = HERE / "skypilot.txt"  # its own: it wants other versions of what the programs use
 
 
-def folder() -> Path:
+def folder(requirements: Path = PROGRAMS) -> Path:
     """Where the environment is, or would be."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode() + sys.base_prefix.encode()).hexdigest()[
-        :12
-    ]
-    return Path(cache) / "shim-compat" / "clients" / digest
+    told = requirements.read_bytes() + sys.version.encode() + sys.base_prefix.encode()
+    return Path(cache) / "shim-compat" / "clients" / hashlib.sha256(told).hexdigest()[:12]
 
 
-def is_up() -> bool:
+def is_up(requirements: Path = PROGRAMS) -> bool:
     """Whether the environment is there and complete."""
-    return (folder() / "complete").exists()
+    return (folder(requirements) / "complete").exists()
 
 
-def up() -> Path:
+def up(requirements: Path = PROGRAMS) -> Path:
     """Makes the environment where it is missing. CalledProcessError if a package cannot be installed."""
-    made = folder()
-    if is_up():
+    made = folder(requirements)
+    if is_up(requirements):
         return made
     shutil.rmtree(made, ignore_errors=True)
-    print(f"clients: installing {REQUIREMENTS.name} into {made} (some 400 MB, a minute or two)", file=sys.stderr)
+    print(f"clients: installing {requirements.name} into {made} (some 400 MB, a minute or two)", file=sys.stderr)
     venv.create(made, with_pip=True)
     install = [
         str(made / "bin/python"),
@@ -48,7 +48,7 @@ def up() -> Path:
         "-q",
         "--disable-pip-version-check",
         "-r",
-        str(REQUIREMENTS),
+        str(requirements),
     ]
     subprocess.run(install, check=True)
     (made / "complete").touch()
@@ -60,6 +60,8 @@ def main() -> int:
     if sys.argv[1:] not in (["up"], ["path"]):
         print("usage: environment.py up|path", file=sys.stderr)
         return 2
+    if sys.argv[1] == "up":
+        up(SKYPILOT)
     print(up() if sys.argv[1] == "up" else folder())
     return 0
 

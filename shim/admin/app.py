@@ -10,6 +10,7 @@ import typer
 
 from shim import SLURM_VERSION, __version__
 from shim.admin import controller as controller_commands
+from shim.admin.sky import app as sky_commands
 from shim.core.errors import ShimError
 
 app = typer.Typer(
@@ -20,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(controller_commands.app, name="controller")
+app.add_typer(sky_commands.exports, name="export")
+app.add_typer(sky_commands.imports, name="import")
 
 
 def _tell_version(asked: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import grp
-import importlib
 import os
 import pwd
 import tempfile
@@ -12,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from shim.admin import yaml_text
 from shim.admin.preflight import Found, judge, require_nodes
 from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes.api.errors import AccessError
@@ -97,23 +97,7 @@ async def _report(words: Sequence[str], found: Found, text: str, cluster: Cluste
     out.write("" if free else _NO_ROOM)
     out.write(_STAGED.format(size=size) if size else "")
     out.write("".join(f"# {note}\n" for note in notes))
-    out.write(_yaml(_objects(result, own)))
-
-
-def _yaml(objects: Sequence[dict[str, Any]]) -> str:
-    # Part of the package kubernetes; it says nothing of its types.
-    yaml = importlib.import_module("yaml")
-
-    class Dumper(yaml.SafeDumper):  # type: ignore[name-defined, misc]
-        def ignore_aliases(self, data: object) -> bool:
-            return True
-
-    def text(dumper: Any, data: str) -> Any:
-        style = "|" if "\n" in data else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
-
-    Dumper.add_representer(str, text)
-    return str(yaml.dump_all(objects, Dumper=Dumper, sort_keys=False, width=120))
+    out.write(yaml_text.dump(_objects(result, own)))
 
 
 def _placed(request: JobRequest, cluster: Cluster) -> tuple[Job, bool]:

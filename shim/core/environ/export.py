@@ -66,6 +66,11 @@ def step_export(environment: Mapping[str, str], export: str | None) -> dict[str,
     return kept
 
 
+def named(environment: Mapping[str, str], export: str) -> dict[str, str]:
+    """The variables that a ``--export`` text names, with their values."""
+    return _named(environment, _words(export))
+
+
 def completed(user: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
     """The environment of a script: the user's variables under Slurm's. A job without TMPDIR has /tmp."""
     return {"TMPDIR": "/tmp", **user, **variables}
