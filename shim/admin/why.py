@@ -37,9 +37,14 @@ def report(text: str, out: TextIO, lines: int = 10) -> None:
     found = [one for one in found if wanted.het is None or one.het_offset == wanted.het]
     if reader is None or not found:
         raise ShimError(f"error: no job {text} in the index; one of a real Slurm is told by scontrol show job {text}")
-    for job in found:
+    for job in sorted(found, key=_order):
         for line in _about(job, reader, lines):
             out.write(printable(line) + "\n")
+
+
+def _order(job: Job) -> tuple[bool, int, int]:
+    """The tasks of an array as they are numbered, those that wait together behind them; the components of a job likewise."""
+    return job.array_tasks is not None, job.array_task_id or 0, job.het_offset
 
 
 def _about(job: Job, reader: Reader, lines: int) -> Iterator[str]:
@@ -78,7 +83,7 @@ def _why(job: Job, reader: Reader) -> list[str]:
         return explanation.waiting(job, _cluster(job), running, lambda number: _known(reader, job, number), time.time())
     if job.state not in states.TERMINAL:
         return explanation.active(job, time.time())
-    return explanation.ended(job, reader.steps([job]), user_name)
+    return explanation.ended(job, reader.steps([job]), user_name, _cluster(job))
 
 
 def _cluster(job: Job) -> Cluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 import signal
+from math import ceil
 
 from shim.core.formats import hostlist
 from shim.core.formats.dependency import Dependency
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job, Step
+    from shim.core.model.usage import Usage
 
     # The records of a job that another job depends on; none for a job that is forgotten.
     Known = Callable[[int], Sequence[Job]]
@@ -70,10 +72,7 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
     else:
         lines = [_HELD_UP.get(reason, "").format(**_words(job)) or f"{job.reason}."]
     if reason.startswith("Nodes required") or reason == "ReqNodeNotAvail":
-        out = [node for node in cluster.nodes if node.state]
-        lines = [
-            f"Nodes that it needs are out of service: {', '.join(f'{one.name} ({one.reason or one.state.lower()})' for one in out)}."
-        ]
+        lines = [f"Nodes that it needs are out of service: {_out_of_service(cluster)}."]
     if job.system_comment:
         lines.append(f"The cluster says: {job.system_comment}")
     if job.held:
@@ -111,10 +110,10 @@ def active(job: Job, now: float) -> list[str]:
     return [*lines, *([f"The cluster says: {job.system_comment}"] if job.system_comment else [])]
 
 
-def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str]) -> list[str]:
-    """How a job ended that did not end well; what to do. ``user`` gives the name of a uid."""
+def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str], cluster: Cluster) -> list[str]:
+    """How a job ended, and what to do where it did not end well. ``user`` gives the name of a uid."""
     if job.state == states.COMPLETED:
-        return ["It ended well: its script's exit code is 0.", *_comment(job)]
+        return ["It ended well: its script's exit code is 0.", *_steps(job, steps), *_comment(job)]
     if job.state == states.CANCELLED:
         who = f" by {user(job.cancelled_by)}" if job.cancelled_by is not None else ""
         return [f"It was cancelled{who}.", *_comment(job)]
@@ -124,14 +123,18 @@ def ended(job: Job, steps: Sequence[Step], user: Callable[[int], str]) -> list[s
             *_comment(job),
         ]
     if job.state == states.OUT_OF_MEMORY:
-        return [_memory(job), *_comment(job)]
+        seen = [job.usage, *(step.usage for step in steps)]
+        return [f"It used more than {_memory(job, seen)}", *_comment(job)]
     if job.state in _ENDS:
-        return [_ENDS[job.state], *_comment(job)]
+        out = _out_of_service(cluster, [share.name for share in job.shares]) if job.state == states.NODE_FAIL else ""
+        lines = [f"Out of service now: {out}."] if out else []
+        return [_ENDS[job.state], *lines, *_comment(job)]
     killed = job.exit_status & 0x7F not in (0, states.LAUNCH_FAILURE)  # Slurm's reason for that is the same
     unstarted = job.reason in ("JobLaunchFailure", "OutputNotWritten")
     if not killed and (unstarted or (job.system_comment and not job.exit_status >> 8)):
         return _launch(job)
-    return [*_status(job), *_steps(steps), *_comment(job)]
+    short = any(step.state == states.OUT_OF_MEMORY for step in steps)
+    return [*_status(job, short), *_steps(job, steps), *_comment(job)]
 
 
 def _launch(job: Job) -> list[str]:
@@ -144,20 +147,21 @@ def _launch(job: Job) -> list[str]:
     return lines
 
 
-def _status(job: Job) -> list[str]:
+def _status(job: Job, short: bool) -> list[str]:
+    """The script's exit code or signal. ``short``: a step of it had too little memory, which is why something in it was killed."""
     code, number = job.exit_status >> 8, job.exit_status & 0x7F
     if number:
         return [f"Its script was ended by signal {_signal(number)}."]
     if code > 128 and _signal(code - 128) != str(code - 128):
         text = f"a command in it was ended by signal {_signal(code - 128)}"
-        return [f"Its script ended with exit code {code}: {text}{_KILLED if code == 137 else ''}."]
+        return [f"Its script ended with exit code {code}: {text}{_KILLED if code == 137 and not short else ''}."]
     return [f"Its script ended with exit code {code}" + (f": {_CODES[code]}." if code in _CODES else ".")]
 
 
 _KILLED = " (somebody's kill -9, or the machine's own memory ran out)"
 
 
-def _steps(steps: Sequence[Step]) -> list[str]:
+def _steps(job: Job, steps: Sequence[Step]) -> list[str]:
     """The first of its steps that failed."""
     bad = [step for step in steps if step.step_id.isdigit() and step.state not in (states.COMPLETED, states.RUNNING)]
     if not bad:
@@ -165,14 +169,26 @@ def _steps(steps: Sequence[Step]) -> list[str]:
     first = min(bad, key=lambda step: step.end_time or float("inf"))
     code, number = first.exit_status >> 8, first.exit_status & 0x7F
     how = f"signal {_signal(number)}" if number else f"exit code {code}"
-    return [f"Step {first.step_id} ({first.name}) was the first that did not end well: {first.state}, {how}."]
+    lines = [f"Step {first.step_id} ({first.name}) was the first that did not end well: {first.state}, {how}."]
+    if first.state == states.OUT_OF_MEMORY:
+        lines.append(f"That step used more than {_memory(job, [first.usage])}")
+    return lines
 
 
-def _memory(job: Job) -> str:
+def _memory(job: Job, seen: Sequence[Usage | None]) -> str:
+    """What a job had of a node, the most that was ``seen`` of one of its tasks, and what to do: the end of a sentence."""
+    most = max([used.memory.most for used in seen if used is not None and used.memory is not None], default=0)
+    told = f" (the most that was seen of one task: {ceil(most / 1024)} MiB)" if most else ""
     given = max([share.memory for share in job.shares], default=0)
     if not given:
-        return "A process of it was killed because memory ran out: --mem=… asks for as much as it needs."
-    return f"It used more than the {given} MiB of a node that it had: --mem=… (or --mem-per-cpu=…) asks for more."
+        return f"there was{told}: --mem=… asks for as much as it needs."
+    return f"the {given} MiB of a node that it had{told}: --mem=… (or --mem-per-cpu=…) asks for more."
+
+
+def _out_of_service(cluster: Cluster, names: Collection[str] | None = None) -> str:
+    """The nodes, of these names or of all, that are down or drained, each with its reason."""
+    out = [node for node in cluster.nodes if node.state and (names is None or node.name in names)]
+    return ", ".join(f"{one.name} ({one.reason or one.state.lower()})" for one in out)
 
 
 def _comment(job: Job) -> list[str]:

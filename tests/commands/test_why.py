@@ -9,6 +9,7 @@ import pytest
 
 from shim.control import site
 from shim.core.model.job import Job, Step
+from shim.core.model.usage import Spread, Usage
 from tests import reference
 from tests.commands.conftest import World
 from tests.reference import NOW, job, running
@@ -112,6 +113,58 @@ def test_a_node_out_of_service_is_named_with_its_reason(world: World, monkeypatc
     monkeypatch.setattr(site, "clusters", lambda: (known.replace(nodes=nodes),))
     lines = why(world, job(7, reason="ReqNodeNotAvail, UnavailableNodes:n2"))
     assert lines == ["Nodes that it needs are out of service: n2 (fan)."]
+
+
+def step(number: int, state: str, status: int, memory: int = 0) -> Step:
+    usage = Usage(memory=Spread(total=2 * memory, most=memory)) if memory else None
+    return Step(
+        job_id=7, step_id=str(number), name="train", state=state, exit_status=status, end_time=NOW - 3, usage=usage
+    )
+
+
+def test_a_step_that_ran_out_of_memory_is_told_with_figures(world: World) -> None:
+    lines = why(world, ended("FAILED", 137 << 8), steps=(step(0, "OUT_OF_MEMORY", 9, 1_200_000),))
+    assert lines == [
+        "Its script ended with exit code 137: a command in it was ended by signal 9 (SIGKILL).",
+        "Step 0 (train) was the first that did not end well: OUT_OF_MEMORY, signal 9 (SIGKILL).",
+        "That step used more than the 1000 MiB of a node that it had (the most that was seen of one task: 1172 MiB):"
+        " --mem=… (or --mem-per-cpu=…) asks for more.",
+    ]
+
+
+def test_a_job_out_of_memory_is_told_with_what_it_used(world: World) -> None:
+    used = Usage(memory=Spread(total=2_048_000, most=2_048_000))
+    (line,) = why(world, ended("OUT_OF_MEMORY", 9, usage=used))
+    assert line.startswith(
+        "It used more than the 1000 MiB of a node that it had (the most that was seen of one task: 2000 MiB)"
+    )
+
+
+def test_a_failed_step_of_a_script_that_ended_well_is_named(world: World) -> None:
+    lines = why(world, ended("COMPLETED"), steps=(step(0, "COMPLETED", 0), step(1, "FAILED", 5 << 8)))
+    assert lines == [
+        "It ended well: its script's exit code is 0.",
+        "Step 1 (train) was the first that did not end well: FAILED, exit code 5.",
+    ]
+
+
+def test_a_lost_node_is_named_while_it_is_out_of_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = reference.cluster()
+    nodes = tuple(one.replace(state="DOWN", reason="fan") if one.name in ("n1", "n2") else one for one in known.nodes)
+    monkeypatch.setattr(site, "clusters", lambda: (known.replace(nodes=nodes),))
+    lines = why(world, ended("NODE_FAIL"))
+    assert lines == [
+        "A node of it was lost, or its processes were killed from outside.",
+        "Out of service now: n1 (fan).",
+    ]
+
+
+def test_the_tasks_of_an_array_are_told_in_their_order(world: World) -> None:
+    fields = {"state": "FAILED", "exit_status": 256, "end_time": NOW - 2, "stdout": "", "array_job_id": 7}
+    tasks = [running(number, **fields, array_task_id=task) for number, task in ((7, 1), (8, 0))]
+    world.index([*tasks, job(9, array_job_id=7, array_tasks="2-5")])
+    lines = world.run("shim", "why", "7").lines
+    assert [line.split()[1] for line in lines if line.startswith("Job ")] == ["7_0", "7_1", "7_[2-5]"]
 
 
 @pytest.mark.parametrize(
