@@ -36,6 +36,7 @@ _PURPOSE = {
     "seff": ("show how much of its CPUs and memory a job has used", "The figures are those of sacct."),
     "sprio": ("show the factors of the priorities of jobs", "Clusters but real Slurms have priority/basic, which knows no factors."),
     "sdiag": ("show what the controller has done", "A controller counts from its start, and leaves when it has nothing to do; its passes are the cycles of the main scheduler, and backfill too."),
+    "sacctmgr": ("show clusters, users, accounts, associations and QOS", "There is no database: accounts and QOS are those that partitions and jobs name, every user may use each, and no change is possible."),
     "sbcast": ("copy a file to the nodes of a job", "On this machine the nodes share the files, so there is one copy."),
     "sattach": ("attach to a running step", "What the step has printed before is shown too."),
     "shim": ("look after the Slurm commands of this machine", "Slurm has no such command."),

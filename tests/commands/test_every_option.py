@@ -83,6 +83,7 @@ VALUES = {
     "seff": {},
     "sprio": {"jobs": "1", "user": "root"},
     "sdiag": {},
+    "sacctmgr": {},
     "sbcast": {"jobid": "1", "size": "1k"},
     "sattach": dict.fromkeys(("input-filter", "output-filter", "error-filter"), "0"),
 }
@@ -97,6 +98,7 @@ BESIDE = {
     "seff": [["1"]],
     "sprio": [[]],
     "sdiag": [[]],
+    "sacctmgr": [["show", "user"], ["show", "user", "account=root"]],
     "sbcast": [["/etc/passwd", "/nosuch/there"]],
     "sattach": [["1.0"]],
 }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from shim.commands import output, site_view
 from shim.commands.scontrol.session import ACTIONS, PROGRAM, Session
 from shim.control import site
-from shim.core import memo
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options.query_options import read
 
@@ -73,66 +71,16 @@ def main(argv: list[str]) -> int:
     session = Session(values, argv)
     _, words = read(PROGRAM, argv, {})
     if not words:
-        return _interactive(session)
+        from shim.commands import prompt
+
+        session.interactive = True
+        return prompt.converse(PROGRAM, lambda words: _perform(session, words), lambda: session.over)
     try:
         return _perform(session, words)
     except ShimError as error:
         if "quiet" in values and verb_of(words[0]) is not None:
             return error.code
         raise
-
-
-def _interactive(session: Session) -> int:
-    """Reads commands until exit, quit or the end of the input; the exit code of the last command that failed, else 0."""
-    session.interactive = True
-    code = 0
-    last: list[str] = []
-    while not session.over:
-        sys.stdout.write(f"{PROGRAM}: ")
-        sys.stdout.flush()
-        line = sys.stdin.readline() if sys.stdin is not None else ""
-        if not line or not sys.stdin.isatty():
-            sys.stdout.write(line or "\n")  # as readline shows what it read where nobody types
-        if not line:
-            break
-        words = _split(line)
-        if words == ["!!"]:
-            words = last
-        if not words:
-            continue
-        last = words
-        memo.renew()
-        try:
-            code = _perform(session, words) or code
-        except ShimError as error:
-            sys.stdout.flush()
-            output.say(PROGRAM, *error.lines)
-            code = error.code
-    return code
-
-
-def _split(line: str) -> list[str]:
-    """The words of a line; quotes group."""
-    words: list[str] = []
-    word = ""
-    quote = ""
-    inside = False
-    for character in line:
-        if quote:
-            if character == quote:
-                quote = ""
-            else:
-                word += character
-        elif character in "\"'":
-            quote = character
-            inside = True
-        elif character.isspace():
-            if word or inside:
-                words.append(word)
-            word, inside = "", False
-        else:
-            word += character
-    return [*words, word] if word or inside else words
 
 
 def verb_of(word: str) -> str | None:

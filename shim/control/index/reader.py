@@ -101,6 +101,13 @@ class Reader:
         )
         return [self._job(key, record) for key, record in rows]
 
+    def labels(self) -> list[tuple[str, str, str, str, str]]:
+        """(cluster, user, account, QOS, workload key) that jobs name, each combination once; empty for what a job does not name."""
+        names = ", ".join(
+            f"coalesce(json_extract(record, '$.request.{one}'), '')" for one in ("account", "qos", "wckey")
+        )
+        return self._rows(f"SELECT DISTINCT cluster, user, {names} FROM jobs")
+
     def passed_jobs(self, job_ids: Sequence[int] = (), since: float = 0) -> list[Job]:
         """Jobs that were submitted through us to a real Slurm, the oldest first: those ids, or all since that second.
 

@@ -30,6 +30,7 @@ _WORDS = {
     "seff": "jobid",
     "sprio": "",
     "sdiag": "",
+    "sacctmgr": "[command [arguments...]]",
     "sbcast": "SOURCE DEST",
     "sattach": "jobid.stepid",
     "scontrol": "command [arguments...]",

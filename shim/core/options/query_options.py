@@ -351,6 +351,16 @@ def _sdiag() -> Rows:
 
 
 # fmt: on
+def _accounting(command: str) -> Callable[[], Rows]:
+    def made() -> Rows:
+        from shim.core.options import accounting_options
+
+        rows: Rows = getattr(accounting_options, command)()
+        return rows
+
+    return made
+
+
 # The options of a command are made when it runs, and no others.
 ROWS: Dict[str, Callable[[], Rows]] = {
     "squeue": _squeue,
@@ -362,6 +372,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "seff": _seff,
     "sprio": _sprio,
     "sdiag": _sdiag,
+    "sacctmgr": _accounting("sacctmgr"),
     "sbcast": _sbcast,
     "sattach": _sattach,
 }

@@ -49,6 +49,11 @@ class Reader:
         """What became of the job before is not known here."""
         return {}
 
+    def labels(self) -> list[tuple[str, str, str, str, str]]:
+        """What the job names."""
+        asked = self._job.request
+        return [(self._job.cluster, self._job.user, asked.account or "", asked.qos or "", asked.wckey or "")]
+
     def passed_jobs(self, job_ids: Sequence[int] = (), since: float = 0) -> list[Job]:
         """No job went from here to a real Slurm."""
         return []

@@ -1,0 +1,38 @@
+"""The options of the commands that ask Slurm's accounting database: sacctmgr, sreport, sshare (22.05), in Slurm's order. One row each: ``getopt.Row``."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+    from shim.core.options.getopt import Row
+
+    Rows = Tuple[Row, ...]
+else:
+    Row = dict
+
+
+# fmt: off
+def sacctmgr() -> Rows:
+    """Those of sacctmgr."""
+    unchanged = "inert: nothing is changed here"
+    return (
+        Row(name="associations", short="s", help="the associations of what is listed too"),
+        Row(name="help", short="h", help="this text"),
+        Row(name="usage", short="h", help="the options in brief"),
+        Row(name="immediate", short="i", help="do not ask",
+            support="honoured: neither before a listing; changes are refused"),
+        Row(name="noheader", short="n", help="no header"),
+        Row(name="oneliner", short="o", help="one line for each record",
+            support="inert: every record is on one line anyway"),
+        Row(name="parsable", short="p", help="fields with a delimiter behind each"),
+        Row(name="parsable2", short="P", help="fields with a delimiter between them"),
+        Row(name="quiet", short="Q", help="say less",
+            support="inert: nothing is said but errors"),
+        Row(name="readonly", short="r", help="change nothing", support=unchanged),
+        Row(name="verbose", short="v", help="say more",
+            support="inert: what Slurm says then is of its plugins"),
+        Row(name="version", short="V", help="print the version"),
+    )
+# fmt: on
