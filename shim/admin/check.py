@@ -86,7 +86,7 @@ def lines(name: str, verdict: Verdict) -> Iterator[str]:
         yield f"{name}: accepted, and would wait for ever ({verdict.reason})"
     else:
         yield f"{name}: accepted"
-    for line in (*verdict.refused, *verdict.unsupported, *verdict.warnings):
+    for line in (*verdict.refused, *verdict.unsupported, *verdict.warnings, *verdict.folderless):
         # A NUL marks the lines that sbatch prints without its name.
         yield _INDENT + (line[1:] if line.startswith("\0") else f"sbatch: {line}")
     for line in (*verdict.unread, *verdict.approximated):

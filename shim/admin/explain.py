@@ -58,7 +58,12 @@ def _explain(words: Sequence[str], text: str, found: Found, cluster: Cluster, wr
 def _told(verdict: Verdict) -> Iterator[str]:
     """What would become of the script as a whole, and of lines that are no options of sbatch."""
     yield ""
-    for line in (*verdict.unread, *(f"{one} (refused when it runs)" for one in verdict.failing), *verdict.warnings):
+    for line in (
+        *verdict.unread,
+        *(f"{one} (refused when it runs)" for one in verdict.failing),
+        *verdict.warnings,
+        *verdict.folderless,
+    ):
         yield line.lstrip("\0")
     if verdict.accepted:
         yield "It would be accepted" + (

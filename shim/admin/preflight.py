@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from shim.admin import script_commands
+from shim.commands.sbatch import missing_folders
 from shim.control import site
 from shim.control.backends.slurm import programs
 from shim.control.groups import names_of, user_name
@@ -42,6 +43,7 @@ class Verdict:
     ``refused``: the lines that sbatch would print, empty if Slurm would accept it, with its exit ``code``. ``unsupported``: those
     with which only this project refuses it. ``reason``: why an accepted job would wait for ever, None if it can start.
     ``approximated``: a line for each option that does less here. ``warnings``: what sbatch says of a job that it accepts.
+    ``folderless``: what it says of output whose folder is not there, seen from the present directory.
     ``requests``: what it would ask for, one for each component. ``failing``: lines of its body that would be refused when they run.
     ``unread``: lines that look like directives and are none.
     """
@@ -53,6 +55,7 @@ class Verdict:
         self.reason: str | None = None
         self.approximated: list[str] = []
         self.warnings: list[str] = []
+        self.folderless: list[str] = []
         self.failing: list[str] = []
         self.unread: list[str] = []
         self.requests: list[JobRequest] = []
@@ -144,6 +147,7 @@ def judge(
             verdict.reason = verdict.reason or pending_reason(request, cluster, access)
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)
+        verdict.folderless = missing_folders(requests)
     except value_parsing.PrintAndExit:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:

@@ -182,7 +182,7 @@ def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source
 
         return dry_run.report_test_only(PROGRAM, fields, bool(settings.get("quiet")))
     reply = client.call("submit", fields)
-    _say(*reply.get("notes", ()), *_missing_folders(requests))
+    _say(*reply.get("notes", ()), *missing_folders(requests))
     if not settings.get("quiet"):
         sys.stdout.write(_told(settings, reply))
         sys.stdout.flush()
@@ -191,7 +191,7 @@ def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source
     return 0
 
 
-def _missing_folders(requests: Sequence[JobRequest]) -> List[str]:
+def missing_folders(requests: Sequence[JobRequest]) -> List[str]:
     """A warning for each folder of -o and -e that does not exist: as in Slurm the folder is not created, and the job fails silently."""
     folders = {folder: None for request in requests for folder in request.output_folders() if not os.path.isdir(folder)}
     return [

@@ -105,6 +105,18 @@ def test_a_script(
     assert run(capsys, "check", write("job.sh", directive)) == (code, lines)
 
 
+def test_a_missing_folder_of_the_output_is_told_as_sbatch_tells_it(
+    write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = write("job.sh", "-o logs/%x-%j.out -e %j/err")
+    warning = f'warning: "{tmp_path}/logs", for the output of the job, is no folder: without it the job fails'
+    assert run(capsys, "check", script) == (0, ["job.sh: accepted", f"    sbatch: {warning}"])
+    assert warning in run(capsys, "explain", script)[1]
+    assert run(capsys, "check", "--chdir=/", script)[1][1] == f"    sbatch: {warning}".replace(str(tmp_path), "")
+    (tmp_path / "logs").mkdir()
+    assert run(capsys, "check", script) == (0, ["job.sh: accepted"])
+
+
 def test_options_that_do_less_here_are_named(write: Script, capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = run(capsys, "check", write("job.sh", "--gpu-bind=closest"))
     assert (code, lines[0]) == (0, "job.sh: accepted")
