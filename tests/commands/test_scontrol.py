@@ -361,7 +361,7 @@ BAD_NODE_STATE = (
         (["hold", "jobname=no-such-name"], "slurm_suspend error: No error\n"),
         (["update"], "too few arguments for update keyword\n"),
         (["update", "jobid=3"], "No changes specified\n"),
-        (["update", "jobid=3", "UserID=bob"], "No changes specified\n"),
+        (["update", "jobid=3", "UserID=root"], "No changes specified\n"),
         (["update", "jobid=3", "word"], "Invalid input: word\nRequest aborted\n"),
         (
             ["update", "jobid=3", "BadField=1"],
@@ -464,6 +464,19 @@ def test_update(busy: World) -> None:
         (["jobid=3", "TimeLimit", "55", "Name", "foo"], {"TimeLimit": "55", "Name": "foo"}),
         (["job", "3", "nice", "name=x"], {"Nice": "", "Name": "x"}),
         (["name=x", "jobid=3"], {"Name": "x"}),
+        (["jobid=3", "A=x", "D=singleton", "De="], {"Account": "x", "Dependency": ""}),
+        (
+            ["jobid=3", "F=fast", "Pa=gpu", "Na=y", "Ov=1"],
+            {"Features": "fast", "Partition": "gpu", "Name": "y", "OverSubscribe": "1"},
+        ),
+        (["jobid=3", "Pr=", "Requ=1", "MinMemoryN=10"], {"Priority": "0", "Requeue": "1", "MinMemoryNode": "10"}),
+        (
+            ["jobid=3", "ReqProcs=4", "ReqNodes=1-2", "Shared=no"],
+            {"NumTasks": "4", "NumNodes": "1-2", "OverSubscribe": "no"},
+        ),
+        (["jobid=3", "ArrayTaskThrottle=2x", "nice=5x"], {"ArrayTaskThrottle": "2", "Nice": "5"}),
+        (["jobid=3", "MailType=fail,foo,end", "Res="], {"MailType": "END,FAIL", "Reservation": ""}),
+        (["jobid=3", "NumCPUs=2-4", "Reboot=yes"], {"NumCPUs": "2-4", "Reboot": "yes"}),
     ],
 )
 def test_fields_of_an_update(busy: World, words: list[str], fields: dict[str, str]) -> None:
@@ -471,6 +484,12 @@ def test_fields_of_an_update(busy: World, words: list[str], fields: dict[str, st
     assert (result.code, result.err) == (0, "")
     ((_, sent),) = busy.calls
     assert sent["fields"] == fields
+
+
+# Cut too short for any field of a job, or for one that could be changed here.
+TOO_SHORT = (
+    "Admin ArrayTask J Jo M N NumCP NumTask NumNode ReqNode NodeLis MinT StdOu Swit TresPer R S T CPUsPerTask DelayBoot"
+)
 
 
 @pytest.mark.parametrize(
@@ -507,11 +526,54 @@ def test_fields_of_an_update(busy: World, words: list[str], fields: dict[str, st
             "Update of this parameter is not supported: nodename=node1\nRequest aborted\n",
         ),
         (["jobid=3", "foo", "bar"], "Update of this parameter is not supported: bar\nRequest aborted\n"),
+        *(
+            (["jobid=3", f"{word}=1"], f"Update of this parameter is not supported: {word}=1\nRequest aborted\n")
+            for word in TOO_SHORT.split()
+        ),
+        *(
+            (["jobid=3", f"{word}={value}"], f"scontrol: error: Invalid {name} value: {value}\n")
+            for word, name, value in (
+                ("Pr", "Priority", "-1"),
+                ("Priority", "Priority", "5x"),
+                ("NumTasks", "NumTasks", "99999999999"),
+                ("ReqProcs", "NumTasks", "x"),
+                ("Requeue", "Requeue", "yes"),
+                ("Shared", "OverSubscribe", "user"),
+                ("Con", "Contiguous", "x"),
+                ("Reboot", "reboot", "x"),
+                ("MinCPUsNode", "MinCPUsNode", "2k"),
+                ("MinMemoryNode", "MinMemoryNode", "10G"),
+                ("MinTmpDiskNode", "MinTmpDiskNode", "-1"),
+                ("NumCPUs", "NumCPUs", "4-2"),
+                ("NumCPUs", "NumCPUs", "0"),
+                ("TasksPerNode", "TasksPerNode", "65536"),
+                ("wait-for-switch", "wait-for-switch", "x"),
+            )
+        ),
+        (
+            ["jobid=3", "NumCPU=5x"],
+            'scontrol: error: Invalid numeric value "5x" for NumCPUs.\nscontrol: error: Invalid NumCPUs value: 5x\n',
+        ),
+        (["jobid=3", "ArrayTaskThrottle=-1"], "scontrol: error: Invalid ArrayTaskThrottle value\n"),
+        (
+            ["jobid=3", "Nice=2147483646"],
+            "scontrol: error: Nice value out of range (+/- 2147483645). Value ignored\n",
+        ),
+        (["jobid=3", "DelayBoot=x"], "scontrol: error: Invalid DelayBoot value\n"),
+        (["jobid=3", "StartTime="], "No changes specified\n"),
+        (["jobid=3", "Dea=x"], "Invalid time specification (pos=0): x\nNo changes specified\n"),
+        (["jobid=3", "UserID=99999999"], "Invalid UserID: 99999999\nRequest aborted\n"),
+        (["jobid=3", "MailType=foo"], "Invalid MailType: foo\n"),
     ],
 )
 def test_updates_that_cannot_be_read(busy: World, words: list[str], expected: str) -> None:
     result = busy.run("scontrol", "update", *words)
     assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
+
+
+def test_an_end_that_is_no_time_changes_nothing(busy: World) -> None:
+    result = busy.run("scontrol", "update", "jobid=3", "EndTime=x")
+    assert (result.code, result.err, busy.calls) == (0, "Invalid time specification (pos=0): x\n", [])
 
 
 @pytest.mark.parametrize(

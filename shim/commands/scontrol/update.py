@@ -8,6 +8,7 @@ from shim.commands import output, site_view
 from shim.commands.job_ids import JobId, narrowed, parse_job_id
 from shim.commands.scontrol.actions import call, report, targets
 from shim.commands.scontrol.session import pairs
+from shim.commands.scontrol.update_words import read_word
 from shim.control.index.query import JobQuery
 from shim.core.errors import INVALID_JOB_ID, ShimError, Unsupported, plain
 from shim.core.formats.integers import leading_int
@@ -29,16 +30,7 @@ _ENTITIES = (
     ("partition", (("partitionname", 3),)),
     ("slurmctlddebug", (("slurmctlddebug", 2),)),
 )
-# Fields of a job that ``update`` takes, as the controller knows them.
-_WORDS = (
-    "Account AdminComment ArrayTaskThrottle Comment Contiguous Deadline Dependency EligibleTime EndTime"
-    " ExcNodeList Features Gres JobId JobName Licenses MailType MailUser MinCPUsNode MinMemoryCPU MinMemoryNode"
-    " MinTmpDiskNode Name Nice NodeList NumCPUs NumNodes NumTasks OverSubscribe Partition Priority QOS Reboot ReqNodeList"
-    " Requeue Reservation Shared SiteFactor StartTime StdOut Switches TimeLimit TimeMin TresPerNode UserID WCKey WorkDir"
-)
-_BY_NAME = {name.lower(): name for name in _WORDS.split()}
 _SIZES = frozenset(("NumNodes", "NodeList", "ReqNodeList"))
-_FEWEST = 3  # letters of a field's name
 _UNLIMITED = (1 << 32) - 1  # minutes, as Slurm words them in its errors
 
 
@@ -85,20 +77,11 @@ class _JobChanges:
         if value is None:
             raise ShimError(plain(f"Invalid input: {word}"), plain("Request aborted"))
         sign = key[-1:] if key[-1:] in ("+", "-") else ""
-        name = _canonical(key[:-1] if sign else key)
-        if name is None:
-            raise ShimError(plain(f"Update of this parameter is not supported: {word}"), plain("Request aborted"))
-        if name == "NumNodes" and value.strip("0123456789-,kKmM") + value[:1].strip("0123456789"):
-            output.complain("scontrol", [f'error: Invalid numeric value "{value}" for requested node count.'])
-            raise ShimError(code=0)
+        name, value = read_word(key[:-1] if sign else key, value, word)
         if name == "TimeLimit":
             value = self._time_limit(sign, value)
         elif sign:
             raise ShimError(f"error: Option {word} does not accept [+|-]= syntax")
-        elif name == "TimeMin":
-            _minutes(name, value)
-        elif name == "StartTime":
-            _check_instant(value)
         if name == "JobId":
             self.ids = value
         elif name != "UserID":  # who may ask is decided by who asks
@@ -277,19 +260,6 @@ def _ids(jobs: list[Job]) -> list[str]:
     return list(dict.fromkeys(str(job.array_job_id or job.het_job_id or job.job_id) for job in jobs))
 
 
-def _canonical(key: str) -> str | None:
-    """The field that ``key`` names or abbreviates."""
-    lower = key.lower()
-    if lower in _BY_NAME:
-        return _BY_NAME[lower]
-    if lower == "job":
-        return "JobId"
-    if len(lower) < _FEWEST:
-        return None
-    found = [name for known, name in _BY_NAME.items() if known.startswith(lower)]
-    return found[0] if len(found) == 1 else None
-
-
 def _minutes(name: str, value: str) -> int:
     from shim.core.formats.times import parse_minutes
 
@@ -297,16 +267,3 @@ def _minutes(name: str, value: str) -> int:
         return parse_minutes(value)
     except ValueError:
         raise ShimError(f"error: Invalid {name} value") from None
-
-
-def _check_instant(value: str) -> None:
-    import time
-
-    from shim.core.formats.datetimes import WhenError, parse_when
-
-    try:
-        parse_when(value, time.time())
-    except WhenError as error:
-        raise ShimError(
-            plain(f"Invalid time specification (pos={error.position}): {value}"), plain("No changes specified")
-        ) from None

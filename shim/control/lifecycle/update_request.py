@@ -7,13 +7,13 @@ from shim.control.lifecycle.update_field import NOT_PENDING, Asked, Handler, Upd
 from shim.core.admission.partition_rules import that_take_jobs
 from shim.core.errors import (
     DEPENDENCY_PROBLEM,
-    INVALID_FEATURE,
     INVALID_GRES,
     INVALID_LICENSES,
     INVALID_NODE_COUNT,
     INVALID_NODE_NAME,
     INVALID_PARTITION_NAME,
     INVALID_RESERVATION,
+    INVALID_TRES,
     MEMORY_NOT_SATISFIED,
     NOT_SUPPORTED,
     PARTITION_NOT_AVAILABLE,
@@ -60,7 +60,16 @@ def num_nodes(job: Job, asked: Asked) -> Job:
     return job.replace(request=job.request.replace(min_nodes=least, max_nodes=most))
 
 
+def num_tasks(job: Job, asked: Asked) -> Job:
+    tasks = number(asked.text)
+    if tasks < 1:
+        raise UpdateRefused("Task count specification invalid")
+    return job.replace(request=job.request.replace(ntasks=tasks))
+
+
 def num_cpus(job: Job, asked: Asked) -> Job:
+    if not asked.text:
+        return job
     cpus = number(asked.text.partition("-")[0])
     return job.replace(request=job.request.replace(ntasks=-(-cpus // (job.request.cpus_per_task or 1))))
 
@@ -90,14 +99,17 @@ def nodes_of(field: str) -> Handler:
     return change
 
 
-def features_of(job: Job, asked: Asked) -> Job:
-    try:
-        known = node_classes(asked.cluster).features.issuperset(features.parse(asked.text).names)
-    except features.FeatureError:
-        known = False
-    if not known:
-        raise UpdateRefused(INVALID_FEATURE)
-    return text("constraint")(job, asked)
+def features_of(field: str, refusal: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        try:
+            known = node_classes(asked.cluster).features.issuperset(features.parse(asked.text).names)
+        except features.FeatureError:
+            known = False
+        if not known:
+            raise UpdateRefused(refusal)
+        return text(field)(job, asked)
+
+    return change
 
 
 def start_time(job: Job, asked: Asked) -> Job:
@@ -128,11 +140,31 @@ def memory(field: str, other: str) -> Handler:
 
 
 def gres(job: Job, asked: Asked) -> Job:
+    cluster = asked.cluster
+    known = node_classes(cluster).gres | {"gpu", *cluster.gres_types}
     try:
-        text = tres.normalize_gres(asked.text)
+        found = tres.normalize_gres(asked.text)
     except ValueError:
         raise UpdateRefused(INVALID_GRES) from None
-    return job.replace(request=job.request.replace(gres=text or None))
+    wrong = tres.unknown_gres(found, known) if found or not asked.text else INVALID_GRES  # none is no name here
+    if wrong:
+        raise UpdateRefused(wrong)
+    return job.replace(request=job.request.replace(gres=found or None))
+
+
+def tres_per_node(job: Job, asked: Asked) -> Job:
+    """As scontrol shows it: ``gres:gpu:2``, or ``gres/gpu:2``."""
+    kind, name = asked.text[:5], asked.text[5:]
+    if asked.text and kind not in ("gres:", "gres/"):
+        raise UpdateRefused(INVALID_TRES)
+    return gres(job, asked.replace(text=name))
+
+
+def refused(why: str) -> Handler:
+    def change(job: Job, asked: Asked) -> Job:
+        raise UpdateRefused(why)
+
+    return change
 
 
 def requeue(job: Job, asked: Asked) -> Job:
@@ -171,10 +203,13 @@ def recorded(name: str) -> Handler:
 
 
 def licenses(job: Job, asked: Asked) -> Job:
+    has = {one.name: one.count for one in asked.cluster.licenses}
     try:
-        tres.parse_licenses(asked.text)
+        wanted = tres.parse_licenses(asked.text) if asked.text else ()
     except ValueError:
         raise UpdateRefused(INVALID_LICENSES) from None
+    if any(count > has.get(name, -1) for name, count in wanted):
+        raise UpdateRefused(INVALID_LICENSES)
     return job.replace(request=job.request.replace(licenses=asked.text or None))
 
 

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from shim.control.lifecycle import running, submission, tasks, waiting
 from shim.control.lifecycle import update_request as asks
 from shim.control.lifecycle.update_field import NO_PRIORITY, NOT_PENDING, Asked, Handler, UpdateRefused, number
-from shim.core.errors import ACCESS_DENIED, ALREADY_FINISHED, INVALID_TIME_LIMIT, JOB_HELD
+from shim.core.admission.partition_limits import BAD_TIME_MIN
+from shim.core.admission.refusals import BAD_PREFERENCE
+from shim.core.errors import (
+    ACCESS_DENIED,
+    ALREADY_FINISHED,
+    INVALID_FEATURE,
+    INVALID_TIME_LIMIT,
+    JOB_HELD,
+    NOT_SUPPORTED,
+)
 from shim.core.formats import datetimes, times
 from shim.core.formats.integers import leading_int
 from shim.core.model import states
@@ -68,6 +77,13 @@ def _minutes(old: int | None, text: str) -> int:
     if sign == "-" and minutes > old:
         raise UpdateRefused(INVALID_TIME_LIMIT)
     return old + minutes if sign == "+" else old - minutes
+
+
+def _time_min(job: Job, asked: Asked) -> Job:
+    least, limit = _minutes(None, asked.text), job.request.time_limit
+    if limit is not None and limit >= 0 and not 0 <= least <= limit:
+        raise UpdateRefused(BAD_TIME_MIN)
+    return job.replace(request=job.request.replace(time_min=least))
 
 
 def _nice(job: Job, asked: Asked) -> Job:
@@ -132,7 +148,7 @@ def _switches(job: Job, asked: Asked) -> Job:
 
 _HANDLERS: dict[str, Handler] = {
     "timelimit": _time_limit,
-    "timemin": lambda job, asked: job.replace(request=job.request.replace(time_min=_minutes(None, asked.text))),
+    "timemin": _time_min,
     "jobname": asks.text("name"),
     "name": asks.text("name"),
     "nice": _nice,
@@ -140,7 +156,7 @@ _HANDLERS: dict[str, Handler] = {
     "dependency": asks.dependency,
     "partition": asks.partition,
     "numnodes": asks.num_nodes,
-    "numtasks": asks.count("ntasks"),
+    "numtasks": asks.num_tasks,
     "numcpus": asks.num_cpus,
     "mincpusnode": asks.count("min_cpus"),
     "minmemorynode": asks.memory("mem_per_node", "mem_per_cpu"),
@@ -149,9 +165,13 @@ _HANDLERS: dict[str, Handler] = {
     "reqnodelist": asks.nodes_of("node_list"),
     "nodelist": asks.nodes_of("node_list"),
     "excnodelist": asks.nodes_of("exclude"),
-    "features": asks.features_of,
+    "features": asks.features_of("constraint", INVALID_FEATURE),
+    "prefer": asks.features_of("prefer", BAD_PREFERENCE),
     "gres": asks.gres,
-    "trespernode": asks.gres,
+    "trespernode": asks.tres_per_node,
+    "burstbuffer": asks.refused(NOT_SUPPORTED),
+    "clusters": asks.refused("Unspecified error"),
+    "clusterfeatures": asks.refused("Unspecified error"),
     "starttime": asks.start_time,
     "eligibletime": asks.eligible,
     "endtime": _end_time,

@@ -51,10 +51,10 @@ Application hint options:
 """
 
 
-def _mail(option: Option, text: Optional[str]) -> str:
-    """The types in Slurm's order. Words it does not know are dropped, but at least one must be known."""
+def mail_types(text: str) -> str:
+    """The types of mail in Slurm's order. Words that it does not know are dropped; "" if none is known."""
     known: Set[str] = set()
-    for word in (text or "").split(","):
+    for word in text.split(","):
         upper = word.upper()
         if upper == "NONE":
             return "NONE"
@@ -62,9 +62,14 @@ def _mail(option: Option, text: Optional[str]) -> str:
             known.update(name for name, in_all in MAIL_TYPES if in_all)
         elif any(upper == name for name, _ in MAIL_TYPES):
             known.add(upper)
-    if not known:
-        raise invalid_value(option)
     return ",".join(name for name, _ in MAIL_TYPES if name in known)
+
+
+def _mail(option: Option, text: Optional[str]) -> str:
+    types = mail_types(text or "")
+    if not types:
+        raise invalid_value(option)
+    return types
 
 
 def more_mail(before: str, after: str) -> str:

@@ -48,6 +48,20 @@ def test_time_limit(text: str, minutes: int) -> None:
         ({"StartTime": "soonish"}, "Invalid StartTime value"),
         ({"MinMemoryNode": "much"}, "Memory specification can not be satisfied"),
         ({"Priority": "10"}, "Access/permission denied"),
+        ({"Gres": "nosuch:1"}, "Invalid generic resource (gres) specification"),
+        ({"Gres": "none"}, "Invalid generic resource (gres) specification"),
+        ({"TresPerNode": "gres:nosuch:1"}, "Invalid generic resource (gres) specification"),
+        ({"TresPerNode": "gpu:1"}, "Invalid Trackable RESource (TRES) specification"),
+        ({"Licenses": "matlab:1"}, "Invalid license specification"),
+        ({"NumTasks": "0"}, "Task count specification invalid"),
+        ({"TimeLimit": "10", "TimeMin": "11"}, "Invalid time-min specification (exceeds job's time or other limits)"),
+        (
+            {"TimeLimit": "10", "TimeMin": "infinite"},
+            "Invalid time-min specification (exceeds job's time or other limits)",
+        ),
+        ({"Prefer": "nosuch"}, "Invalid preferred feature specification"),
+        ({"BurstBuffer": "x"}, "Requested operation not supported on this system"),
+        ({"ClusterFeatures": "x"}, "Unspecified error"),
     ],
 )
 def test_refusals_while_pending(fields: dict[str, str], text: str) -> None:
@@ -170,3 +184,11 @@ def test_an_ended_job_cannot_be_changed() -> None:
     ended = running.ended(a_running_job(), {"at": NOW, "state": "COMPLETED"}, CLUSTER)
     with pytest.raises(UpdateRefused, match="Job has already finished"):
         change(ended, Comment="late")
+
+
+def test_resources_of_a_node_as_scontrol_shows_them() -> None:
+    job = change(a_job(), TresPerNode="gres:gpu:2")
+    assert job.request.gres == "gpu:2"
+    assert change(job, TresPerNode="gres/gpu:1").request.gres == "gpu:1"
+    assert change(job, TresPerNode="").request.gres is None
+    assert change(a_job(), TimeLimit="10", TimeMin="10").request.time_min == 10
