@@ -105,6 +105,11 @@ A requeued job waits `requeue_delay` seconds (1; Slurm: 120).
 unknown and take no part in abbreviations, as on that release; at 25.11 they have their meaning, and those marked "22.05 only"
 are gone. `--version` of every command follows (`slurm 22.05.8`, `slurm 25.11.0`), because scripts ask for it to learn which
 options they may use. What commands print is that of 22.05 at both releases.
+
+## What -v says
+
+`-v`, `-vv` and `-vvv` print the lines of Slurm that tell of options, jobs, steps and their tasks; those that tell of what there is none of here are left out: plugins that are loaded
+(`select/…`, `auth/munge`, `hash/k12`, the inside of `mpi/pmi2`), the threads and sockets between srun and slurmd (`net_stream_listen`, `_file_readable`, `eio_message_socket_accept`) and remote procedure calls.
 """
 _PLUGINS = """
 ## Options of plugins

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands import job_leader, output, site_view
-from shim.commands.job_ids import parse_job_id
+from shim.commands import job_leader, output, site_view, verbose_options
+from shim.commands.job_ids import JobId, parse_job_id
 from shim.core.errors import ALREADY_DONE, INVALID_JOB_ID, ShimError, plain
 from shim.core.formats import hostlist
 from shim.core.options.query_options import read
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from shim.commands.job_ids import JobId
     from shim.core.options.query_options import Values
 
 _PROGRAM = "sattach"
@@ -31,8 +30,10 @@ def main(argv: list[str]) -> int:
         return 0
     only = _filters(values)
     wanted = _step(words)
+    if len(values.get("verbose", "")) > 1:
+        output.complain(_PROGRAM, verbose_options.sattach(values, wanted))
     job_leader.hand_on(_PROGRAM, argv, [wanted.job_id])
-    job = job_leader.find(_PROGRAM, wanted)
+    job = job_leader.find(_PROGRAM, wanted) if wanted.job_id else None
     if job is None:
         raise _unknown()
     if not job_leader.runs(job):
@@ -54,6 +55,8 @@ def _filters(values: Values) -> dict[int, int | None]:
         if text is not None and not (text.isascii() and text.isdigit()):
             raise ShimError(f'error: Invalid numeric value "{text}" for {name}.')
         numbers[name] = None if text is None else int(text)
+    if "quiet" in values and "verbose" in values:
+        raise ShimError("error: don't specify both --verbose (-v) and --quiet (-Q)")
     if "pty" in values and any(number is not None for number in numbers.values()):
         raise ShimError("error: don't specify both --pty and I/O filtering")
     out, error = numbers["output-filter"], numbers["error-filter"]
@@ -64,6 +67,7 @@ def _step(words: Sequence[str]) -> JobId:
     if len(words) != 1:
         raise _misused("too many parameters")
     base, dot, step = words[0].partition(".")
+    step = step.partition("+")[0]  # of a step of several components the number alone
     base = base.partition("_")[0] if parse_job_id(base) is None else base
     wanted = parse_job_id(".".join([base, *step.split(".")[:1]]) if dot else base)
     if not dot or (wanted is None and parse_job_id(base) is None and base != "0"):
@@ -71,7 +75,7 @@ def _step(words: Sequence[str]) -> JobId:
     if wanted is None and base != "0":
         raise ShimError(f"fatal: Bad step specified: {base}")
     if wanted is None:
-        raise _unknown()
+        return JobId(job_id=0, step=step)
     return wanted
 
 

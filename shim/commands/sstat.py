@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from shim.commands import job_leader, output, site_view
+from shim.commands import job_leader, output, site_view, verbose_options
 from shim.commands.job_ids import JobId, parse_job_id
 from shim.core.errors import ShimError, UsageError
 from shim.core.formats.lists import comma_list
@@ -40,6 +40,8 @@ def main(argv: list[str]) -> int:
     wanted = _ids([values.get("jobs", ""), *words])
     default = sstat_fields.PIDS if "pidformat" in values else sstat_fields.DEFAULT
     shown = sacct_table.columns(values.get("format") or default, sstat_fields.FIELDS, every="")
+    if len(values.get("verbose", "")) > 1:
+        output.complain(_PROGRAM, verbose_options.sstat(wanted))
     job_leader.hand_on(_PROGRAM, argv, [one.job_id for one in wanted])
     table = _Table(values, shown)
     for one in wanted:

@@ -57,6 +57,39 @@ def scancel(values: Values, ids: list[tuple[str, JobId]]) -> list[str]:
     return lines + [f"{f'{kind}[{number}]':<15}: {name}" for number, (kind, name) in enumerate(named)]
 
 
+def sattach(values: Values, wanted: JobId) -> list[str]:
+    """``sattach -vv``: lines for stderr."""
+    import os
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = "nobody"
+    shown = {
+        "job ID": str(wanted.job_id),
+        "step ID": _STEP_NUMBERS.get(str(wanted.step), str(wanted.step).partition("+")[0]),
+        "user": f"`{user}'",
+        "uid": str(os.getuid()),
+        "gid": str(os.getgid()),
+        "verbose": str(len(values["verbose"])),
+    }
+    head = ["defined options for program `sattach'", "--------------- ---------------------"]
+    return head + [f"{name:<15}: {value}" for name, value in shown.items()]
+
+
+_STEP_NUMBERS = {"batch": "4294967291", "extern": "4294967292"}  # that Slurm has for them
+
+
+def sstat(wanted: Sequence[JobId]) -> list[str]:
+    """``sstat -vv``: lines for stderr; an empty one follows each, as there."""
+    named = [
+        f"StepId={one.job_id}.{one.step}" if one.step is not None else f"All steps for job {one.job_id}"
+        for one in wanted
+    ]
+    return ["\n".join(("debug:  Jobs requested:", "")), *[f"debug:  \t: {name}\n" for name in named]]
+
+
 def squeue(selection: SqueueSelection, format_text: str | None) -> list[str]:
     """``squeue -v``: lines for stdout; ``-vv`` has the elements of lists too. ``format_text``: -o's, None where it was not given."""
     values = selection.values

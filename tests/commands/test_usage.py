@@ -182,3 +182,19 @@ def test_the_order_of_sdiag(past: World, monkeypatch: pytest.MonkeyPatch, option
 def test_sdiag_resets_unless_all_is_asked_for_behind_it(past: World) -> None:
     assert past.run("sdiag", "-r").out == ""
     assert past.calls == [("stats", {"reset": True})]
+
+
+def test_what_was_asked_for_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.index([])
+    told = world.run("sstat", "-vv", "-n", "5,3.1").err
+    assert told.startswith(
+        "sstat: debug:  Jobs requested:\n\nsstat: debug:  \t: All steps for job 5\n\nsstat: debug:  \t: StepId=3.1\n\nsstat: error: "
+    )
+    assert "debug" not in world.run("sstat", "-v", "5").err
+    told = world.run("sattach", "-vv", "7.batch").err
+    assert told.startswith("sattach: defined options for program `sattach'\n")
+    assert "\nsattach: job ID         : 7\nsattach: step ID        : 4294967291\n" in told
+    assert "defined" not in world.run("sattach", "-v", "7.0").err
+    assert (
+        world.run("sattach", "-Qv", "7.0").err == "sattach: error: don't specify both --verbose (-v) and --quiet (-Q)\n"
+    )

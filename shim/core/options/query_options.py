@@ -258,8 +258,7 @@ def _sstat() -> Rows:
         Row(name="parsable", short="p", help="fields with a delimiter behind each"),
         Row(name="parsable2", short="P", help="fields with a delimiter between them"),
         Row(name="usage", help="the options in brief"),
-        Row(name="verbose", short="v", help="say more",
-            support="inert: what Slurm says then is of its plugins"),
+        Row(name="verbose", short="v", help="say more"),
         Row(name="version", short="V", help="print the version"),
     )
 
@@ -293,8 +292,7 @@ def _sattach() -> Rows:
         Row(name="quiet", short="Q", help="say less",
             support="inert: nothing is said but errors"),
         Row(name="usage", short="u", help="the options in brief"),
-        Row(name="verbose", short="v", help="say more",
-            support="inert: what Slurm says then is of its connections"),
+        Row(name="verbose", short="v", help="say more"),
         Row(name="version", short="V", help="print the version"),
         Row(name="layout", help="only tell which task is where"),
         Row(name="input-filter", takes="=task", help="input for this task alone"),
