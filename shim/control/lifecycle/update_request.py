@@ -113,7 +113,7 @@ def features_of(field: str, refusal: str) -> Handler:
 
 
 def start_time(job: Job, asked: Asked) -> Job:
-    begin = datetimes.parse_when(asked.text, asked.now)
+    begin = max(datetimes.parse_when(asked.text, asked.now), int(asked.now))
     return job.replace(request=job.request.replace(begin=begin), reason="None", eligible_time=0)
 
 

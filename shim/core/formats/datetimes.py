@@ -25,6 +25,8 @@ _UNITS = (
     ("week", 604800),
 )
 _BLANKS = " \t\n\r"
+_NO_TIME = -1  # as for mktime(3), of which the last second of 1969 is a failure
+_NO_YEAR = 1899  # Slurm counts years from 1900, and -1 stands for none
 
 
 class WhenError(ValueError):
@@ -177,7 +179,9 @@ class _Reader:
 
     def _date(self) -> None:
         if self.text[self.at + 4 : self.at + 5] == "-" and self.text[self.at + 7 : self.at + 8] == "-":
-            year = self._number(4, 4, 1900, 9999)
+            year: int | None = self._number(4, 4, 0, 9999)
+            if year == _NO_YEAR:
+                year = None
             self._expect("-")
             month = self._number(2, 2, 1, 12)
             self._expect("-")
@@ -219,6 +223,9 @@ def _complete(reader: _Reader, past: bool) -> int:
                 year += 1
         date = (year, month, mday)
     try:
-        return int(time.mktime((*date, *(reader.clock or (0, 0, 0)), 0, 0, -1)))
+        found = int(time.mktime((*date, *(reader.clock or (0, 0, 0)), 0, 0, -1)))
     except (OverflowError, ValueError):
-        raise WhenError(reader.text, len(reader.text)) from None
+        found = _NO_TIME
+    if found == _NO_TIME:
+        raise WhenError(reader.text, len(reader.text))
+    return found

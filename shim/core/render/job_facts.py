@@ -118,7 +118,8 @@ def end_time(job: Job, view: View) -> float:
 
 def eligible_time(job: Job) -> float:
     """Since when the job may start; for a held job the earliest possible time. 0 = unknown."""
-    return job.eligible_time or float(job.request.begin)
+    begin = float(job.request.begin)
+    return job.eligible_time or (begin if begin >= int(job.submit_time) else 0.0)
 
 
 # Reasons that come before a look at the nodes.

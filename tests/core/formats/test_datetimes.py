@@ -134,3 +134,23 @@ def test_any_text_is_an_instant_or_a_when_error(text: str) -> None:
 @given(st.integers(10**9, 4 * 10**9))
 def test_stamps_read_back(epoch: int) -> None:
     assert parse_when(stamp(epoch), NOW) == epoch
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1899-01-01", "2027-01-01T00:00:00"),  # -1 years after 1900: none is given
+        ("1899-12-31T23:59:59", "2026-12-31T23:59:59"),
+        ("1900-01-01", "1900-01-01T00:00:00"),
+        ("1800-02-28", "1800-02-28T00:00:00"),
+    ],
+)
+def test_years_of_long_ago(text: str, expected: str) -> None:
+    when = parse_when(text, NOW)
+    assert time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(when)) == expected
+
+
+def test_the_second_that_stands_for_a_failure() -> None:
+    with pytest.raises(WhenError, match="pos=19"):
+        parse_when("1969-12-31T23:59:59", NOW)
+    assert parse_when("1969-12-31T23:59:58", NOW) == -2

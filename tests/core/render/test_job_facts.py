@@ -211,6 +211,8 @@ def test_a_held_job_is_eligible_when_it_was_asked_to_begin() -> None:
     job = waiting(begin=int(reference.NOW) + 60).replace(eligible_time=0)
     assert facts.eligible_time(job) == reference.NOW + 60
     assert facts.eligible_time(waiting().replace(eligible_time=0)) == 0
+    past = waiting(begin=int(job.submit_time) - 60).replace(eligible_time=0)
+    assert facts.eligible_time(past) == 0
 
 
 @pytest.mark.parametrize(
