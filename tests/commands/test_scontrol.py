@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shim.control import paths, site
-from shim.core.model.job import Step
+from shim.core.model.job import NodeShare, Step
 from tests import reference
 from tests.commands.conftest import World
 
@@ -51,6 +51,13 @@ RUNNING = """JobId=1 JobName=runner
 def test_a_running_job(busy: World) -> None:
     result = busy.run("scontrol", "show", "job", "1")
     assert (result.code, result.out, result.err) == (0, RUNNING, "")
+
+
+def test_the_types_of_gpus_that_a_job_holds(world: World) -> None:
+    job = reference.running(1)
+    held = [NodeShare(name="n1", gpus=(0, 1), gpu_types=("a", "b")), NodeShare(name="n2", gpus=(0,), gpu_types=("a",))]
+    world.index([job.replace(shares=tuple(held))])
+    assert "   JOB_GRES=gpu:a:2,gpu:b:1" in world.run("scontrol", "-d", "show", "job", "1").lines
 
 
 def test_one_line_and_details(busy: World) -> None:

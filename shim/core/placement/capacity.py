@@ -118,5 +118,6 @@ def _has_gres(resolved: ResolvedRequest, rule: MemoryRule, one: NodeFree) -> boo
         if sum(gres.count for gres in one.node.gres if gres.name == name) < count:
             return False
     if resolved.job_gpus:
-        return bool(one.gpus) and any(not kind or kind in one.gpu_types for kind, _ in resolved.job_gpus)
+        # Of each type that the job names, however few of it are to come from here.
+        return bool(one.gpus) and all(not kind or kind in one.gpu_types for kind, _ in resolved.job_gpus)
     return True

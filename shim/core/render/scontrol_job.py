@@ -127,8 +127,9 @@ def _starred(number: int | None) -> str:
 
 def _layout(job: Job, oneliner: bool) -> list[str]:
     """What the job holds of each node; neighbours that hold the same share a line."""
-    gpus = facts.gpu_total(job)
-    lines = [f"JOB_GRES={f'gpu:{gpus}' if gpus else '(null)'}"]
+    types = [kind for share in job.shares for kind in share.gpu_types or [""] * len(share.gpus)]
+    held = [f"gpu:{kind}:{types.count(kind)}" if kind else f"gpu:{types.count(kind)}" for kind in dict.fromkeys(types)]
+    lines = [f"JOB_GRES={','.join(held) or '(null)'}"]
     groups: list[tuple[NodeShare, list[str]]] = []
     for share in job.shares:
         if groups and groups[-1][0] == share.replace(name=groups[-1][0].name, host=groups[-1][0].host):

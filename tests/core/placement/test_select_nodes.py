@@ -447,11 +447,23 @@ def test_least_loaded_nodes_first_where_the_partition_says_so() -> None:
         assert [share.name for share in shares] == [name]
 
 
-def test_gpus_of_two_types_come_from_nodes_that_have_one_of_them() -> None:
-    kinds = [
-        one.replace(gres=(Gres(name="gpu", type=kind, count=2),)) for one, kind in zip(NODES, ("a", "b", "a", "b"))
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "found"),
+    [
+        # As Slurm 22.05.8 did on such nodes: a node without one of the types is none of the job's.
+        ("a:2,b:2", 1, [("n3", (0, 1, 2, 3))]),
+        ("a:2,b:2", 2, None),
+        ("a:3,b:3", 3, None),
+        ("a:6", None, [("n1", (0, 1, 2, 3)), ("n3", (0, 1))]),
+        ("b:5", None, [("n2", (0, 1, 2, 3)), ("n3", (2,))]),
+    ],
+)
+def test_gpus_of_several_types(wanted: str, nodes: int | None, found: list[tuple[str, tuple[int, ...]]] | None) -> None:
+    kinds = ({"a": 4}, {"b": 4}, {"a": 2, "b": 2})
+    typed = [
+        one.replace(gres=tuple(Gres(name="gpu", type=kind, count=count) for kind, count in held.items()))
+        for one, held in zip(NODES, kinds)
     ]
-    free = [NodeFree(node=one, cpus=8, memory=one.memory, gpus=(0, 1)) for one in kinds]
-    shares = select_nodes(JobRequest(gpus="a:1,b:1", **N2), cluster().replace(nodes=tuple(kinds)), free)
-    assert shares is not None
-    assert [(share.name, share.gpus) for share in shares] == [("n1", (0,)), ("n2", (0,))]
+    free = [NodeFree(node=one, cpus=8, memory=one.memory, gpus=(0, 1, 2, 3)) for one in typed]
+    shares = select_nodes(JobRequest(gpus=wanted, min_nodes=nodes), cluster().replace(nodes=tuple(typed)), free)
+    assert (shares and [(share.name, share.gpus) for share in shares]) == found
