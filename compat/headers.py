@@ -66,31 +66,34 @@ class Caller:
         )
         return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
-    def see(self, case: Case) -> Case:
-        """What the commands make of the header."""
-        with tempfile.TemporaryDirectory(prefix="shim-compat-") as folder:
-            os.chmod(folder, 0o755)
-            script = case.get("script", "").encode(errors="surrogateescape")
-            if "script" in case and not case.get("stdin"):
-                path = Path(folder, "job.sh")
-                path.write_bytes(script)
-                path.chmod(0o755)
-            if self.account is not None:
-                os.chown(folder, self.account.pw_uid, self.account.pw_gid)
-            text, env = (script if case.get("stdin") else None), case.get("env", {})
-            code, out, err = self.call(folder, env, ["sbatch", waits(case), *words(case)], text)
-            # The variables of the case are input to sbatch only; those of the other commands must not act here.
-            job_id = _job_id(out) if code == 0 else ""
-            record = (
-                self.call(folder, {}, ["scontrol", "-o", "show", "job", job_id])[1]
-                if job_id and not case.get("later")
-                else None
-            )
-            _, second, verbose = self.call(folder, env, ["sbatch", "-vv", waits(case), *words(case)], text)
-            ids = [one for one in (job_id, _job_id(second)) if one]
-            if ids:
-                self.call(folder, {}, ["scancel", "-Q", *ids])
-            return measured((folder, self.variables["USER"]), code, out, err, verbose, record, job_id)
+
+def seen_of(caller: Caller, case: Case, *, verbose: bool = True) -> Case:
+    """What the commands make of the header. ``verbose``: what -vv says of it too."""
+    with tempfile.TemporaryDirectory(prefix="shim-compat-") as folder:
+        os.chmod(folder, 0o755)
+        script = case.get("script", "").encode(errors="surrogateescape")
+        if "script" in case and not case.get("stdin"):
+            path = Path(folder, "job.sh")
+            path.write_bytes(script)
+            path.chmod(0o755)
+        if caller.account is not None:
+            os.chown(folder, caller.account.pw_uid, caller.account.pw_gid)
+        text, env = (script if case.get("stdin") else None), case.get("env", {})
+        code, out, err = caller.call(folder, env, ["sbatch", waits(case), *words(case)], text)
+        # The variables of the case are input to sbatch only; those of the other commands must not act here.
+        job_id = _job_id(out) if code == 0 else ""
+        record = (
+            caller.call(folder, {}, ["scontrol", "-o", "show", "job", job_id])[1]
+            if job_id and not case.get("later")
+            else None
+        )
+        second, told = "", ""
+        if verbose:
+            _, second, told = caller.call(folder, env, ["sbatch", "-vv", waits(case), *words(case)], text)
+        ids = [one for one in (job_id, _job_id(second)) if one]
+        if ids:
+            caller.call(folder, {}, ["scancel", "-Q", *ids])
+        return measured((folder, caller.variables["USER"]), code, out, err, told, record, job_id)
 
 
 def _job_id(out: str) -> str:
@@ -132,7 +135,7 @@ def see_all(cases: list[tuple[int, Case]], side: Side) -> list[Case]:
     for enforce in sorted({_enforced(case) for _, case in cases}):
         these = [(number, case) for number, case in cases if _enforced(case) == enforce]
         with side(enforce) as caller, ThreadPoolExecutor(2) as pool:
-            found = pool.map(lambda one, see=caller.see: see(one[1]), these)
+            found = pool.map(lambda one, caller=caller: seen_of(caller, one[1]), these)
             seen.update(zip((number for number, _ in these), found))
     return [seen[number] for number, _ in cases]
 
