@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from shim.admin import script_commands
+from shim.admin import script_commands, script_steps
 from shim.commands.sbatch import missing_folders
 from shim.control import site
 from shim.control.backends.slurm import programs
@@ -44,7 +44,8 @@ class Verdict:
     with which only this project refuses it. ``reason``: why an accepted job would wait for ever, None if it can start.
     ``approximated``: a line for each option that does less here. ``warnings``: what sbatch says of a job that it accepts.
     ``folderless``: what it says of output whose folder is not there, seen from the present directory.
-    ``requests``: what it would ask for, one for each component. ``failing``: lines of its body that would be refused when they run.
+    ``requests``: what it would ask for, one for each component. ``failing``: lines of its body that would be refused when they run:
+    by themselves, and steps for which the job has no room.
     ``unread``: lines that look like directives and are none.
     """
 
@@ -148,6 +149,9 @@ def judge(
             if cluster.backend == "kubernetes" and not verdict.unsupported:
                 verdict.warnings += _of_pods(request, cluster)
         verdict.folderless = missing_folders(requests)
+        if len(requests) == 1 and verdict.accepted and verdict.reason is None:
+            verdict.failing += script_steps.failing(text, requests[0], cluster)
+            verdict.failing.sort(key=lambda line: int(line.split(":")[0].split()[1]))
     except value_parsing.PrintAndExit:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:

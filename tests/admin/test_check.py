@@ -361,3 +361,42 @@ def test_gpus_that_the_machine_lacks_are_no_fault_of_the_script(
     code, lines = run(capsys, "check", write("job.sh", "--gpus=1"))
     assert (code, lines[0]) == (1, "job.sh: Slurm would accept it, it is refused here")
     assert "this machine has no GPUs" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("directives", "line", "told"),
+    [
+        ("-n2", "srun -n 64 ./a", "More processors requested than permitted"),
+        ("-n64 -O", "srun -n 64 -O ./a", ""),
+        ("-n8", "srun -n 8 ./a", ""),
+        ("-n2", "srun -n $SLURM_NTASKS ./a $X", ""),
+        ("-n2", "srun -n $((SLURM_NTASKS * 2)) ./a", ""),
+        ("-n2", "srun -n $N ./a", ""),
+        ("-n2", "srun -n 64 $OPTIONS ./a", ""),
+        ("-n2", "export SLURM_NTASKS=1; srun -n 64 ./a", ""),  # who sets these knows more
+        ("-n2", "srun -c 2 -n2 ./a", "More processors requested than permitted"),
+        ("-n2 -N1", "srun -N 2 ./a", "Only allocated 1 nodes asked for 2"),
+        ("-N2", "srun -N 2 -w n1,n2 ./a", ""),
+        ("-N1", "srun -w n7 ./a", "Requested node configuration is not available"),
+        ("-n1 --mem=500", "srun --mem=1G ./a", "Memory required by task is not available"),
+        (
+            "-n1",
+            "srun --gpus=1 ./a",
+            "Step requested GRES but job doesn't have GRES; Invalid generic resource (gres) specification",
+        ),
+        ("-n2", "srun --jobid=7 -n 64 ./a", ""),
+        ("-n2 -a 1-3", "if true; then srun -n3 ./a; fi", "More processors requested than permitted"),
+        ("-c 9", "srun -n 64 ./a", ""),  # the job itself is refused
+    ],
+)
+def test_steps_are_judged_by_what_their_job_has(
+    directives: str, line: str, told: str, write: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = write("job.sh", directives)
+    with (tmp_path / name).open("a") as file:
+        file.write(f"echo begun\n{line}\n")
+    code, said = run(capsys, "check", name)
+    steps = [one.strip() for one in said if "srun:" in one]
+    assert steps == ([f"line 4: srun: {told} (refused when it runs)"] if told else [])
+    assert code == (1 if told or directives == "-c 9" else 0)
+    assert run(capsys, "check", "--fail-on=never", name)[0] == 0
