@@ -134,12 +134,15 @@ class StepClient:
         """srun was continued."""
         self._plumbing.resumed()
 
-    def abort(self) -> None:
-        """Ends the step by force."""
+    def abort(self, grace: float = 0.0) -> None:
+        """Ends the step by force; its tasks are killed after ``grace`` seconds."""
         for place, part in enumerate(self.parts):
             if any(rank not in self.exits.ended for rank in part.ranks):
                 self._say_aborted(place)
-        self._link.send({"do": "abort"})
+        if grace:
+            self.loop.call_later(grace, lambda: self._link.send({"do": "abort"}))
+        else:
+            self._link.send({"do": "abort"})
 
     def give_up(self, *lines: str, code: int = 1) -> None:
         """Ends srun without a step."""

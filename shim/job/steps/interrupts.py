@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
         def send_signal(self, number: int) -> None: ...
 
-        def abort(self) -> None: ...
+        def abort(self, grace: float = 0.0) -> None: ...
 
         def resumed(self) -> None: ...
 
@@ -36,6 +36,9 @@ else:
     import _signal
 
 AGAIN = 1.0  # seconds in which a second Ctrl-C ends the step
+# What its tasks do on Ctrl-C begins before they are killed: Slurm's KILL comes by way of slurmctld, once each node has said that its tasks
+# were signalled. Without a handler a task has been ended by then, and by INT.
+GRACE = 0.2
 _FORWARDED = (_signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGALRM)
 _ENDING = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 
@@ -75,10 +78,10 @@ class Interrupts:
             _signal.signal(other, _signal.SIG_IGN)
 
     def shown(self, lines: list[str]) -> list[str]:
-        """The exit lines that are printed: tasks that our own Ctrl-C ended are not news."""
+        """The exit lines that are printed: tasks that our own Ctrl-C, or the KILL after it, ended are not news."""
         if not self._ctrl_c:
             return lines
-        return [line for line in lines if not line.endswith(": Interrupt")]
+        return [line for line in lines if not line.endswith((": Interrupt", ": Killed"))]
 
     def _interrupted(self) -> None:
         client = self._client
@@ -92,7 +95,7 @@ class Interrupts:
             self._ctrl_c = ends
             self._send_interrupt()
             if ends:
-                self._force()
+                self._force(GRACE)
             return
         client.say("interrupt (one more within 1 sec to abort)")
         client.say_status()
@@ -107,13 +110,13 @@ class Interrupts:
         else:
             self._force()
 
-    def _force(self) -> None:
-        """Ends the step; who has done so is told that it takes its time, once a second."""
+    def _force(self, grace: float = 0.0) -> None:
+        """Ends the step, its tasks after ``grace`` seconds; who has done so is told that it takes its time, once a second."""
         client = self._client
         if not self.forced:
             self.forced = True
             client.say("forcing job termination")
-            client.abort()
+            client.abort(grace)
         elif client.loop.now() - self._told >= 1:
             self._told = client.loop.now()
             client.say("job abort in progress")

@@ -170,6 +170,16 @@ def test_ctrl_c_once_shows_and_twice_ends(run: LiveRun) -> None:
     ]
 
 
+def test_two_ctrl_c_let_handlers_begin(run: LiveRun) -> None:
+    """A shell that waits for a command looks at its signal when that has ended."""
+    srun = run.start_srun("--quit-on-interrupt", "-n1", "bash", "-c", "trap 'exit 6' INT; echo up; sleep 100; exit 1")
+    assert srun.stdout is not None
+    assert srun.stdout.readline() == b"up\n"
+    srun.send_signal(signal.SIGINT)
+    assert "srun: error: n1: task 0: Exited with exit code 6" in lines_of(srun.communicate(timeout=60)[1])
+    assert srun.returncode == 6
+
+
 def test_ctrl_c_goes_to_the_tasks_where_status_is_disabled(run: LiveRun) -> None:
     srun = sleepers(run, "-X")
     srun.send_signal(signal.SIGINT)
@@ -195,7 +205,7 @@ def test_two_ctrl_c_end_a_step_whose_status_is_disabled(run: LiveRun) -> None:
         seen.append(srun.stderr.readline())
     assert set(seen[:-1]) == {f"srun: sending Ctrl-C to StepId={step}\n".encode()}
     assert len(seen) > 2
-    srun.communicate(timeout=60)
+    assert b": Killed" not in srun.communicate(timeout=60)[1]  # our own doing
     assert srun.returncode == 137
 
 
