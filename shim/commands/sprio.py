@@ -34,6 +34,10 @@ def main(argv: list[str]) -> int:
     for name in values.get("user", "").split(","):
         if name and site_view.uid_of(name) is None:
             output.complain(_PROGRAM, [f"error: Invalid user: {name}\n"])
+    if "verbose" in values:
+        from shim.commands import verbose_options
+
+        output.put(verbose_options.sprio(values, values["jobs"] or "".join(words[:1]) if "jobs" in values else None))
     raise ShimError(plain(_NO_FACTORS))
 
 

@@ -8,6 +8,7 @@ import sys
 from shim.commands import job_leader, output, site_view, verbose_options
 from shim.commands.job_ids import JobId, parse_job_id
 from shim.core.errors import ShimError, UsageError
+from shim.core.formats import hostlist
 from shim.core.formats.lists import comma_list
 from shim.core.model.usage import Usage
 from shim.core.options.query_options import read
@@ -77,6 +78,7 @@ class _Table:
 
     def __init__(self, values: Values, shown: Sequence[Column]) -> None:
         self.all_steps = "allsteps" in values
+        self._told = len(values.get("verbose", "")) > 1
         self._by_node = "pidformat" in values
         self._sizes = Sizes(raw="noconvert" in values)
         self._shown = shown
@@ -87,6 +89,11 @@ class _Table:
     def show(self, job_id: int, step: dict[str, Any]) -> None:
         """The line, or with -i the lines, of a step."""
         label = f"{job_id}.{step['step']}"
+        if self._told:
+            sys.stdout.flush()
+            nodes = hostlist.fold(step["nodes"])
+            asked = f"slurm_job_step_stat: getting pid information of job StepId={label} on nodes {nodes}"
+            output.say(_PROGRAM, f"debug:  requesting info for StepId={label}", f"debug:  {asked}")
         used = Usage.from_dict(step["usage"])
         parts = step["pids"] if self._by_node else [(None, [pid for _, pids in step["pids"] for pid in pids])]
         rows = [

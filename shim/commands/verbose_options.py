@@ -100,7 +100,7 @@ def squeue(selection: SqueueSelection, format_text: str | None) -> list[str]:
         ("federation", _yes("federation" in values)),
         ("format", format_text or "(null)"),
         ("iterate", values.get("iterate") or "0"),
-        ("job_flag", "0"),
+        ("job_flag", str(int("jobs" in values))),
         ("jobs", selection.said["jobs"] or "(null)"),
         ("licenses", text["licenses"]),
         ("local", _yes("local" in values)),
@@ -144,6 +144,19 @@ def _first_task(one: JobId) -> str:
     if indexes is None:
         return str(one.job_id)
     return f"{one.job_id}_{next(iter(indexes)) if len(indexes) == 1 else 0}"
+
+
+def sprio(values: Values, jobs: str | None) -> list[str]:
+    """``sprio -v``: lines for stdout. ``jobs``: None where they were not given, or without ids."""
+    shown = {
+        "format": values.get("format"),
+        "job_flag": str(int("jobs" in values)),
+        "jobs": jobs,
+        "partition": values.get("partition"),
+        "users": values.get("user"),
+        "verbose": str(len(values["verbose"])),
+    }
+    return [_RULE, *(f"{name:<10} = {value or '(null)'}" for name, value in shown.items()), _RULE, "", ""]
 
 
 # What a column of sinfo makes it ask of nodes and partitions: its flags in order, with the letters or names that set them.

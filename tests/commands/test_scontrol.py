@@ -578,6 +578,24 @@ def test_updates_that_cannot_be_read(busy: World, words: list[str], expected: st
     assert (result.code, result.out, result.err, busy.calls) == (1, "", expected, [])
 
 
+def test_the_controllers_host_is_the_machine_where_a_node_is_called_otherwise(
+    busy: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "machine", lambda: "there")
+    assert busy.run("scontrol", "ping").out == "Slurmctld(primary) at there is UP\n"
+    lines = busy.run("scontrol", "show", "config").lines
+    assert "SlurmctldHost[0]        = there" in lines
+    assert lines[-1] == "Slurmctld(primary) at there is UP"
+
+
+def test_steps_that_are_none_to_scontrol(busy: World) -> None:
+    shown = busy.run("scontrol", "show", "job", "1.0")
+    assert (shown.code, shown.out, shown.err) == (1, "", "scontrol_print_job error: Invalid job id specified\n")
+    listed = busy.run("scontrol", "listpids", "1.batch")
+    assert (listed.code, listed.err) == (0, '"1.batch" does not look like a stepid\n')
+    assert listed.lines == ["PID      JOBID    STEPID   LOCALID GLOBALID"]
+
+
 def test_an_end_that_is_no_time_changes_nothing(busy: World) -> None:
     result = busy.run("scontrol", "update", "jobid=3", "EndTime=x")
     assert (result.code, result.err, busy.calls) == (0, "Invalid time specification (pos=0): x\n", [])

@@ -198,3 +198,31 @@ def test_what_was_asked_for_is_told(world: World, monkeypatch: pytest.MonkeyPatc
     assert (
         world.run("sattach", "-Qv", "7.0").err == "sattach: error: don't specify both --verbose (-v) and --quiet (-Q)\n"
     )
+
+
+def test_what_they_say_with_v(past: World) -> None:
+    told = past.run("sprio", "-v", "-j", "5,6", "-o", "%i", "-u", "root")
+    rule = "-" * 29
+    assert told.err == BASIC
+    assert told.out == (
+        f"{rule}\nformat     = %i\njob_flag   = 1\njobs       = 5,6\npartition  = (null)\nusers      = root\nverbose    = 1\n{rule}\n\n\n"
+    )
+    assert "jobs       = (null)" in past.run("sprio", "-v").lines
+    assert past.run("sstat", "-v", "-j", "99").err == "sstat: error: couldn't get steps for job 99\n"
+    assert past.run("sstat", "-vv", "-j", "99,7.1").err == (
+        "sstat: debug:  Jobs requested:\n\nsstat: debug:  \t: All steps for job 99\n\nsstat: debug:  \t: StepId=7.1\n\n"
+        "sstat: error: couldn't get steps for job 99\nsstat: error: StepId=7.1 not found running.\n"
+    )
+    told = past.run("sattach", "-vv", "99.3")
+    assert told.err.splitlines()[:4] == [
+        "sattach: defined options for program `sattach'",
+        "sattach: --------------- ---------------------",
+        "sattach: job ID         : 99",
+        "sattach: step ID        : 3",
+    ]
+    assert told.err.splitlines()[-2:] == [
+        "sattach: verbose        : 2",
+        "sattach: error: Could not get job step info: Invalid job id specified",
+    ]
+    for words, flag in ((["-j", "99"], "1"), (["-n", "x"], "0")):
+        assert f"job_flag    = {flag}" in past.run("squeue", "-v", *words).lines

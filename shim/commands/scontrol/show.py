@@ -153,7 +153,7 @@ def hostlist_of(session: Session, wanted: str | None, in_order: bool = False) ->
         raise ShimError(plain("invalid encode argument"))
     text = _from_file(wanted)
     try:
-        folded = hostlist.fold(hostlist.natural_sorted(hostlist.expand(text))) if in_order else hostlist.refold(text)
+        folded = hostlist.refold(text, in_order)
     except hostlist.HostlistError as error:
         raise ShimError(*error.lines) from None
     output.put([folded])

@@ -30,7 +30,7 @@ def jobs(session: Session, wanted: str | None) -> int:
     else:
         one = parse_job_id(wanted)
         task = _task_of_any(wanted)
-        if task is None and (one is None or "[" in wanted):
+        if task is None and (one is None or one.step is not None or "[" in wanted):
             raise ShimError(plain(f"scontrol_print_job error: {INVALID_JOB_ID}"))
         known = _visible(reader, session, one)
         if not known:

@@ -107,7 +107,7 @@ def config(session: Session, wanted: str | None) -> int:
         user = f"{pwd.getpwuid(uid).pw_name}({uid})"
     except KeyError:
         user = str(uid)
-    host = os.uname().nodename
+    host = paths.machine()
     reader = site_view.open_index("scontrol")
     lines = config_lines(
         cluster,

@@ -40,6 +40,12 @@ def listpids(words: list[str]) -> int:
     one = parse_job_id(wanted) if wanted else None
     if wanted and one is None:
         raise ShimError(plain(f'"{wanted}" does not look like a {"stepid" if "." in wanted else "jobid"}'))
+    if (
+        one is not None and one.step is not None and not one.step.isdigit()
+    ):  # steps without a number are none to scontrol
+        output.complain("", [f'"{wanted}" does not look like a stepid'])
+        output.put([_HEAD])
+        return 0
     node = words[1] if len(words) > 1 else ""
     known = _processes()
     found = {pid: own for pid, own in known.items() if _meant(own, one, node)}
@@ -115,9 +121,9 @@ def _help(words: list[str]) -> int:
 
 def _ping(words: list[str]) -> int:
     """Reports whether the controller answers; starts a controller if none runs, as other commands do."""
-    from shim.control import client
+    from shim.control import client, paths
 
-    host = os.uname().nodename
+    host = paths.machine()
     try:
         client.call("ping")
     except ShimError:

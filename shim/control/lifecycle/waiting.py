@@ -60,7 +60,10 @@ def hold(job: Job, now: float, by: str = "user") -> Job:
     """``scontrol hold``: silently accepted for a running job, which it does not touch."""
     if job.state != states.PENDING:
         return job
-    return looked_at(job.replace(held=by, priority=0, reason="None"), now)
+    reason = (
+        REQUEUED_HELD if job.held and job.reason == REQUEUED_HELD else "None"
+    )  # who is held anyway keeps its reason
+    return looked_at(job.replace(held=by, priority=0, reason=reason), now)
 
 
 def release(job: Job, now: float) -> Job:

@@ -73,9 +73,12 @@ def fold(names: Iterable[str]) -> str:
     return _fold((head + digits, "") if _is_address(head + digits) else (head, digits) for head, digits in pairs)
 
 
-def refold(text: str) -> str:
-    """The list folded anew in its order: a bracket's numbers stay those that were in brackets (``1[1-2]``). Raises HostlistError."""
-    return _fold(pair for parts in _parsed(text) for pair in _pairs(parts))
+def refold(text: str, in_order: bool = False) -> str:
+    """The list folded anew in its order, or in natural order with what comes twice: a bracket's numbers stay those that were in brackets
+    (``1[1-2]``). Raises HostlistError.
+    """
+    pairs = [pair for parts in _parsed(text) for pair in _pairs(parts)]
+    return _fold(sorted(pairs, key=_pair_key) if in_order else pairs)
 
 
 def as_written(text: str) -> str:
@@ -83,7 +86,12 @@ def as_written(text: str) -> str:
     brackets (``n0[1-3]``), where ``fold_sorted`` takes all digits. Raises HostlistError.
     """
     pairs = {pair for parts in _parsed(text) for pair in _pairs(parts)}
-    return _fold(sorted(pairs, key=lambda pair: (_natural_key(pair[0]), int(pair[1] or "0"), len(pair[1]))))
+    return _fold(sorted(pairs, key=_pair_key))
+
+
+def _pair_key(pair: tuple[str, str]) -> tuple[list[tuple[int, int, str]], int, int]:
+    """Numbers of more digits come later, those with zeros in front too: ``1,9,01,10``."""
+    return _natural_key(pair[0]), len(pair[1]), int(pair[1] or "0")
 
 
 def _pairs(parts: Sequence[Part]) -> list[tuple[str, str]]:

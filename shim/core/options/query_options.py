@@ -258,7 +258,7 @@ def _sstat() -> Rows:
         Row(name="parsable", short="p", help="fields with a delimiter behind each"),
         Row(name="parsable2", short="P", help="fields with a delimiter between them"),
         Row(name="usage", help="the options in brief"),
-        Row(name="verbose", short="v", help="say more"),
+        Row(name="verbose", short="v", help="say more; what is asked with -vv"),
         Row(name="version", short="V", help="print the version"),
     )
 
@@ -292,7 +292,7 @@ def _sattach() -> Rows:
         Row(name="quiet", short="Q", help="say less",
             support="inert: nothing is said but errors"),
         Row(name="usage", short="u", help="the options in brief"),
-        Row(name="verbose", short="v", help="say more"),
+        Row(name="verbose", short="v", help="say more; with -vv which step is meant"),
         Row(name="version", short="V", help="print the version"),
         Row(name="layout", help="only tell which task is where"),
         Row(name="input-filter", takes="=task", help="input for this task alone"),
@@ -327,7 +327,7 @@ def _sprio() -> Rows:
         Row(name="sibling", help="jobs of each cluster separately", support="inert: no federation of clusters"),
         Row(name="user", short="u", takes="=names", help="only jobs of these users"),
         Row(name="usage", help="the options in brief"),
-        Row(name="verbose", short="v", help="say more", support=none),
+        Row(name="verbose", short="v", help="say more"),
         Row(name="version", short="V", help="print the version"),
         Row(name="weights", short="w", help="the weights of the factors", support=none),
     )

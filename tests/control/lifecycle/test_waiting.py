@@ -21,6 +21,12 @@ def test_earlier_jobs_have_the_higher_priority() -> None:
     assert a_job(7).priority > a_job(8).priority > a_job(8, nice=100).priority > 0
 
 
+def test_a_job_that_is_held_anyway_keeps_its_reason() -> None:
+    job = a_job().replace(held="user", priority=0, reason=waiting.REQUEUED_HELD)
+    assert waiting.hold(job, NOW).reason == waiting.REQUEUED_HELD
+    assert waiting.hold(a_job(hold=True), NOW).reason == "JobHeldUser"
+
+
 def test_hold_and_release() -> None:
     job = a_job(hold=True)
     assert (job.reason, job.priority, job.eligible_time) == ("JobHeldUser", 0, 0)

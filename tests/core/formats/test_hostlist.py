@@ -10,6 +10,19 @@ from shim.core.formats import hostlist
 from shim.core.formats.hostlist import HostlistError
 
 
+def test_a_list_in_order_keeps_its_brackets_and_what_comes_twice() -> None:
+    for text, shown in (
+        ("a[1-2][3-4]", "a1[3-4],a2[3-4]"),
+        ("b[1-2][3-4],a[1-2]", "a[1-2],b1[3-4],b2[3-4]"),
+        ("a[1-2][3-4],a25", "a25,a1[3-4],a2[3-4]"),
+        ("a[1,1][2,2]", "a1[2,2,2,2]"),
+        ("n3,n1,n2,n2", "n[1-2,2-3]"),
+        ("n10,n9,n1x2", "n[9-10],n1x2"),
+        ("n10,n9,n01,n1", "n[1,9,01,10]"),
+    ):
+        assert hostlist.refold(text, in_order=True) == shown
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [
