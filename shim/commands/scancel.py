@@ -135,22 +135,26 @@ def _cancel(targets: list[Target], values: Values, number: int | None) -> int:
     else:
         fields: dict[str, Any] = {"targets": targets, "signal": number, "scope": scope, "uid": os.getuid()}
         reply = client.call("cancel", fields)
-    # To signal a part of a job Slurm looks for the job first, and tells of one that it does not find.
-    missed = [
-        result["error"] in _HARMLESS and (number is not None or target["step"] is not None or scope == "batch")
-        for target, result in zip(targets, reply["results"])
-    ]
+    # To signal parts of jobs Slurm looks for all that are named first, and tells of those that it does not find.
+    looks = number is not None or scope == "batch" or any(target["step"] is not None for target in targets)
+    found, missed = [], []
+    for target, result in zip(targets, reply["results"]):
+        if looks and result["error"] in _HARMLESS:
+            missed.append(target)
+        else:
+            found.append((target, result))
+    if "quiet" not in values:
+        output.complain(_PROGRAM, [_failed(target, INVALID_JOB_ID) for target in missed])
     if "verbose" in values:
-        _tell([target for target, gone in zip(targets, missed) if not gone], values, number)
-    code = 0
-    for target, result, gone in zip(targets, reply["results"], missed):
-        error = _HARMLESS[0] if gone else result["error"]
-        harmless = not error or (error in _HARMLESS and not gone)
+        _tell([target for target, _ in found], values, number)
+    code = 1 if missed else 0
+    for target, result in found:
+        error = result["error"]
+        harmless = not error or error in _HARMLESS
         if not harmless:
             code = next((known for words, known in _CODES.items() if error.startswith(words)), 1)
         if error and "quiet" not in values and ("verbose" in values or not harmless):
-            what = "job id" if target["step"] is None else "job step id"
-            output.complain(_PROGRAM, [f"error: Kill job error on {what} {_name(target)}: {error}"])
+            output.complain(_PROGRAM, [_failed(target, error)])
         if result.get("gone"):
             # So Slurm says it, whatever -Q says, and without the step.
             code = _NO_STEP
@@ -159,6 +163,11 @@ def _cancel(targets: list[Target], values: Values, number: int | None) -> int:
             )
     site_view.warn_deferred(_PROGRAM, reply.get("ordered") or ())
     return code
+
+
+def _failed(target: Target, error: str) -> str:
+    what = "job id" if target["step"] is None else "job step id"
+    return f"error: Kill job error on {what} {_name(target)}: {error}"
 
 
 def _tell(targets: list[Target], values: Values, number: int | None) -> None:
@@ -301,8 +310,8 @@ def _selected(
         if part is not None and _fits(part, values, state) and (not clusters or part.cluster in clusters):
             found.append(part)
     unknown = _told_unknown(values, ids, reader.jobs(JobQuery(job_ids=query.job_ids)) if reader and ids else [])
-    if not found and "verbose" in values:
-        words = "".join(f"{word}={shown} " for word, shown in filters(values))
+    words = "".join(f"{word}={shown} " for word, shown in filters(values))
+    if not found and words and "verbose" in values:
         output.complain(_PROGRAM, [f"error: No active jobs match ALL job filters, including: {words}"])
     chosen = {job.key: _steps_of(job, wanted) for job in found}
     if "interactive" in values:

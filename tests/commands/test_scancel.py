@@ -237,3 +237,17 @@ def test_with_filters_ids_that_are_no_job_s_are_told(busy: World) -> None:
         "scancel: error: Kill job error on job id 99998: Invalid job id specified\n"
         "scancel: error: Kill job error on job step id 99999.1: Invalid job id specified\n"
     )
+
+
+def test_jobs_that_are_not_there_are_told_first_where_a_step_is_named(busy: World) -> None:
+    """Slurm looks for all of them then."""
+    busy.errors = [UNKNOWN, None]
+    result = busy.run("scancel", "-v", "99", "1.0")
+    assert (result.code, result.err) == (
+        1,
+        f"scancel: error: Kill job error on job id 99: {UNKNOWN}\nscancel: Terminating step 1.0\n",
+    )
+
+
+def test_without_a_filter_none_is_told_of(busy: World) -> None:
+    assert busy.run("scancel", "-v", "-i", "99").err == f"scancel: error: Kill job error on job id 99: {UNKNOWN}\n"
