@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -108,6 +109,31 @@ def test_snakemake(run: Run, tmp_path: Path) -> None:
     failed = run(*command, *resources, *quick, "--config", "fail=1", check=False)
     assert failed.returncode == 1
     assert "SLURM job" in failed.stderr and "failed" in failed.stderr
+
+
+def test_psij(run: Run) -> None:
+    assert run("python", FOLDER / "psij_jobs.py").stdout == "psij: CANCELED COMPLETED COMPLETED FAILED\n"
+
+
+def test_parsl(run: Run) -> None:
+    assert run("python", FOLDER / "parsl_blocks.py").stdout == "parsl: two blocks, and two that failed\n"
+
+
+def test_reframe(run: Run) -> None:
+    # One check after the other: IdleNodes finds the nodes of no other.
+    options = [
+        "--exec-policy=serial",
+        "--nocolor",
+        "-C",
+        FOLDER / "reframe_site.py",
+        "-c",
+        FOLDER / "reframe_checks.py",
+    ]
+    done = run("reframe", *options, "-r", check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = sorted(re.findall(r"\[ +(OK|FAIL) +\] \(\d/4\) (\w+)", done.stdout))
+    assert found == [("FAIL", "Fails"), ("OK", "IdleNodes"), ("OK", "Tasks"), ("OK", "Tasks")], done.stdout
+    assert "Reason: sanity error: 3 != 0" in done.stdout
 
 
 def test_stui(run: Run) -> None:
