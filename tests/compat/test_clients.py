@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,11 +30,17 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> Path:
-    """The environment of the programs; where there must be one, a test that is not run is no test passed."""
+    """The environment of the programs."""
     if not environment.is_up():
-        refuse = pytest.fail if os.environ.get("SHIM_TEST_CLIENTS") else pytest.skip
         refuse("no client programs: python -m compat.clients.environment up")
     return environment.folder()
+
+
+def refuse(why: str) -> None:
+    """Where there must be an environment, a test that is not run is no test passed."""
+    if os.environ.get("SHIM_TEST_CLIENTS"):
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 @pytest.fixture
@@ -134,6 +141,21 @@ def test_reframe(run: Run) -> None:
     found = sorted(re.findall(r"\[ +(OK|FAIL) +\] \(\d/4\) (\w+)", done.stdout))
     assert found == [("FAIL", "Fails"), ("OK", "IdleNodes"), ("OK", "Tasks"), ("OK", "Tasks")], done.stdout
     assert "Reason: sanity error: 3 != 0" in done.stdout
+
+
+def test_nextflow(run: Run, tmp_path: Path) -> None:
+    jars = environment.folder(environment.NEXTFLOW)
+    if not environment.is_up(environment.NEXTFLOW) or not shutil.which("java"):
+        refuse("no Nextflow: with Maven and Java, python -m compat.clients.environment up")
+    # What Nextflow's launcher script gives to Java; it keeps what it knows of runs in its home, and asks nobody for plugins.
+    opened = [f"--add-opens=java.base/{one}=ALL-UNNAMED" for one in ("java.lang", "java.io", "java.nio", "java.util")]
+    home = [f"NXF_HOME={tmp_path / 'nextflow'}", "NXF_OFFLINE=true", "NXF_PLUGINS_DEFAULT=false"]
+    launcher = ["env", *home, "java", *opened, "-cp", f"{jars}/*", "nextflow.cli.Launcher"]
+    files = FOLDER / "nextflow"
+    done = run(*launcher, "run", files / "squares.nf", "-c", files / "nextflow.config", "-ansi-log", "false")
+    assert (tmp_path / "work" / "joined").read_text().split() == ["1", "4", "9", "16", "2"]
+    assert done.stdout.count("ubmitted process > square") == 4
+    assert "Re-submitted process > once_more" in done.stdout
 
 
 def test_stui(run: Run) -> None:
