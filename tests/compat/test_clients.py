@@ -93,6 +93,21 @@ def test_mpi(run: Run, programs: Path) -> None:
     assert ended.returncode == 137 and "srun: Job step aborted" in ended.stderr
 
 
+def test_open_mpi(run: Run, tmp_path: Path) -> None:
+    home = environment.folder(environment.OPEN_MPI) / "bin"
+    # Its mpirun starts a daemon on each other node by srun.
+    ring = f"export PATH={home}:$PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; mpirun python {FOLDER / 'mpi_ring.py'}"
+    run("sbatch", "--wait", "-N2", "--ntasks-per-node=2", "-t5", "-o", "ring", "--wrap", ring)
+    lines = (tmp_path / "work" / "ring").read_text().splitlines()
+    assert sorted(lines) == [f"{rank} of 4: sum 6, from {(rank - 1) % 4}" for rank in range(4)]
+    run(
+        "sbatch", "--wait", "-N2", "--ntasks-per-node=2", "-t5", "-o", "aborted", "--wrap", f"{ring} abort", check=False
+    )
+    assert "MPI_ABORT was invoked" in (tmp_path / "work" / "aborted").read_text()
+    states = run("sacct", "-X", "-n", "-P", "-o", "State,ExitCode").stdout.split()
+    assert states == ["COMPLETED|0:0", "FAILED|3:0"]
+
+
 def test_dask(run: Run) -> None:
     assert run("python", FOLDER / "dask_workers.py").stdout == "dask: six workers\n"
 
