@@ -21,6 +21,7 @@ MODULES = {
     "seff": "shim.commands.seff",
     "sprio": "shim.commands.sprio",
     "sdiag": "shim.commands.sdiag",
+    "scrontab": "shim.commands.scrontab",
     "sacctmgr": "shim.commands.accounting.sacctmgr",
     "sbcast": "shim.commands.sbcast",
     "sattach": "shim.commands.sattach",

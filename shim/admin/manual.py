@@ -37,6 +37,7 @@ _PURPOSE = {
     "sprio": ("show the factors of the priorities of jobs", "Clusters but real Slurms have priority/basic, which knows no factors."),
     "sdiag": ("show what the controller has done", "A controller counts from its start, and leaves when it has nothing to do; its passes are the cycles of the main scheduler, and backfill too."),
     "sacctmgr": ("show clusters, users, accounts, associations and QOS", "There is no database: accounts and QOS are those that partitions and jobs name, every user may use each, and no change is possible."),
+    "scrontab": ("keep a table of recurring jobs", "Each entry is a job that waits for its next time, in the controller's time zone; a controller runs as long as there is one, and after a restart of the machine from the next command on."),
     "sbcast": ("copy a file to the nodes of a job", "On this machine the nodes share the files, so there is one copy."),
     "sattach": ("attach to a running step", "What the step has printed before is shown too."),
     "shim": ("look after the Slurm commands of this machine", "Slurm has no such command."),
@@ -150,7 +151,11 @@ def _option(command: str, option: Option, releases: Sequence[str]) -> Iterator[s
         told.append(f"Set by {', '.join(option.env)}.")
     if len(releases) < len(VERSIONS):
         told.append(f"Since {NEW}." if releases == [NEW] else f"In {OLD} only.")
-    yield from _item((f"{_bold('-' + option.short)}, " if option.short else "") + name, " ".join(filter(None, told)))
+    if "letter_only" in option.row:
+        name = _bold("-" + option.short) + takes.replace("=", " ", 1)
+    elif option.short:
+        name = f"{_bold('-' + option.short)}, {name}"
+    yield from _item(name, " ".join(filter(None, told)))
 
 
 def _outcomes(command: str, option: Option) -> Iterator[str]:

@@ -50,13 +50,24 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
     reconfigure                            -> kept [what stays as it was for active jobs]
     prune     days (null: as configured), dry_run (bool)  -> jobs (how many went, or would), before (epoch: those that ended earlier)
+    crontab   do ("get" | "put" | "remove"), text, entries [{first, last (lines), and the fields of submit}]
+                                           -> text (null: there is no table); of put: refused {first, last, lines} where an entry's job was
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
 """
 
 from __future__ import annotations
 
 PROTOCOL = 1
-OF_CONFIGURATION = ("submit", "allocate", "move", "update", "change_nodes", "change_partition", "reconfigure")
+OF_CONFIGURATION = (
+    "submit",
+    "allocate",
+    "move",
+    "update",
+    "crontab",
+    "change_nodes",
+    "change_partition",
+    "reconfigure",
+)
 # What an operator who is neither the owner nor root may ask for (operators.py).
 FOR_OPERATORS = (
     *(
@@ -72,6 +83,6 @@ FOR_OPERATORS = (
         "update",
         "update_step",
     ),
-    *("notify", "change_nodes", "change_partition", "reconfigure", "look", "site", "stats"),
+    *("notify", "change_nodes", "change_partition", "reconfigure", "crontab", "look", "site", "stats"),
 )
 MAX_MESSAGE = 64 * 1024 * 1024

@@ -84,6 +84,7 @@ VALUES = {
     "sprio": {"jobs": "1", "user": "root"},
     "sdiag": {},
     "sacctmgr": {},
+    "scrontab": {"user": "root"},
     "sbcast": {"jobid": "1", "size": "1k"},
     "sattach": dict.fromkeys(("input-filter", "output-filter", "error-filter"), "0"),
 }
@@ -98,6 +99,7 @@ BESIDE = {
     "seff": [["1"]],
     "sprio": [[]],
     "sdiag": [[]],
+    "scrontab": [["/dev/null"], []],
     "sacctmgr": [["show", "user"], ["show", "user", "account=root"]],
     "sbcast": [["/etc/passwd", "/nosuch/there"]],
     "sattach": [["1.0"]],
@@ -113,6 +115,8 @@ def each_field(command: str) -> Iterator[Option]:
 
 
 def spelled(option: Option, value: str) -> str:
+    if "letter_only" in option.row:
+        return f"-{option.short}" + value * (option.arity != FLAG)
     return f"--{option.long}" + ("" if option.arity == FLAG else f"={value}")
 
 

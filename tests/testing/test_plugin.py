@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.control.index.query import JobQuery
+from shim.core.model.job import Job as Record
 from shim.testing import Cluster, NotInTime, SubmitError, Submitted, faults
 from tests.testing.test_recipes import ROOT, run
 
@@ -79,6 +80,25 @@ def test_time_is_the_cluster_s_alone(slurm: Cluster) -> None:
     assert time.time() - began < 3600
     with Cluster(slurm.folder / "another") as other:
         assert other.submit("#!/bin/bash\n").wait().record.start_time < began + 3600
+
+
+def test_a_day_of_a_recurring_job(slurm: Cluster) -> None:
+    table = slurm.folder / "table"
+    table.write_text("#SCRON --output=runs.%j --open-mode=append\n@hourly echo $SLURM_RESTART_COUNT; exit 2\n")
+    assert slurm.run("scrontab", str(table)).stderr == ""
+
+    def record() -> Record:
+        return slurm.records(JobQuery())[0]
+
+    job_id = record().job_id
+    for hours in range(1, 25):
+        slurm.advance(3600)
+        slurm.until(lambda hours=hours: record().restarts == hours, lambda: f"it has run {record().restarts} times")
+    assert (record().state, record().exit_status, record().job_id) == ("PENDING", 512, job_id)
+    runs = (slurm.folder / "home" / f"runs.{job_id}").read_text().split()
+    assert runs == [str(number) for number in range(1, 24)]
+    slurm.run("scancel", str(job_id))
+    assert slurm.run("scrontab", "-l").stdout.startswith("#DISABLED: #SCRON --output")
 
 
 def test_a_limit_passes_while_no_controller_lives(slurm: Cluster) -> None:

@@ -66,7 +66,8 @@ def offered(shim: object) -> Iterator[Offered]:
     """All commands, those of Slurm first."""
     for command in (*SUBMITTING, *ROWS):
         table = options_of(command, Grammar()) if command in SUBMITTING else query_options_of(command)
-        options = [_choice(command, option) for option in sorted(table, key=lambda option: option.long)]
+        named = [option for option in table if "letter_only" not in option.row]
+        options = [_choice(command, option) for option in sorted(named, key=lambda option: option.long)]
         yield Offered(command, "", options, _WORDS.get(command, ""))
     yield from _of_shim("shim", shim)
 

@@ -35,6 +35,7 @@ from shim.control.controller.operations import (
     moving_out,
     queueing,
     recording,
+    recurring,
     site_changing,
     stepping,
     wishing,
@@ -152,6 +153,7 @@ class Controller:
         self.observing.flush()
         self._store.caught_up()
         crash.point("recovered")
+        recurring.drop_strays(self.world)
         self.allocations.expect()
         self.dispatcher.kick()
         self.world.task(self._tidy())
@@ -311,6 +313,7 @@ class Controller:
             **{op: partial(queueing.ask, op, world, order) for op in queueing.OPERATIONS},
             "reconfigure": self._reconfigure,
             "prune": self.pruning.asked,
+            "crontab": partial(recurring.crontab, world),
         }
         return operations
 

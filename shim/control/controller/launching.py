@@ -149,7 +149,7 @@ class Launcher:
     def _not_started(job: Job, error: BackendError, pause: float, cluster: Cluster, now: float) -> Job:
         if error.transient:
             return running.waits_again(job, cluster, now, pause, str(error))
-        return running.not_started(job, error.reason, now, str(error))
+        return running.recurring(running.not_started(job, error.reason, now, str(error)), cluster, now)
 
     def order(self, job: Job) -> None:
         """Passes on what is wanted of the job's run; while it is being started that happens right afterwards."""

@@ -43,6 +43,7 @@ _SUBMISSION = {
     "keep": bool,
     "test_only": bool,
 }
+_ENTRIES = types.GenericAlias(list, ({**_SUBMISSION, "first": int, "last": int},))
 _TARGETS = {"targets": list[Target]}
 _JOB = {"job_id": int, "cluster": Word, "task": int}
 _NODE = {"State": str, "Reason": str, "Weight": int, "Features": str, "Comment": str, "Extra": str}
@@ -67,6 +68,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "change_nodes": {"name": str, "cluster": str, "fields": _NODE},
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
     "stats": {"reset": bool},
+    "crontab": {"do": str, "text": Script, "entries": _ENTRIES},
     "prune": {"days": int, "dry_run": bool},
     "look": {
         "question": Word,

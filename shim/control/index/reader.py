@@ -27,6 +27,7 @@ TROUBLE = "trouble."  # in front of a cluster's name: the word that says why it 
 LOOKED = "looked."  # and a cluster: its jobs were taken in, whoever had submitted them
 FILES = "files"  # the word with stamps of what the controller has read its configuration from
 PRUNED = "pruned"  # the word for the latest end of a job that is kept no longer
+CRONTAB = "crontab"  # the word for the user's table of recurring jobs and which job each entry of it is
 KEPT = "kept"  # the word for what stays in force of an earlier configuration
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
@@ -226,6 +227,21 @@ class Reader:
         """Stamps of the files that the controller has read its configuration from."""
         found: list[list[Any]] = jsonlite.loads(self.meta(FILES) or "[]")
         return found
+
+    def crontab(self) -> str | None:
+        """The user's table of recurring jobs as scrontab shows it: entries whose job recurs no more are out of service. None: there is none."""
+        from shim.core.crontab import DISABLED, marked
+
+        text = self.meta(CRONTAB)
+        if not text:
+            return None
+        found = self._decoded(text)
+        shown = str(found["text"])
+        for cluster, job_id, first, last in found["entries"]:
+            job = self.job(cluster, job_id)
+            if job is None or job.state in states.TERMINAL:
+                shown = marked(shown, first, last, DISABLED)
+        return shown
 
     def kept(self) -> list[str]:
         """What the controller keeps of an earlier configuration for active jobs."""

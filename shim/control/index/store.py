@@ -336,6 +336,10 @@ class Store:
         """The word under ``name``."""
         return self._reader.meta(name)
 
+    def crontab(self) -> str | None:
+        """As the reader has it."""
+        return self._reader.crontab()
+
     def set_trouble(self, cluster: str, text: str) -> None:
         """Tells readers why the cluster cannot be asked; "" if it can."""
         if text != (self.meta(f"{TROUBLE}{cluster}") or ""):

@@ -8,6 +8,7 @@ from typing import Any
 
 from shim.control.lifecycle import files, submission, waiting
 from shim.control.lifecycle.transitions import move
+from shim.core.formats import cron
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import SPECIAL_EXIT, Job, NodeShare
@@ -129,7 +130,7 @@ def ended(job: Job, event: Mapping[str, Any], cluster: Cluster) -> Job:
         waits = requeued(job, cluster, at)
         said = _preempted(event) if state == states.PREEMPTED else str(event.get("detail") or "")
         return waits.replace(system_comment=said)
-    return _over(job, event, state, at)
+    return recurring(_over(job, event, state, at), cluster, at)
 
 
 def preempted(job: Job, event: Mapping[str, Any]) -> Job:
@@ -183,16 +184,27 @@ def may_requeue(job: Job, cluster: Cluster) -> bool:
     return cluster.requeue if job.request.requeue is None else job.request.requeue
 
 
+def recurring(job: Job, cluster: Cluster, now: float) -> Job:
+    """A job of scrontab that has ended waits for its next time, with the exit code of this one; unless it was cancelled. Any other job as it is."""
+    if not job.request.cron or job.state not in states.TERMINAL or job.state == states.CANCELLED:
+        return job
+    again = requeued(job, cluster, now)
+    return again.replace(
+        exit_status=job.exit_status, derived_status=job.derived_status, system_comment=job.system_comment
+    )
+
+
 def requeued(job: Job, cluster: Cluster, now: float) -> Job:
-    """Pending again with one restart more; not before the delay is over, and held if it was asked to be."""
+    """Pending again with one restart more; not before the delay is over, one of scrontab not before its next time, and held if it was asked to be."""
     delay = float(cluster.settings.get("requeue_delay") or REQUEUE_DELAY)
+    begin = cron.parse(job.request.cron).after(now) if job.request.cron else now + delay
     back = move(
         job,
         states.PENDING,
         restarts=job.restarts + 1,
         system_comment="",
         reason=waiting.REQUEUED_HELD if job.held else "None",
-        request=_begin_at(job, now + delay),
+        request=_begin_at(job, begin),
         partition=submission.partition_text(job.request, cluster),
         shares=(),
         dependency="",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from shim.control.lifecycle import files, waiting
 from shim.core.admission.partition_rules import apply_partition_rules, that_take_jobs
+from shim.core.errors import submission_failed
+from shim.core.formats import cron
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.cluster import Cluster, Partition
 from shim.core.model.job import Job
@@ -32,6 +34,8 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
     second = float(int(now))
     if request.qos and not cluster.accounting:
         request = request.replace(qos=None)
+    if request.cron:
+        request = request.replace(begin=_first_time(request, now))
     if request.priority is not None and not submitter.operator:
         request = request.replace(priority=None)
     if "," in (request.partition or ""):  # Slurm forgets those that take no jobs now
@@ -61,6 +65,13 @@ def submitted(request: JobRequest, cluster: Cluster, submitter: Submitter, job_i
         comment=request.comment or "",
     )
     return waiting.looked_at(files.named(shaped(job, cluster)), now)
+
+
+def _first_time(request: JobRequest, now: float) -> int:
+    try:
+        return cron.parse(request.cron).after(now)
+    except cron.CronError:
+        raise submission_failed(request.kind, f"{request.cron!r} is no schedule") from None
 
 
 def shaped(job: Job, cluster: Cluster) -> Job:

@@ -72,6 +72,7 @@ class JobRequest(Value):
     time_limit: int | None = None  # minutes, INFINITE
     time_min: int | None = None
     begin: int = 0  # epoch seconds; 0 = at once
+    cron: str = ""  # of a job of scrontab: when it runs, again and again (formats/cron.py)
     deadline: int = 0
     dependency: str | None = None
     kill_on_invalid_dep: bool | None = None

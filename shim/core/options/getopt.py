@@ -24,6 +24,7 @@ if TYPE_CHECKING:
             short         its letter; none
             takes         its value as ``--help`` shows it: ``=count``, or ``[=kind]`` for one that is only taken attached; no value
             spelling_of   the option that it is another name of, which has all that follows; none
+            letter_only   it has no long spelling (scrontab): ``name`` is for us alone; False
             adds_up       given several times (queries) it means all that was said; the last one counts
             early         sbatch obeys it before it reads the script: no directive sets it; False
         Where it is there (sbatch, srun, salloc)
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         short: str
         takes: str
         spelling_of: str
+        letter_only: bool
         adds_up: bool
         early: bool
         on: str
@@ -150,7 +152,7 @@ class Table:
     def named(self, long: str) -> Optional[Option]:
         """The option with exactly this name."""
         row = self.by_name.get(long)
-        return None if row is None else self.option(row)
+        return None if row is None or "letter_only" in row else self.option(row)
 
     def lettered(self, letter: str) -> Optional[Option]:
         """The option with this letter; of several spellings the last one."""
@@ -235,7 +237,7 @@ def match_long(name: str, word: str, options: Table) -> Option:
     first: Optional[Option] = None
     others: List[Option] = []
     for row in options.rows:
-        if row["name"].startswith(name):
+        if row["name"].startswith(name) and "letter_only" not in row:
             option = options.option(row)
             if first is None:
                 first = option

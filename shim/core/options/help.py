@@ -31,6 +31,7 @@ _WORDS = {
     "sprio": "",
     "sdiag": "",
     "sacctmgr": "[command [arguments...]]",
+    "scrontab": "[file]",
     "sbcast": "SOURCE DEST",
     "sattach": "jobid.stepid",
     "scontrol": "command [arguments...]",
@@ -67,6 +68,8 @@ def completions(options: Table, start: str) -> str:
 def spelling(option: Option) -> str:
     """``-t, --time=…`` as pages have it."""
     value = {FLAG: "", OPTIONAL: "[=…]"}.get(option.arity, "=…")
+    if "letter_only" in option.row:
+        return f"-{option.short}" + (" …" if value else "")
     return (f"-{option.short}, " if option.short else "") + f"--{option.long}{value}"
 
 

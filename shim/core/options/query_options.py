@@ -359,6 +359,12 @@ def _accounting(command: str) -> Callable[[], Rows]:
     return made
 
 
+def _scrontab() -> Rows:
+    from shim.core.options import recurring_options
+
+    return recurring_options.scrontab()
+
+
 # The options of a command are made when it runs, and no others.
 ROWS: Dict[str, Callable[[], Rows]] = {
     "squeue": _squeue,
@@ -371,6 +377,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sprio": _sprio,
     "sdiag": _sdiag,
     "sacctmgr": _accounting("sacctmgr"),
+    "scrontab": _scrontab,
     "sbcast": _sbcast,
     "sattach": _sattach,
 }

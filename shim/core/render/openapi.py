@@ -88,6 +88,7 @@ def _flags(job: Job) -> list[str]:
     found = {
         "KILL_INV_DEP": request.kill_on_invalid_dep is True,
         "NO_KILL_INV_DEP": request.kill_on_invalid_dep is False,
+        "CRON_JOB": bool(request.cron),
         "SPREAD_JOB": request.spread_job,
         "USE_MIN_NODES": request.use_min_nodes,
         "TRES_STR_CALC": job.state in states.TERMINAL and bool(job.shares),

@@ -99,6 +99,7 @@ def _times(job: Job, view: View) -> list[str]:
         *([f"ResizeTime={view.stamp(job.resize_time)}"] if job.resize_time else []),
         f"StartTime={view.stamp(job.start_time, 'Unknown')} EndTime={view.stamp(facts.end_time(job, view), 'Unknown')}"
         f" Deadline={view.stamp(request.deadline)}",
+        *([f'CronJob=Yes CrontabSpec="{request.cron}"'] if request.cron else []),
         f"SuspendTime={view.stamp(job.suspend_time, 'None')} SecsPreSuspend={_before_suspension(job)}"
         f" LastSchedEval={view.stamp(job.last_sched or job.submit_time, 'Unknown')} Scheduler=Main",
     ]

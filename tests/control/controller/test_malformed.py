@@ -23,6 +23,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "record": {"job": {"job_id": 7, "cluster": "real", "key": 0, "request": {"kind": "batch"}}},
     "seen": {"jobs": [{"job_id": 7, "cluster": "real"}]},
     "stats": {"reset": False},
+    "crontab": {"do": "put", "text": "", "entries": [{"first": 1, "last": 1, **submission(cron="0 0 * * *")}]},
     "prune": {"days": 1, "dry_run": True},
     "move": {"job_id": 1, "cluster": "local"},
     "move_out": {"job_id": 1, "cluster": "real", "mark": "m"},

@@ -37,6 +37,8 @@ from shim.core.model.job import Job
 IS_PENDING = "Job is pending execution"
 NOT_SUSPENDED = "Job is not suspended"
 LEAVING = "Job is being moved to another cluster"
+OF_SCRONTAB = "Cannot modify scrontab jobs through scontrol"
+_NOT_OF_CRON = ("hold", "release_job", "update")
 UNEXPECTED = "Unexpected message received"
 SLOW = "Processes on the nodes that are given up have not ended yet"
 GIVE_UP = 20.0  # seconds
@@ -106,6 +108,8 @@ def _one(op: str, asking: Asking, job: Job, task: int | None, leader: Job | None
         return
     if not asking.world.may(asking.connection, job):
         raise Refused(INVALID_USER_ID if op == "update" else ACCESS_DENIED)
+    if job.request.cron and op in _NOT_OF_CRON and job.state in states.ACTIVE:
+        raise Refused(OF_SCRONTAB)
     if moving.leaving(job) is not None:
         raise Refused(LEAVING)
     if task is not None and is_rest_with(job, task):
