@@ -7,7 +7,6 @@ import signal
 from contextlib import suppress
 from typing import Annotated
 
-import psutil
 import typer
 
 from shim.control.channel import Channel
@@ -79,6 +78,8 @@ def status() -> None:
 
 def _processes(pid: int) -> str:
     """The controller's start time, and the number and memory of its processes: the fork server, and agents that still are its children."""
+    import psutil
+
     try:
         first = psutil.Process(pid)
         since = stamp(first.create_time())
