@@ -195,6 +195,20 @@ def prune(
     typer.echo(f"{done} {jobs} that ended before {stamp(float(reply['before']))}")
 
 
+@app.command()
+def uninstall(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Removes what the commands have left on this machine: state, configuration, completion, the controller; says what stays. Refuses while jobs run."""
+    from shim.admin import uninstall as removal
+
+    if not yes and not dry_run and not sys.stdin.isatty():
+        raise ShimError("error: nobody can be asked here: --yes removes, --dry-run only tells")
+    if not removal.report(sys.stdout, yes=yes, dry_run=dry_run, ask=typer.confirm):
+        raise typer.Exit(1)
+
+
 def main(argv: list[str]) -> int:
     """Runs the command with ``argv``; errors of ours are one line on stderr."""
     try:
