@@ -1,7 +1,7 @@
 """Ratios, measured side by side in one run: what our commands cost beside an empty Python entry point.
 
     ./dev bench                 everything that needs no real Slurm
-    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, passing, idle, pods)
+    ./dev bench --only drain    the named ones (commands, parsing, latency, drain, passing, idle, top, pods)
 
 With a real Slurm up (compat/cluster/slurm.py up) ``drain`` measures it too, in turns with ours. Prints a table; asserts nothing.
 """
@@ -20,6 +20,7 @@ from benchmarks.commands import commands, in_job, parsing, passing
 from benchmarks.idle import idle
 from benchmarks.jobs import drain, latency
 from benchmarks.measuring import cost, empty_entry_point, environment, row
+from benchmarks.top import top
 
 
 def pods(folder: Path) -> None:
@@ -51,6 +52,7 @@ MEASUREMENTS = {
     "drain": drain,
     "passing": passing,
     "idle": idle,
+    "top": top,
     "pods": pods,
     "requests": requests,
 }

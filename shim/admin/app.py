@@ -146,6 +146,19 @@ def why(
 
 
 @app.command()
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print one page as text, and end.")] = False,
+) -> None:
+    """Shows queue, nodes and one job on a page that keeps itself up to date; keys act on jobs (? lists them)."""
+    from shim.admin.top import run
+
+    if once:
+        run.once(sys.stdout)
+    else:
+        raise typer.Exit(run.watch())
+
+
+@app.command()
 def move(
     job: Annotated[str, typer.Argument(help="The id of a pending job, or of a whole array.", metavar="JOB")],
     cluster: Annotated[str, typer.Argument(help="Where it is to run.", metavar="CLUSTER")],

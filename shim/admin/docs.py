@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from shim.admin.top import draw, example
+from shim.admin.top.keys import KEYS
 from shim.control.config_words import CLUSTER, PARTITION, TOP, Word
 from shim.core.options.getopt import Option
 from shim.core.options.grammar import OLD, VERSIONS, Grammar
@@ -29,8 +31,64 @@ ABSENT = {
 
 
 def pages() -> dict[str, str]:
-    """Every generated page: file name in docs/ -> its text."""
-    return {"configuration.md": "\n".join(_configuration()) + "\n", "support.md": _support()}
+    """Every generated page and picture: file name in docs/ -> its text."""
+    shown = example.lines()
+    return {
+        "configuration.md": "\n".join(_configuration()) + "\n",
+        "support.md": _support(),
+        "top.md": "\n".join(_top([draw.plain(line) for line in shown])) + "\n",
+        "images/top.svg": draw.picture(shown, example.SIZE[0]),
+    }
+
+
+def _top(shown: Iterable[str]) -> Iterator[str]:
+    yield from _TOP.split("\n")
+    yield "| keys | |"
+    yield "| --- | --- |"
+    yield from (f"| {' '.join(f'`{key}`' for key in keys.replace(',', '').split())} | {what} |" for keys, what in KEYS)
+    yield ""
+    yield from _TOP_AS_TEXT.split("\n")
+    yield "```text"
+    yield from shown
+    yield "```"
+
+
+_TOP = """\
+# shim top
+
+<!-- Made by `./dev docs` from shim/admin/docs.py, keys.py and example.py of shim/admin/top. -->
+
+`shim top` shows all clusters on one page that keeps itself up to date: what is in use of each and was in the last hour, the nodes, the queue,
+and of the selected job why it waits and when it is expected to start, or what it uses and the last lines of its output. Keys act on the
+selected job. It needs a terminal of 40x8 or more, and shows more columns on a wide one; 80x24 is enough.
+
+![a page of shim top](images/top.svg)
+
+The figures are those of `squeue`, `sinfo`, `sstat` and `shim why`, read by the same code. What keys do to a job is done by Slurm's own
+commands (`scancel`, `scontrol hold` …), on every kind of cluster; what they say is on the last line. Expected starts are for jobs that
+use all of their time limits. The curve is of CPUs, and of GPUs where there are any, that the last runs of jobs have held; of a real Slurm
+no past is known here.
+"""
+_TOP_AS_TEXT = """\
+`shim top --once` prints one page as text, as large as `COLUMNS` and `LINES` say, the terminal, or 80x24: for scripts, and where
+there is no terminal. Without colours: `NO_COLOR=1`. Where the locale is not UTF-8, bars and names are ASCII.
+
+## What it costs
+
+It is told, and asks nobody: the kernel reports (inotify) that the controller has written to the job index, and `PRAGMA data_version` whether
+that changed anything; then the index is read, at most four times a second, and less often where that takes long. Of ten thousand
+jobs only those that are on the page, or hold nodes, are decoded. Output is read when its file has grown, the controller's end is
+told by the kernel, and a new one is started where jobs wait or run. Only changed lines are sent to the terminal. Three things
+are asked for: `sstat` of the selected job every ten seconds while it runs; a real Slurm's `squeue` and `sinfo` every five seconds, or
+every twenty times as long as they took; where the kernel has no watches left, or the index is not there yet, the index once a second.
+
+`./dev bench --only top` measures, at ten thousand jobs, the time to the first page and what the controller does while it is watched.
+
+Whatever ends it (a key, `^C`, SIGTERM, SIGHUP, a fault of ours) the terminal is as it was before, and so it is while it is suspended by
+`^Z`; SIGKILL alone leaves no time for that (`reset` mends the terminal).
+
+## As text
+"""
 
 
 def _configuration() -> Iterator[str]:
@@ -234,6 +292,7 @@ def main(argv: list[str]) -> int:
             continue
         stale.append(name)
         if "--check" not in argv:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
             print(f"written: docs/{name}")
     if stale and "--check" in argv:

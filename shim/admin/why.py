@@ -49,12 +49,12 @@ def _order(job: Job) -> tuple[bool, int, int]:
 
 def _about(job: Job, reader: Reader, lines: int) -> Iterator[str]:
     yield f"Job {job.array_label} ({job.name}) of {job.user or job.uid} on {job.cluster}: {_state(job)}"
-    for line in _why(job, reader):
+    for line in reasons(job, reader):
         yield f"  {line}"
     if job.state == states.PENDING or not lines or job.state == states.COMPLETED:
         return
     path = job.stderr or job.stdout
-    last = _last_lines(path, lines) if path else None
+    last = last_lines(path, lines) if path else None
     if last:
         yield f"Last lines of {path}:"
         for line in last:
@@ -77,7 +77,8 @@ def _state(job: Job) -> str:
     return ", ".join(told)
 
 
-def _why(job: Job, reader: Reader) -> list[str]:
+def reasons(job: Job, reader: Reader) -> list[str]:
+    """Why the job waits, what is to know of it while it runs, or how it ended."""
     if job.state == states.PENDING:
         running = reader.jobs(JobQuery(cluster=job.cluster, states=tuple(states.ALLOCATED)))
         return explanation.waiting(job, _cluster(job), running, lambda number: _known(reader, job, number), time.time())
@@ -95,7 +96,7 @@ def _known(reader: Reader, job: Job, number: int) -> list[Job]:
     return reader.jobs(JobQuery(cluster=job.cluster, job_ids=(number,), active=False))
 
 
-def _last_lines(path: str, count: int) -> list[str] | None:
+def last_lines(path: str, count: int) -> list[str] | None:
     """The last lines of a plain file; None where there is none to read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -106,4 +107,6 @@ def _last_lines(path: str, count: int) -> list[str] | None:
         if not stat.S_ISREG(found.st_mode):
             return None
         opened.seek(max(0, found.st_size - _TAIL))
-        return opened.read(_TAIL).decode("utf-8", "replace").splitlines()[-count:]
+        lines = opened.read(_TAIL).decode("utf-8", "replace").removesuffix("\n").split("\n") if found.st_size else []
+    # Of a line that a progress bar has written again and again, what it was in the end.
+    return [line.rstrip("\r").rpartition("\r")[2] for line in lines[-count:]]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shim.admin.why import last_lines
 from shim.control import site
 from shim.core.model.job import Job, Step
 from shim.core.model.usage import Spread, Usage
@@ -234,3 +235,12 @@ def test_every_job_of_the_queue_is_told(busy: World) -> None:
         found = busy.run("shim", "why", str(one.job_id))
         assert found.code == 0, found.err
         assert found.out.count("\n") >= 1
+
+
+def test_a_progress_bar_is_what_it_was_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"one\r\n 10%\r 50%\r100%\nlast")
+    assert last_lines(str(path), 10) == ["one", "100%", "last"]
+    assert last_lines(str(path), 1) == ["last"]
+    path.write_bytes(b"")
+    assert last_lines(str(path), 10) == []

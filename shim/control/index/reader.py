@@ -29,6 +29,10 @@ FILES = "files"  # the word with stamps of what the controller has read its conf
 PRUNED = "pruned"  # the word for the latest end of a job that is kept no longer
 CRONTAB = "crontab"  # the word for the user's table of recurring jobs and which job each entry of it is
 KEPT = "kept"  # the word for what stays in force of an earlier configuration
+OUTLINE = (
+    *("key", "cluster", "job_id", "array_job_id", "array_task_id", "user", "uid", "name", "partition", "state"),
+    *("priority", "submit_time", "start_time"),
+)
 VERSION = 3  # the newest format this program knows; schema.py holds the steps that lead to it
 
 
@@ -86,6 +90,35 @@ class Reader:
             return Job.from_dict(data)
         except (TypeError, AttributeError) as error:
             raise IndexCorrupt(self.path, f"unreadable record of job key {key}: {error}") from None
+
+    def outlines(self, query: JobQuery) -> list[tuple[Any, ...]]:
+        """Of the jobs that fit, by key: what columns hold of them (OUTLINE), then the record as text, for ``decoded``.
+
+        Decoding takes nearly all the time of a long list: who shows a part of it decodes that.
+        """
+        condition, values = where(query)
+        return self._rows(f"SELECT {', '.join(OUTLINE)}, record FROM jobs WHERE {condition} ORDER BY key", values)
+
+    def decoded(self, key: int, record: str) -> Job:
+        """The job of such a line."""
+        return self._job(key, record)
+
+    def spans(self, since: float, *, gpus: bool = False) -> list[tuple[str, float, float, int, int]]:
+        """Of the jobs that have run at any time since that second: cluster, start, end (0: it runs), CPUs, and if asked for GPUs."""
+        ends = sorted(states.ALLOCATED)
+        held = "(SELECT sum(json_array_length(value, '$.gpus')) FROM json_each(record, '$.shares'))" if gpus else "0"
+        found = self._rows(
+            f"SELECT cluster, start_time, CASE WHEN state IN ({','.join('?' * len(ends))}) THEN 0 ELSE end_time END,"
+            f" coalesce(json_extract(record, '$.cpus'), 1), coalesce({held}, 0) FROM jobs WHERE start_time > 0"
+            f" AND key IN (SELECT key FROM jobs WHERE state IN ({','.join('?' * len(ends))})"
+            " UNION SELECT key FROM jobs WHERE end_time >= ? AND state != 'PENDING')",
+            [*ends, *ends, since],
+        )
+        return [(str(cluster), start, end, int(cpus), int(number)) for cluster, start, end, cpus, number in found]
+
+    def version(self) -> int:
+        """Changes when anybody else has written to the file since it was asked last: costs no question of what is in it."""
+        return int(self._rows("PRAGMA data_version")[0][0])
 
     def job(self, cluster: str | None, job_id: int) -> Job | None:
         """The record that has exactly this id: of any cluster, the newest one, where none is named."""

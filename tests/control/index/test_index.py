@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shim.control.index.errors import IdsUsedUp, IndexCorrupt, IndexFault, IndexNewer, IndexUnavailable
 from shim.control.index.opening import open_store
 from shim.control.index.query import JobQuery, where
-from shim.control.index.reader import VERSION, Reader, open_reader
+from shim.control.index.reader import OUTLINE, VERSION, Reader, open_reader
 from shim.control.index.store import Store
 from shim.core.model import states
 from shim.core.model.job import Job, Step
@@ -351,3 +351,40 @@ def test_names_with_special_characters_are_paths(tmp_path: Path) -> None:
     path = str(tmp_path / "50%?#&=x" / "index.db")
     open_store(path).add_job(Job(job_id=1))
     assert len(reader_of(path).jobs(JobQuery())) == 1
+
+
+def test_an_outline_is_what_columns_hold_and_a_record_to_decode(store: Store, path: str) -> None:
+    written = [store.add_job(job) for job in reference.queue()]
+    reader = reader_of(path)
+    lines = reader.outlines(JobQuery())
+    assert [line[: len(OUTLINE)] for line in lines] == [
+        tuple(getattr(job, name) for name in OUTLINE) for job in written
+    ]
+    assert [reader.decoded(line[0], line[-1]) for line in lines] == written
+
+
+def test_spans_are_what_jobs_held_since_a_time(store: Store, path: str) -> None:
+    start = reference.START
+    for job in [
+        *reference.queue(),  # three of them run
+        reference.running(7, state="COMPLETED", start_time=start - 100, end_time=start - 50),
+        reference.running(8, state="COMPLETED", start_time=start - 100, end_time=start - 10, each=3),
+        reference.job(9, state="CANCELLED", end_time=start),  # never began
+    ]:
+        store.add_job(job)
+    reader = reader_of(path)
+    found = sorted(span[1:] for span in reader.spans(start - 20, gpus=True))
+    ended, *running = found
+    assert ended == (start - 100, start - 10, 3, 0)
+    assert sorted(span[2:] for span in running) == [(1, 0), (1, 0), (4, 2)]
+    assert {span[:2] for span in running} == {(start, 0)}
+    assert {span[4] for span in reader.spans(start - 20)} == {0}
+
+
+def test_the_version_tells_that_somebody_else_has_written(store: Store, path: str) -> None:
+    store.add_job(reference.job(1))
+    reader = reader_of(path)
+    before = reader.version()
+    assert reader.version() == before
+    store.add_job(reference.job(2))
+    assert reader.version() != before
