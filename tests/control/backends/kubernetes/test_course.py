@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -183,6 +184,23 @@ def test_a_leader_whose_pod_is_not_there_any_more_is_lost_by_a_live_read() -> No
         stage.cluster.vanish(next(path for path in stage.cluster.pods() if "slurm-7-0-" in path))
         await asyncio.sleep(10)
         assert (stage.state, stage.register.outcome) == (OVER, NODE_FAIL)
+        await stage.end()
+
+    clock.run(inside())
+
+
+def test_a_second_pod_that_the_job_controller_makes_for_the_leaders_index_ends_nothing() -> None:
+    async def inside() -> None:
+        stage, leader = await started()
+        path = next(path for path in stage.cluster.pods() if stage.cluster.objects[path] == stage.cluster.pod(0))
+        second = copy.deepcopy(stage.cluster.objects[path])
+        second["metadata"].update(name="slurm-7-0-second", uid="second")
+        stage.cluster._put("ADDED", f"{path}-second", second)
+        await asyncio.sleep(2 * SETTINGS.node_wait)
+        assert stage.state == GRANTED
+        leader.line("ended", state="COMPLETED", status=0)
+        await asyncio.sleep(1)
+        assert stage.told.last["state"] == "COMPLETED"
         await stage.end()
 
     clock.run(inside())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from shim.control.backends.kubernetes.objects import names
@@ -90,11 +91,11 @@ class Seen:
         """The pods of all runs of the record."""
         return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) == record]
 
-    def views(self, job_id: int, record: str, number: int) -> list[PodView]:
-        """The pods of one run; of several with one index those that are not going."""
+    def views(self, job_id: int, record: str, number: int, members: Container[str] = ()) -> list[PodView]:
+        """The pods of one run; of several with one index the one that the run was granted to (``members``, uids), else one that is not going."""
         found = [look(pod) for pod in self.pods_of(job_id, record) if names.number_of(pod, names.RUN) == number]
         newest: dict[int, PodView] = {}
-        for view in sorted(found, key=lambda one: (not one.leaving, one.ended is None)):
+        for view in sorted(found, key=lambda one: (one.uid in members, not one.leaving, one.ended is None)):
             newest[view.index] = view
         return list(newest.values())
 

@@ -41,6 +41,7 @@ class Context:
         self.seen = seen
         self.begun = seen > 0  # its leader has said that user code runs
         self.over = False  # its end was told
+        self.members: frozenset[str] = frozenset()  # uids of the pods that it was granted to
         self._observer = observer
         self.preempted = ""  # by whom, in the cluster's words
         self._placed: tuple[tuple[str, ...], bool] = ((), False)
@@ -50,7 +51,7 @@ class Context:
 
     def views(self) -> list[PodView]:
         """The run's pods as they are known, one for each index."""
-        views = self.site.seen.views(self.run.job_id, self.record, self.number)
+        views = self.site.seen.views(self.run.job_id, self.record, self.number, self.members)
         for view in views:
             if view.disruption in _PREEMPTED:
                 self.preempted = view.takes or view.disruption

@@ -169,8 +169,7 @@ class Course:
         assert register is not None
         if self.committed or register.closed:
             return None
-        if register.leader is not None:
-            self._granted = register.leader.pod
+        self._know_members(register)
         views = self._context.views()
         leader = self._context.leader(views, self._granted)
         alone = self._alone(views, register)
@@ -186,6 +185,11 @@ class Course:
         if leader is not None and leader.ended is not None:
             return await self._leader_over(leader, register)
         return self._look_running(leader)
+
+    def _know_members(self, register: Register) -> None:
+        if register.leader is not None:
+            self._granted = register.leader.pod
+            self._context.members = frozenset(member.pod for member in register.members)
 
     def _alone(self, views: list[PodView], register: Register) -> float:
         """Seconds for which nobody need reach the leader: without all pods nothing begins, and a stream takes time from them."""
@@ -413,7 +417,8 @@ class Course:
     async def fetched(self, register: Register) -> bool:
         """Whether the output of a run that is over is here as far as it is anywhere: what is left comes from its leader, or from its log."""
         assert register.leader is not None
-        leader = self._context.leader(self._context.views(), register.leader.pod)
+        self._know_members(register)
+        leader = self._leader()
         if self._told:
             return True
         if leader is None:
