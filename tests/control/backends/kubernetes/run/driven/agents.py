@@ -170,9 +170,10 @@ class Connection:
     """A stream between a leader and one controller's process: in order, late, and it may break."""
 
     def __init__(self, agent: Agent, home: Home, world: DrivenSchedule) -> None:
-        self.agent, self.world, self.process = agent, world, home.process
+        self.agent, self.world, self.home, self.process = agent, world, home.name, home.process
         self.link: Link | None = None
         self.watched = self.broken = False
+        self.lost = False  # it broke: what was under way to the leader does not arrive
         self.due = 0.0
         agent.connections.append(self)
 
@@ -187,10 +188,12 @@ class Connection:
 
     def send(self, message: Line) -> None:
         """To the leader."""
+        if message["do"] == "answer" and self.home in self.world.mute:
+            return
         self.world.later(self.world.delay(), lambda: self.agent._awake(lambda: self._heard(message)))
 
     def _heard(self, message: Line) -> None:
-        if self.broken or self.agent.machine.cut:
+        if self.lost or self.agent.machine.cut:
             return
         if message["do"] == "watch":
             self.agent.watched(self, message["after"])
@@ -200,7 +203,7 @@ class Connection:
     def end(self) -> None:
         """Nothing goes over it any more; the controller sees that when all has come that was under way."""
         if not self.broken:
-            self.broken = True
+            self.broken = self.lost = True
             self.agent.connections.remove(self)
             self.say(None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -88,13 +88,14 @@ class DrivenSchedule:
     plant: frozenset[str] = frozenset()
     lists_anew = 0.0  # how often a watch that has something to tell was lost, and lists anew
 
-    def __init__(self, seed: int, *, one_host: bool = False) -> None:
-        """``one_host``: the controllers are of one machine by its name, each with a state folder of its own."""
+    def __init__(self, seed: int, kinds: Sequence[str] = (), *, one_host: bool = False) -> None:
+        """``kinds``: of faults; empty: any. ``one_host``: the controllers are of one machine by its name, each with a state folder of its own."""
         self.one_host = one_host
         self.last_id = FIRST_TASK
         self.rng = rng = random.Random(seed)
         self.loop = Loop()
         self.chaos = True
+        self.mute: set[str] = set()  # homes whose answers reach no leader
         self.cluster = DrivenCluster(rng, self.plant, self.made, self.check_told)
         self.nodes_readable = rng.random() < 0.8
         self.luck = rng.choice((0.97, 0.9, 0.7))
@@ -106,6 +107,9 @@ class DrivenSchedule:
         self.ends: dict[tuple[str, int], str] = {}  # how scripts ended, by record and run
         self.homes: list[Home] = []
         self.faults = DrivenFaults(self)
+        if kinds:
+            self.faults.kinds = [getattr(self.faults, name) for name in kinds]
+            self.luck, self.worst = 0.9, 0.5
 
     # Time
 
@@ -171,7 +175,7 @@ class DrivenSchedule:
 
     def run(self) -> None:
         """Raises Violation."""
-        with self.loop.running(), in_place(self):
+        with self.opened():
             rng = self.rng
             self.homes = [Home(self, name) for name in "abc"[: rng.choice((1, 2, 2, 3))]]
             self.hold(self.homes[0])
@@ -192,6 +196,12 @@ class DrivenSchedule:
             self.calm()
             self.check_ends()
             self.shut()
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """What is simulated is in its place, and the loop runs."""
+        with self.loop.running(), in_place(self):
+            yield
 
     def shut(self) -> None:
         for home in self.homes:
