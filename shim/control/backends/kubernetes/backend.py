@@ -318,7 +318,7 @@ class KubernetesBackend:
                 self._site, job_id, self._settings, self._configured.kill_wait, self._observer, self._accepting.ways
             )
             driver.index = self._index.get(job_id)
-            driver.ended_elsewhere = self._found_ended
+            driver.ended_elsewhere, driver.fetch = self._found_ended, self._fetch
             self._site.soon(self._end(job_id, driver))
         return driver
 
@@ -432,11 +432,7 @@ class KubernetesBackend:
             driver.index = job
         record = self._site.records.find(job.job_id)
         if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
-            driver = self._driver(job.job_id)
-            ended = job.state in states.TERMINAL and record.ended and driver.course is None
-            if ended and record.uid in self._found_ended:
-                self._fetch(job)
-            driver.poke()
+            self._driver(job.job_id).poke()
         else:
             self._fetch_known([job.job_id])
         if self.orders:

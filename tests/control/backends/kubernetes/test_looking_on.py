@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from shim.control.backends.base import BackendError
 from shim.control.backends.kubernetes import backend as backends
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.backend import KubernetesBackend
+from shim.control.backends.kubernetes.run.register import GRANTED, Register, over
 from shim.control.backends.kubernetes.settings import texts
 from shim.control.backends.kubernetes.submit import accepting
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import OTHERS, OWN, Job
+from shim.job.pod.asking import Member
 from tests.control.backends.kubernetes import clock
 from tests.control.backends.kubernetes.fakecluster import JOBS, SECRETS, FakeCluster
 from tests.control.backends.kubernetes.stage import RECORD, Told
@@ -251,6 +254,37 @@ def test_the_end_of_a_job_that_its_machine_knows_before_it_knows_the_cluster_is_
         await asyncio.sleep(10)
         assert RECORD not in cluster.objects
         await close(again, two)
+
+    clock.run(inside())
+
+
+def test_an_end_that_its_machine_finds_while_it_follows_the_run_is_settled(cluster: FakeCluster, there: Any) -> None:
+    async def inside() -> None:
+        one = await there("one")
+        await one.accept(job(), HANDED_IN, SCRIPT, "/nowhere")
+        await one.close()
+        member = Member(index=0, pod="gone", node="n1", boot="before", checked=True)
+        run = Register(run=0, state=GRANTED, nonce="nonce", members=(member,))
+
+        def write(register: Register, state: str, ended: str = "") -> None:  # by another machine
+            made = cluster.objects[RECORD]
+            shown = json.dumps({**json.loads(made["data"]["job"]), "state": state})
+            data = {**made["data"], "job": shown, "register": json.dumps(register.to_dict()), "ended": ended}
+            cluster._put("MODIFIED", RECORD, {**made, "data": data})
+
+        write(run, states.RUNNING)
+        again = await there("one")
+        (kept,) = await again.kept()
+        again.keep(kept.job)
+        await again.take_up(kept.run)
+        write(over(run, states.COMPLETED), states.RUNNING, states.COMPLETED)
+        ended = await shown(again, kept.job)
+        again.keep(ended)
+        await asyncio.sleep(1)
+        await again.forget(kept.run)
+        await asyncio.sleep(30)
+        assert (ended.state, RECORD in cluster.objects) == (states.COMPLETED, False)
+        await close(again)
 
     clock.run(inside())
 

@@ -71,6 +71,7 @@ class Driver:
         self.ended_elsewhere: Container[
             str
         ] = ()  # uids of records whose end was found in them: it did not come about here
+        self.fetch: Callable[[Job], None] = lambda job: None  # what is left of such a run here
         self.done = asyncio.Event()  # the record is gone, and everything is told
         self.course: Course | None = None
         self._site = site
@@ -315,9 +316,14 @@ class Driver:
             left = await self._look_closed(record, course)
             pause = left if pause is None else pause
         if decision.next == ENDED and not decision.effects and not self._may_go(record):
+            self._fetch_left(record)
             return pause  # whoever fetches what is left writes to the record
         waits = [one for one in (pause, decision.look_again) if one is not None]
         return min(waits, default=None)
+
+    def _fetch_left(self, record: JobRecord) -> None:
+        if self.index is not None and self.course is None and record.uid in self.ended_elsewhere:
+            self.fetch(self.index)
 
     def _tell_missed(self, record: JobRecord) -> bool:
         """Tells an index, for which the job is under way, what another controller has made of it since: its end, or a later restart."""
