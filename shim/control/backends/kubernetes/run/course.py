@@ -506,7 +506,7 @@ class Course:
 
     def tell_end(self, end: Line) -> None:
         """Tells the controller an end that was decided on this side."""
-        self._context.tell_end(self._unheard_end(end) if end["kind"] == "lost" else end)
+        self._context.tell_end(self._unheard_end(end) if end["kind"] == "lost" or end.get("final") else end)
 
 
 def final_end(record: JobRecord) -> Line | None:

@@ -37,6 +37,14 @@ RETRY = 2.0  # seconds until what could not be done is tried again
 SHOWN = 30.0  # seconds in which the watch should show the end of a pod that is there: busy kubelets take their time
 _NEVER = 10.0**12
 _TRIES = 5
+# Final: whoever removes a record has seen the job's end, so no run of it may follow.
+_REMOVED = {
+    "kind": "ended",
+    "state": states.NODE_FAIL,
+    "status": 0,
+    "detail": "its record was deleted",
+    "final": True,
+}
 _NOT_OVER = "the run before is not over yet"
 
 
@@ -342,13 +350,14 @@ class Driver:
         if not self._removed and await self._site.records.read(self._job_id) is not None:
             return 0.0
         course, self.course = self.course, None
-        job, why = self.index, "its record was deleted"
+        job = self.index
         if course is not None:
             if not course.over and not course.committed:
-                course.tell_end({"kind": "lost", "reason": why})
+                course.tell_end(_REMOVED)
             await course.close()
         elif job is not None and job.state in states.ALLOCATED:
-            self._observer.lost(Run(cluster=self._site.cluster, job_id=self._job_id, restart=job.restarts), why)
+            run = Run(cluster=self._site.cluster, job_id=self._job_id, restart=job.restarts)
+            self._observer.happened(run, {"at": self._site.now(), **_REMOVED})
         await self._site.clear(self._job_id)
         run_folders.remove(self._site.cluster, self._job_id)
         self._site.seen.forget(self._job_id)
