@@ -90,9 +90,9 @@ def _is_own(user: str | None) -> bool:
         raise ShimError(f"fatal: Could not find user {user}")
     from shim.control import paths
 
-    if uid == os.getuid() and paths.ours():
+    if uid == os.getuid() and paths.anothers() is None:
         return True
-    if paths.ours():
+    if paths.anothers() is None:
         raise ShimError(f"fatal: the table of {user} is in that user's state folder: SHIM_STATE_DIR names it")
     return False
 
@@ -112,7 +112,7 @@ def _text() -> str | None:
     """The table as it is; None for none."""
     from shim.control import paths
 
-    if not paths.ours():
+    if paths.anothers() is not None:
         found = _call("get")["text"]
         return None if found is None else str(found)
     reader = site_view.open_index(_PROGRAM)

@@ -93,7 +93,7 @@ class Controller:
         """Gets hold of the one that is there, or has one started where it is ``needed``; does not wait for it."""
         if self.file >= 0:
             return
-        found = channel.connect(paths.socket_path()) if paths.ours() else None
+        found = channel.connect(paths.socket_path()) if paths.anothers() is None else None
         if found is not None:
             self._hold(found)
             found.close()
