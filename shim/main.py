@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 # These may run for days; the others end before garbage in cycles could matter, and looking for it costs a tenth of their work.
 _LASTING = ("srun", "salloc", "shim")
+# They act on jobs that are there, or show them; none of them submits any.
+_OF_JOBS = (
+    *("scancel", "scontrol", "squeue", "sacct", "sinfo", "sstat", "seff", "sattach", "sbcast", "sdiag", "sprio"),
+)
 _HAND_ON = ("sbatch", "srun", "salloc")  # their environment
 
 
@@ -228,6 +232,10 @@ def _warn(program: str) -> None:
     if program != "shim":
         memo.hold()
     sources.warn(program)
+    if program in _OF_JOBS or (program == "srun" and "SHIM_RUN_DIR" in os.environ):
+        from shim.control import site
+
+        site.go_on(program)
 
 
 def _simulate_time() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import sys
 
 from shim.control import paths, sources
 from shim.core import memo
@@ -146,7 +147,10 @@ def _settle() -> _Settled:
     kept = _kept(wanted)
     if kept is not None:
         return kept
-    short, clusters = _resolve()
+    try:
+        short, clusters = _resolve()
+    except ShimError as problem:
+        return _as_it_runs(problem)
     packed = marshal.dumps(clusters)
     if not own_job(os.environ):  # a task may be bound to a part of the machine, and sees no other
         _keep(wanted, [sources.file_stamp(path) for path in short["files"]], short, packed)
@@ -155,13 +159,61 @@ def _settle() -> _Settled:
 
 def _asked() -> _Settled:
     """As another user's controller says, whose operator we are."""
-    from shim.control import kept_cluster, operators
-    from shim.core.model.cluster import Cluster
+    from shim.control import operators
 
     told = operators.ask("site")
-    made = [Cluster.from_dict(one) for one in told["clusters"]]
-    if not made:
+    if not told["clusters"]:
         raise ShimError("error: that controller has no cluster of its own: ask the real Slurm")
+    return _of_controller(told)
+
+
+def go_on(program: str) -> None:
+    """From now on a configuration that cannot be used does not hinder ``program``: it acts on the jobs that are there, or shows them, and goes
+    by the configuration with which the controller runs them. What is wrong is said.
+    """
+    global _going_on
+    _going_on = program
+
+
+_going_on = ""
+
+
+def _as_it_runs(problem: ShimError) -> _Settled:
+    """As the controller that runs has it. Raises ``problem``, the configuration's, where nobody is to go on, or none runs.
+
+    Nor with a real Slurm among the clusters: an order without a cluster's name could be meant for that.
+    """
+    from shim.control.config import ConfigError
+
+    if not _going_on or not isinstance(problem, ConfigError):
+        raise problem
+    from shim.control import channel
+    from shim.control.protocol import PROTOCOL
+
+    connected = channel.connect(paths.socket_path())
+    if connected is None or connected.stopped():
+        raise problem
+    try:
+        connected.send({"protocol": PROTOCOL, "op": "site"})
+        told = channel.answer(connected.receive())
+    except (channel.ChannelClosed, ShimError):
+        raise problem from None
+    finally:
+        connected.close()
+    if told["real"]:
+        raise problem
+    if sys.stderr is not None:
+        why = problem.lines[0].removeprefix("error: ")
+        sys.stderr.write(f"{_going_on}: warning: {why}; jobs go on as they were configured before\n")
+    return _of_controller(told)
+
+
+def _of_controller(told: dict[str, Any]) -> _Settled:
+    """The clusters that a controller has told."""
+    from shim.control import kept_cluster
+    from shim.core.model.cluster import Cluster
+
+    made = [Cluster.from_dict(one) for one in told["clusters"]]
     return _Settled(_short(made, told["grammar"], []), marshal.dumps([kept_cluster.pack(one) for one in made]))
 
 

@@ -203,6 +203,51 @@ def test_a_configuration_that_cannot_be_used_refuses_and_the_old_jobs_go_on(site
     assert processes.begun() == 1
 
 
+def test_jobs_that_are_there_are_acted_on_though_the_configuration_cannot_be_used(site: Site, tmp_path: Path) -> None:
+    inside = tmp_path / "inside.sh"
+    inside.write_text("#!/bin/bash\nuntil [ -e go ]; do sleep 0.05; done\nsrun echo a step\nsbatch --wrap true\n")
+    out, _ = site.said("sbatch", "--parsable", "-o", str(tmp_path / "inside.out"), str(inside))
+    active, held = site.running(), site.submitted("--hold", "--wrap", "true")[0]
+    site.configure("[clusters.local]\nnodes = 'many'\n")
+    (wrong,) = site.said("sbatch", "--wrap", "true", code=1)[1]
+    assert wrong.startswith(f"sbatch: error: {site.file}: ")
+    assert site.said("srun", "true", code=1)[1] == [wrong.replace("sbatch:", "srun:")]
+    why = wrong.removeprefix("sbatch: error: ")
+
+    def goes_on(*words: str) -> str:
+        said, err = site.said(*words)
+        assert err == [f"{words[0]}: warning: {why}; jobs go on as they were configured before"]
+        return said
+
+    assert goes_on("squeue", "-h", "-o", "%A %T", "-S", "i").split("\n")[1:3] == [
+        f"{active} RUNNING",
+        f"{held} PENDING",
+    ]
+    assert goes_on("sinfo", "-h", "-o", "%N") == "n[1-3]\n"
+    goes_on("scontrol", "release", str(held))
+    goes_on("scancel", str(active))
+    wait_until(lambda: job(active).state == "CANCELLED" and job(held).state == "COMPLETED", "both have ended")
+    Path("go").touch()
+    wait_until(lambda: job(int(out)).state == "FAILED", "the script has ended")
+    said = (tmp_path / "inside.out").read_text().splitlines()
+    assert "a step" in said and any(line.startswith(f"sbatch: error: {site.file}: ") for line in said)
+    processes.kill()
+    wait_until(lambda: processes.pid() is None, "no controller is left")
+    assert site.said("scancel", str(active), code=1)[1] == [wrong.replace("sbatch:", "scancel:")]  # nobody knows
+    site.configure(ONE)
+
+
+def test_with_a_real_slurm_beside_nobody_goes_on(site: Site) -> None:
+    """An order that names no cluster could be meant for that one."""
+    real = "[clusters.real]\nbackend = 'slurm'\nbin = '/nonexistent'\n"
+    site.configure(ONE + real)
+    held = site.submitted("--hold", "--wrap", "true")[0]
+    site.configure("nonsense\n")
+    assert [line for line in site.said("squeue", code=1)[1] if "warning" in line] == []
+    site.configure(ONE)
+    assert site.said("squeue", "-h", "-o", "%A")[0] == f"{held}\n"
+
+
 def test_no_job_is_started_by_a_configuration_that_is_no_more(site: Site) -> None:
     held = site.submitted("-H", "--wrap", "sleep 300")[0]
     site.configure(ONE.replace("n[1-3]", "m[1-3]"))

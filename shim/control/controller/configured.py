@@ -22,7 +22,14 @@ class Configured:
         self.files = site.file_stamps()
         self.clusters = _ours()
         self.retention = max(cluster.retention for cluster in site.clusters())
+        self._look_beside()
         self._refused: list[tuple[Any, ...]] = []
+
+    def _look_beside(self) -> None:
+        """Notes what commands go by besides: the options that there are, and whether a real Slurm is among the clusters."""
+        grammar = site.grammar()
+        self.grammar = grammar.to_dict() if grammar is not None else {}
+        self.real = any(backend == "slurm" for backend in site.backends().values())
 
     @property
     def sources(self) -> dict[str, str]:
@@ -49,6 +56,7 @@ class Configured:
             sources.adopt(os.environ, before)
             raise
         self.files = files
+        self._look_beside()
         return False
 
     def outdated(self) -> bool:

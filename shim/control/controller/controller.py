@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import shim
-from shim.control import paths, site
+from shim.control import paths
 from shim.control.backends.base import Backend, CanWarm, KeepsJobs, Listens, NumbersJobs
 from shim.control.backends.unopened import Unopened
 from shim.control.channel import ChannelClosed
@@ -379,10 +379,11 @@ class Controller:
 
     async def _site(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The clusters as they are configured here. A real Slurm is none of them: its programs and files are this user's, and are run by nobody else."""
-        grammar = site.grammar()
+        own = connection.uid == self.world.uid
         return {
-            "clusters": [looking.shown_cluster(one).to_dict() for one in self._clusters if one.backend != "slurm"],
-            "grammar": grammar.to_dict() if grammar is not None else {},
+            "clusters": [(one if own else looking.shown_cluster(one)).to_dict() for one in self._clusters],
+            "grammar": self._configured.grammar if self._configured is not None else {},
+            "real": self._configured is not None and self._configured.real,
         }
 
     async def _ping(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
