@@ -146,19 +146,10 @@ class KubernetesBackend:
             one.poke()
         elif job_id >= 0 and self._recovered:
             self._shape.look()
-        self._poke_tasks(job_id)
         if job_id >= 0 and self._site.synced:
             self._look_for(job_id)
             if self.orders and self._recovered and self._site.seen.orphans(job_id):
                 self._site.soon(self._site.clear(job_id))
-
-    def _poke_tasks(self, array: int) -> None:
-        """The record of a task that is over may wait until its array's has the task no more."""
-        job = self._index.get(array)
-        if job is not None and job.array_job_id == array:
-            for record in self._site.records.tasks_of(array):
-                if record.ended and record.job_id in self._drivers:
-                    self._drivers[record.job_id].poke()
 
     def _fetch_known(self, job_ids: Iterable[int]) -> None:
         """While another machine orders the jobs: has those fetched that are to be, whatever was known first, the job, its record or the user."""

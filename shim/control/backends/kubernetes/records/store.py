@@ -12,11 +12,7 @@ from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.records import payload as payloads
 from shim.control.backends.kubernetes.records import record as records
 from shim.control.backends.kubernetes.records.payload import Payload
-from shim.control.backends.kubernetes.records.record import JobRecord, current
-from shim.control.lifecycle.tasks import pending_tasks
-from shim.core.formats.array_spec import ArraySpec
-from shim.core.model import states
-from shim.core.model.job import Job
+from shim.control.backends.kubernetes.records.record import JobRecord
 
 Object = dict[str, Any]
 
@@ -34,7 +30,6 @@ class Records:
         self.departed: dict[int, JobRecord] = {}  # as they were known last; for those who look on
         self._gone: set[str] = set()  # uids of records that this controller has seen deleted: a watch may lag
         self._payloads: dict[str, Payload] = {}
-        self._owed: dict[int, dict[int, int]] = {}  # by array: tasks that have left it and have no record yet
 
     @property
     def path(self) -> str:
@@ -90,55 +85,6 @@ class Records:
         """The records of an array's tasks that have ids of their own."""
         return [one for one in self._known.values() if one.job.array_job_id == array and one.job_id != array]
 
-    # An array and its tasks: at each moment a task is in its array's record, or has one of its own, or is over.
-
-    def took_out(self, job: Job) -> bool:
-        """Whether the job is a task that this index has taken out of its array, and that is to have a record of its own. Until then the
-        array's keeps it.
-        """
-        array, task = job.array_job_id, job.array_task_id
-        if not array or array == job.job_id or task is None:
-            return False
-        held = job.job_id in self._known or job.job_id in self.departed or not job.place
-        owed = job.state in states.ACTIVE and not held
-        if owed:
-            self._owed.setdefault(array, {})[job.job_id] = task
-        else:
-            self._settle(array, job.job_id)
-        return owed
-
-    def _settle(self, array: int, job_id: int) -> None:
-        tasks = self._owed.get(array, {})
-        tasks.pop(job_id, None)
-        if not tasks:
-            self._owed.pop(array, None)
-
-    def owes(self, array: int) -> bool:
-        """Whether tasks that have left the array have no records yet."""
-        return array in self._owed
-
-    def current(self, record: JobRecord, job: Job) -> Job:
-        """What the record is to show of the job, as this index has it."""
-        now = current(record, job)
-        before = pending_tasks(record.job)
-        if before is None or record.job_id not in self._owed:
-            return now
-        own = pending_tasks(job)
-        kept = {task for task in self._owed[record.job_id].values() if task in before}
-        kept.update(own if own is not None else [] if job.array_task_id is None else [job.array_task_id])
-        throttle = own.throttle if own is not None else before.throttle
-        return now.replace(array_tasks=str(ArraySpec.of(kept, throttle)), array_task_id=None) if kept else now
-
-    def may_go(self, record: JobRecord) -> bool:
-        """Whether the record of a job that is over may be deleted: an array's tasks need its payload, and while the array's record has a
-        task among those that wait, the task's own says that it does not.
-        """
-        if self.owes(record.job_id) or self.tasks_of(record.job_id):
-            return False
-        array = self._known.get(record.job.array_job_id or record.job_id)
-        waits = pending_tasks(array.job) if array is not None and array.job_id != record.job_id else None
-        return waits is None or array is None or bool(array.ended) or record.job.array_task_id not in waits
-
     # Requests. ApiError.
 
     async def read(self, job_id: int) -> JobRecord | None:
@@ -169,7 +115,6 @@ class Records:
             raise BackendError(f"there is another configmap {record.name} in the namespace", transient=True)
         if payload is not None:
             await self._make_payload(payload, made)
-        self._settle(record.job.array_job_id or 0, record.job_id)
         return made
 
     async def _make_payload(self, payload: Payload, record: JobRecord) -> None:

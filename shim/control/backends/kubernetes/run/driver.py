@@ -14,7 +14,7 @@ from shim.control.backends.base import BackendError, Observer, Order, Run
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.run_objects import refusal
-from shim.control.backends.kubernetes.records.record import JobRecord, Way
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, current
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course, final_end
@@ -528,7 +528,7 @@ class Driver:
 
     async def _write(self, record: JobRecord, write: Write, **more: Any) -> JobRecord:
         """The record as it is after the write, or as another has written it; whether it took place is seen in it."""
-        job = self._site.records.current(record, self.index) if self.index is not None else record.job
+        job = current(record, self.index) if self.index is not None else record.job
         if write.register is not None and write.register.state == GRANTED and job.state == states.CONFIGURING:
             job = running.started(job, self._site.now())  # as the others see it; the leader tells when exactly
         try:
@@ -559,7 +559,7 @@ class Driver:
     async def _delete(self, record: JobRecord, effect: Delete) -> None:
         objects, remove = self._site.objects, self._site.remove
         if effect.kind == "record":
-            if self._site.records.may_go(record):
+            if not self._site.records.tasks_of(self._job_id):  # an array's tasks have its payload
                 self._removed = await self._site.records.delete(record)
                 self._site.evidence.forget(record.uid)
             return

@@ -16,7 +16,7 @@ from shim.control.backends.kubernetes.cluster.cluster_session import Site, plain
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.gang_builder import groups_of
 from shim.control.backends.kubernetes.records.payload import INLINE, SECRET_BYTES, Payload
-from shim.control.backends.kubernetes.records.record import JobRecord, Way, mirrored, shown, whole
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, current, mirrored, shown, whole
 from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.output import begin
 from shim.control.backends.kubernetes.run.register import MADE, WITHDRAWN
@@ -32,8 +32,6 @@ from shim.job import rawfile
 TOGETHER = 1.0  # seconds in which changes of a job are written together
 PAYLOAD_LATE = 600.0  # seconds after which a record that has no payload was never accepted
 _TRIES = 3
-_OTHERS = 20.0  # seconds that the last task of an array waits for the records of the others
-_LOOK = 0.1
 NOBODY = 65534  # the uid of others' jobs whose own is this user's here
 _SYNC = 30.0  # seconds in which it must be known what there is
 # What a record shows of a job that no run is asked for anew.
@@ -51,7 +49,6 @@ class Accepting:
         self._wishes = wishes
         self._late: dict[int, Job] = {}
         self._writing: asyncio.Task[None] | None = None
-        self._arrays: dict[int, Job] = {}  # as they were committed last
         self._without: dict[str, float] = {}  # records whose payload is not there, and since when
 
     # Into the cluster
@@ -147,16 +144,12 @@ class Accepting:
         """Sees to it that a job that is to start has a record: an array's task gets its own now. BackendError, ApiError."""
         records = self._site.records
         if records.find(job.job_id) is not None:
-            if job.array_job_id == job.job_id:
-                await self._after_the_others(job)
             return
         array = job.array_job_id if job.array_job_id != job.job_id else 0
         whole_array = (records.find(array) or await records.read(array)) if array else None
         if whole_array is not None:  # one that nobody has told of yet is found by making it
             record = await self._record(job, f"{whole_array.submission}.{job.array_task_id}")
             await records.make(record.replace(payload=whole_array.payload, files=whole_array.files), None)
-            if array in self._arrays:
-                self.keep(self._arrays[array])
             return
         if await records.read(job.job_id) is not None:
             return
@@ -167,37 +160,18 @@ class Accepting:
         script = rawfile.read(f"{spool}/script") if handed_in.get("has_script") else None
         await self._make(job, handed_in, script, spool, os.urandom(16).hex())
 
-    async def _after_the_others(self, job: Job) -> None:
-        """The last task of an array has its record: no other may have but that one any more."""
-        try:
-            async with asyncio.timeout(_OTHERS):
-                while self._site.records.owes(job.job_id):
-                    await asyncio.sleep(_LOOK)
-        except TimeoutError:
-            raise BackendError("other tasks of the array are not in the cluster yet", transient=True) from None
-
     def keep(self, job: Job) -> None:
         """The job as it is committed by now: what a record shows of it is written soon."""
-        if job.array_job_id == job.job_id:
-            self._note_array(job)
         record = self._site.records.find(job.job_id)
-        taken_out = self._site.records.took_out(job)
-        waits = taken_out and job.state == states.PENDING  # one that starts has its record by that
-        if waits or (record is not None and not record.ended and self._differs(record, job)):
+        if record is not None and not record.ended and self._differs(record, job):
             self._late[job.job_id] = job
             if self._writing is None or self._writing.done():
                 self._writing = self._site.soon(self._write_late())
 
-    def _note_array(self, job: Job) -> None:
-        if job.state in states.TERMINAL:
-            self._arrays.pop(job.job_id, None)
-        else:
-            self._arrays[job.job_id] = job
-
     def _differs(self, record: JobRecord, job: Job) -> bool:
         started = job.state in states.ALLOCATED
         names_ = [name for name in _CURRENT if not (started and name in _RUN)]
-        now = self._site.records.current(record, job)
+        now = current(record, job)
         if any(getattr(record.job, name) != getattr(now, name) for name in names_):
             return True
         if self._wishes.left(record) != record.wishes:
@@ -218,18 +192,14 @@ class Accepting:
                     self._site.log("job %s: %s", job.job_id, error.message)
                     if error.transient or error.conflict:
                         self._late.setdefault(job.job_id, job)
-                except BackendError as error:
-                    self._site.log("job %s: %s", job.job_id, error)
 
     async def _write(self, job: Job) -> None:
         records = self._site.records
         record = records.find(job.job_id)
-        if record is None and records.took_out(job):
-            await self.ensure(job, "")  # its script and environment are the array's
         if record is None or record.ended or not self._differs(record, job):
             return
         try:
-            await records.write(record, job=records.current(record, job), wishes=self._wishes.left(record))
+            await records.write(record, job=current(record, job), wishes=self._wishes.left(record))
         except ApiError as error:
             if error.conflict:
                 await records.read(job.job_id)
