@@ -27,6 +27,7 @@ from shim.control.backends.kubernetes.run.legacy import Legacy, is_legacy
 from shim.control.backends.kubernetes.settings import Settings, settings_of
 from shim.control.backends.kubernetes.submit import ids, submit_checks
 from shim.control.backends.kubernetes.submit.accepting import Accepting
+from shim.control.backends.kubernetes.submit.arrays import Arrays
 from shim.control.backends.kubernetes.submit.wishing import Wishes
 from shim.core.errors import ShimError
 from shim.core.model import states
@@ -104,7 +105,8 @@ class KubernetesBackend:
         self._shape = Shape(self._site, self._configured, self._reshaped, self._counts)
         self._chooses = lambda: self._shape.names_nodes
         self._wishes = Wishes(self._site)
-        self._accepting = Accepting(self._site, self._wishes, self._configured)
+        self._arrays = Arrays(self._site, lambda: self._index, self._overtaken)
+        self._accepting = Accepting(self._site, self._wishes, self._configured, self._arrays)
         self._preparing = Preparing(self._configured, self._site, self._bundle, self._shape)
         self._watching.start()
         self._lease.start()
@@ -210,6 +212,11 @@ class KubernetesBackend:
         self._site.log("cluster %s: another machine orders its jobs", self._site.cluster)
         self._observer.outdated(self._site.cluster)
 
+    def _overtaken(self) -> None:
+        """Another machine has ordered the jobs since this one was told of them."""
+        self._site.log("cluster %s: another machine has ordered its jobs meanwhile", self._site.cluster)
+        self._observer.outdated(self._site.cluster)
+
     async def close(self) -> None:
         for one in (*self._followed, *self._fetching.values()):
             await one.close()
@@ -310,6 +317,7 @@ class KubernetesBackend:
             )
             driver.index = self._index.get(job_id)
             driver.ended_elsewhere, driver.fetch = self._found_ended, self._fetch
+            driver.holds_tasks = self._arrays.has_tasks
             self._site.soon(self._end(job_id, driver))
         return driver
 
@@ -445,6 +453,11 @@ class KubernetesBackend:
         """See ``KeepsJobs``."""
         self._untold = False
         found = []
+        try:
+            if self.orders:
+                await self._arrays.complete()
+        except ApiError as error:
+            raise BackendError(error.message, transient=True) from error
         for record in self._site.records.all():
             known = self._index.get(record.job_id)
             again = known is not None and known.state in states.TERMINAL and record.begins

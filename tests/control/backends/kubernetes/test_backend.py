@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from typing import Any
 
@@ -15,6 +16,7 @@ from shim.control.backends.kubernetes.cluster import shape
 from shim.control.backends.kubernetes.records.payload import parse
 from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.settings import texts
+from shim.core.formats.array_spec import ArraySpec
 from shim.core.model import states
 from shim.core.model.cluster import Cluster, Node, Partition
 from shim.core.model.job import Job
@@ -270,8 +272,90 @@ def test_a_task_of_an_array_has_a_record_of_its_own_and_the_arrays_payload(clust
         await backend.close()
         backend = await opened()
         found = {one.job.job_id: one for one in await backend.kept()}
-        assert found[5].job.array_tasks == "0-1,3"  # though nobody has written so
+        assert found[5].job.array_tasks == "0-1,3"
         assert sorted(found) == [5, 7]
+        await backend.close()
+
+    clock.run(inside())
+
+
+ARRAY = f"{MAPS}/slurm-5"
+
+
+async def array_of_four(cluster: FakeCluster) -> KubernetesBackend:
+    """A backend with the array 5, of the tasks 0 to 3."""
+    backend = await opened()
+    await accept(backend, job().replace(array_job_id=5, array_tasks="0-3", job_id=5))
+    return backend
+
+
+def given_elsewhere(cluster: FakeCluster, task: int, job_id: int, *, told: bool = True) -> None:
+    """Another machine has given an id to a task of the array."""
+    made = cluster.objects[ARRAY]
+    rest = ArraySpec.parse(json.loads(made["data"]["job"])["array_tasks"]).without(task)
+    shown = json.dumps({**json.loads(made["data"]["job"]), "array_tasks": str(rest)})
+    data = {**made["data"], "job": shown, "given": json.dumps([{"task": task, "job_id": job_id}])}
+    watchers = list(cluster.watchers)
+    if not told:
+        cluster.watchers.clear()
+    cluster._put("MODIFIED", ARRAY, {**made, "data": data})
+    cluster.watchers[:] = watchers
+
+
+async def start_task(backend: KubernetesBackend, task: int) -> None:
+    spec, environment = spec_of(backend, SHAPE, "", job_id=7, nodes=2)
+    one = spec.job.replace(state=states.CONFIGURING, array_job_id=5, array_task_id=task)
+    hosts = backend.hosts(spec.job.shares, one)
+    nodes = tuple(node.replace(host=share.host) for node, share in zip(spec.nodes, hosts))
+    await backend.start(spec.replace(job=one, nodes=nodes), environment, SCRIPT)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_task_that_another_machine_has_given_an_id_is_not_started_under_a_second_one(
+    cluster: FakeCluster, told: bool
+) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        given_elsewhere(cluster, 2, 9, told=told)
+        with pytest.raises(BackendError, match="another machine has given this task an id"):
+            await start_task(backend, 2)
+        assert RECORD not in cluster.objects
+        await start_task(backend, 1)
+        told_of = json.loads(cluster.objects[ARRAY]["data"]["given"])
+        assert told_of == [{"job_id": 9, "task": 2}, {"job_id": 7, "task": 1}]
+        assert json.loads(cluster.objects[ARRAY]["data"]["job"])["array_tasks"] == "0,3"
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_task_that_was_given_an_id_by_a_machine_that_came_no_further_gets_its_record(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        await backend.close()
+        given_elsewhere(cluster, 2, 7)
+        backend = await opened()
+        found = {one.job.job_id: one.job for one in await backend.kept()}
+        assert (found[5].array_tasks, found[7].array_task_id, found[7].state) == ("0-1,3", 2, states.PENDING)
+        assert cluster.objects[RECORD]["data"]["payload"] == "slurm-5-payload"
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_tasks_record_that_a_late_request_makes_anew_is_no_job(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        await start_task(backend, 2)
+        late = copy.deepcopy(cluster.objects[RECORD])
+        late["metadata"]["uid"] = "late"
+        del late["data"]["register"]
+        await backend._site.records.release(backend._index[7])
+        assert "given" not in cluster.objects[ARRAY]["data"]
+        await backend.close()
+        cluster._put("ADDED", RECORD, late)
+        backend = await opened()
+        assert [one.job.job_id for one in await backend.kept()] == [5]
         await backend.close()
 
     clock.run(inside())

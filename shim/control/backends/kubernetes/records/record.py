@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.run.register import Limits, Record, Register, Wanted
+from shim.control.lifecycle.tasks import pending_tasks
+from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.job import Job
 from shim.core.value import Value
 
@@ -18,6 +21,8 @@ _HIDDEN = {"submit_line": ""}
 _HIDDEN_OF_REQUEST = {"export": None}
 # What only this index, or only the present run, makes of a job.
 _OWN = {"key": 0, "journal": 0, "origin": "", "place": ""}
+# Of an array: which tasks were given to nobody is not decided by what one machine believes (``told``).
+_REST = ("array_tasks", "array_task_id")
 # What each machine shows in its own way of a job that was submitted elsewhere.
 _HERE = ("uid", "gid", "user", "group", "cluster")
 
@@ -43,13 +48,21 @@ class Wish(Value):
     operator: bool = False
 
 
+class Given(Value):
+    """A task of an array, and the id that it has got."""
+
+    task: int
+    job_id: int
+
+
 class JobRecord(Value):
     """A record as it was read or will be written. ``found``: the object that it was read from.
 
     ``submission`` tells this submission from any other; ``place`` is the uid of the ConfigMap that numbers the jobs of the namespace;
     ``user`` a hash of the API server's name for who submitted it, ``who`` that name; ``home`` the index that it was submitted to, ``host`` its
     machine; ``files`` the machine that has the copy of the working directory, where the payload has no room for that. ``wishes`` are
-    added by any machine, and removed by the one that orders the jobs. ``settled``: its machine has its end and all of its output.
+    added by any machine, and removed by the one that orders the jobs. ``given``: tasks of an array that have records of their own, or are
+    about to; what ``job`` lists as the array's rest was given to nobody yet. ``settled``: its machine has its end and all of its output.
     """
 
     name: str
@@ -71,8 +84,9 @@ class JobRecord(Value):
     copied: str = ""  # the working directory that the pods have a copy of: files of steps come back to it
     outputs: tuple[Way, ...] = ()
     wishes: tuple[Wish, ...] = ()
+    given: tuple[Given, ...] = ()
     settled: str = ""
-    _nested = {"job": Job, "wanted": Wanted, "register": Register, "outputs": Way, "wishes": Wish}
+    _nested = {"job": Job, "wanted": Wanted, "register": Register, "outputs": Way, "wishes": Wish, "given": Given}
 
     @property
     def job_id(self) -> int:
@@ -82,6 +96,17 @@ class JobRecord(Value):
     def begins(self) -> bool:
         """Whether nothing has become of the job by this record: no run was made, and it has not ended."""
         return self.register is None and not self.ended
+
+    def lists(self, task: int) -> bool:
+        """Whether the task is in the array's rest: it has no id of its own."""
+        rest = pending_tasks(self.job)
+        return rest is not None and task in rest
+
+    def gives(self, job: Job) -> bool:
+        """Whether this, the record of an array, says that ``job`` is the one that runs its task."""
+        if job.job_id == self.job_id:
+            return self.job.array_tasks is None and self.job.array_task_id == job.array_task_id
+        return any((one.task, one.job_id) == (job.array_task_id, job.job_id) for one in self.given)
 
     def deciding(self, limits: Limits, **wanted: bool) -> Record:
         """The record as ``run.decide`` looks at it. ``wanted``: what this machine's user wants beside it."""
@@ -105,7 +130,37 @@ def shown(job: Job) -> Job:
 
 def current(record: JobRecord, job: Job) -> Job:
     """What the record is to show of the job, as the index of some machine has it."""
-    return shown(job).replace(**{name: getattr(record.job, name) for name in _HERE})
+    return shown(job).replace(**{name: getattr(record.job, name) for name in (*_HERE, *_REST)})
+
+
+def fits(record: JobRecord, job: Job) -> bool:
+    """Whether the record is of the very task that ``job`` is, where it is one."""
+    return all(getattr(record.job, name) == getattr(job, name) for name in _REST)
+
+
+def told(record: JobRecord, kept: Job | None, own: Mapping[int, int]) -> JobRecord | None:
+    """An array's record with what an index has made of its tasks: ``kept`` is the rest there, or the last task, None if it has none; ``own`` the
+    ids that others have got. None: the index has tasks in its rest that the record has given away.
+    """
+    rest = pending_tasks(record.job)
+    if rest is None:
+        same = kept is None or all(getattr(kept, name) == getattr(record.job, name) for name in _REST)
+        return record if same else None
+    before = set(rest)
+    taken = {one.task for one in record.given}
+    new = [Given(task=task, job_id=job_id) for task, job_id in own.items() if task in before and task not in taken]
+    if kept is None:
+        left = (
+            ArraySpec.of(before.difference(one.task for one in new), rest.throttle) if len(new) < len(before) else None
+        )
+        parts: dict[str, Any] = {"array_tasks": str(left), "array_task_id": None}
+    else:
+        waiting = pending_tasks(kept)
+        left = waiting if waiting is not None else ArraySpec.of([kept.array_task_id or 0])
+        parts = {name: getattr(kept, name) for name in _REST}
+    if left is None or not before.issuperset(left):
+        return None
+    return record.replace(job=record.job.replace(**parts), given=(*record.given, *new))
 
 
 def mirrored(record: JobRecord, before: Job) -> Job:
@@ -122,7 +177,7 @@ def whole(shown_job: Job, handed_in: Job) -> Job:
     return shown_job.replace(request=shown_job.request.replace(**hidden), **own)
 
 
-_PARTS = ("job", "wanted", "register", "outputs", "wishes")
+_PARTS = ("job", "wanted", "register", "outputs", "wishes", "given")
 _WORDS = ("submission", "place", "user", "who", "home", "host", "files", "payload", "ended", "copied", "settled")
 
 

@@ -13,6 +13,7 @@ from shim.control.backends.kubernetes.records import payload as payloads
 from shim.control.backends.kubernetes.records import record as records
 from shim.control.backends.kubernetes.records.payload import Payload
 from shim.control.backends.kubernetes.records.record import JobRecord
+from shim.core.model.job import Job
 
 Object = dict[str, Any]
 
@@ -29,7 +30,7 @@ class Records:
         self._objects: dict[int, Object] = {}
         self.departed: dict[int, JobRecord] = {}  # as they were known last; for those who look on
         self._gone: set[str] = set()  # uids of records that this controller has seen deleted: a watch may lag
-        self._payloads: dict[str, Payload] = {}
+        self._payloads: dict[tuple[str, str], Payload] = {}  # by name, and uid of the record that they came with
 
     @property
     def path(self) -> str:
@@ -65,7 +66,7 @@ class Records:
             if record.uid == uid:
                 del self._known[job_id], self._objects[job_id]
                 self.departed[job_id] = record
-                self._payloads.pop(record.payload, None)
+                self._payloads.pop((record.payload, uid), None)
                 self.changed(job_id)
 
     def find(self, job_id: int) -> JobRecord | None:
@@ -128,7 +129,7 @@ class Records:
             if not error.conflict:
                 raise
             payload = await self.payload(record, anew=True)
-        self._payloads[record.payload] = payload
+        self._payloads[record.payload, record.uid] = payload
 
     async def write(self, record: JobRecord, **changes: Any) -> JobRecord:
         """Changes the record if it still is as it was read. ApiError: a conflict if it is not, or nobody knows; then ``read``."""
@@ -156,13 +157,29 @@ class Records:
             self._forget(record.uid)
         return not made_anew
 
+    async def release(self, task: Job) -> None:
+        """Sees to it that the record of the task's array does not say any more that there is one of the task: that goes now. ApiError."""
+        array = task.array_job_id
+        whole = None if array in (0, task.job_id) else await self.read(array)
+        while whole is not None and whole.gives(task):
+            left = tuple(one for one in whole.given if one.job_id != task.job_id)
+            try:
+                whole = await self.write(whole, given=left)
+            except ApiError as error:
+                if not error.conflict:
+                    raise
+                whole = await self.read(array)
+
     async def payload(self, record: JobRecord, anew: bool = False) -> Payload:
         """What the record's runs need. BackendError where it is gone."""
-        found = None if anew else self._payloads.get(record.payload)
+        # An array's tasks have its payload: of that very record, not of one that had its name before.
+        owner = record if record.payload == names.payload(record.job_id) else self.find(record.job.array_job_id)
+        key = record.payload, owner.uid if owner is not None else ""
+        found = None if anew else self._payloads.get(key)
         if found is None:
             try:
                 secret = await self._access.get(f"{self._secrets}/{record.payload}")
-                if record.payload == names.payload(record.job_id) and not payloads.is_of(secret, record):
+                if owner is not None and not payloads.is_of(secret, owner):
                     raise BackendError(f"secret {record.payload} is of another record: the job cannot run")
                 found = payloads.parse(secret)
             except ApiError as error:
@@ -171,7 +188,7 @@ class Records:
                 raise
             except ValueError as problem:
                 raise BackendError(str(problem)) from problem
-            self._payloads[record.payload] = found
+            self._payloads[key] = found
         return found
 
 

@@ -14,7 +14,7 @@ from shim.control.backends.base import BackendError, Observer, Order, Run
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.run_objects import refusal
-from shim.control.backends.kubernetes.records.record import JobRecord, Way, current
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, current, fits
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course, final_end
@@ -79,6 +79,9 @@ class Driver:
         self.ended_elsewhere: Container[
             str
         ] = ()  # uids of records whose end was found in them: it did not come about here
+        self.holds_tasks: Callable[[int], bool] = lambda array: (
+            False
+        )  # whether the index has tasks of the array to be started
         self.fetch: Callable[[Job], None] = lambda job: None  # what is left of such a run here
         self.done = asyncio.Event()  # the record is gone, and everything is told
         self.course: Course | None = None
@@ -146,6 +149,8 @@ class Driver:
             raise BackendError(f"another run of the job was made meanwhile: this is number {number}", transient=True)
         if self.course is not None:
             raise BackendError(_NOT_OVER, transient=True)
+        if self.index is not None and not fits(record, self.index):
+            raise BackendError("another machine has given this task away", transient=True)
         await self._refuse_older(record, run)
         seen = (await self._evidence(record)).replace(turn=True, restart=run.restart)
         doubts = fence(record.deciding(self._limits), seen, self._site.clock())
@@ -359,7 +364,8 @@ class Driver:
             run = Run(cluster=self._site.cluster, job_id=self._job_id, restart=job.restarts)
             self._observer.happened(run, {"at": self._site.now(), **_REMOVED})
         await self._site.clear(self._job_id)
-        run_folders.remove(self._site.cluster, self._job_id)
+        if not self.holds_tasks(self._job_id):  # while there is a folder no record of them is made anew
+            run_folders.remove(self._site.cluster, self._job_id)
         self._site.seen.forget(self._job_id)
         self.done.set()
         return None
@@ -559,7 +565,8 @@ class Driver:
     async def _delete(self, record: JobRecord, effect: Delete) -> None:
         objects, remove = self._site.objects, self._site.remove
         if effect.kind == "record":
-            if not self._site.records.tasks_of(self._job_id):  # an array's tasks have its payload
+            if not self._site.records.tasks_of(self._job_id) and not record.given:  # an array's tasks have its payload
+                await self._site.records.release(record.job)
                 self._removed = await self._site.records.delete(record)
                 self._site.evidence.forget(record.uid)
             return

@@ -16,12 +16,13 @@ from shim.control.backends.kubernetes.cluster.cluster_session import Site, plain
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.gang_builder import groups_of
 from shim.control.backends.kubernetes.records.payload import INLINE, SECRET_BYTES, Payload
-from shim.control.backends.kubernetes.records.record import JobRecord, Way, current, mirrored, shown, whole
+from shim.control.backends.kubernetes.records.record import JobRecord, Way, current, fits, mirrored, shown, whole
 from shim.control.backends.kubernetes.run import run_folders
 from shim.control.backends.kubernetes.run.output import begin
 from shim.control.backends.kubernetes.run.register import MADE, WITHDRAWN
 from shim.control.backends.kubernetes.settings import words_of
 from shim.control.backends.kubernetes.submit import ids, staging
+from shim.control.backends.kubernetes.submit.arrays import Arrays
 from shim.control.backends.kubernetes.submit.wishing import Wishes
 from shim.control.lifecycle.tasks import pending_tasks
 from shim.core.model import states
@@ -43,10 +44,11 @@ _RUN = ("time_limit",)  # … but for a job that has started: the write that mak
 class Accepting:
     """Of one namespace."""
 
-    def __init__(self, site: Site, wishes: Wishes, configured: Cluster) -> None:
+    def __init__(self, site: Site, wishes: Wishes, configured: Cluster, arrays: Arrays) -> None:
         self._site = site
         self._configured = configured
         self._wishes = wishes
+        self._arrays = arrays
         self._late: dict[int, Job] = {}
         self._writing: asyncio.Task[None] | None = None
         self._without: dict[str, float] = {}  # records whose payload is not there, and since when
@@ -142,14 +144,16 @@ class Accepting:
 
     async def ensure(self, job: Job, spool: str) -> None:
         """Sees to it that a job that is to start has a record: an array's task gets its own now. BackendError, ApiError."""
-        records = self._site.records
-        if records.find(job.job_id) is not None:
+        records, record = self._site.records, self._site.records.find(job.job_id)
+        if record is not None and (job.array_task_id is None or not record.begins):
             return
-        array = job.array_job_id if job.array_job_id != job.job_id else 0
-        whole_array = (records.find(array) or await records.read(array)) if array else None
-        if whole_array is not None:  # one that nobody has told of yet is found by making it
-            record = await self._record(job, f"{whole_array.submission}.{job.array_task_id}")
-            await records.make(record.replace(payload=whole_array.payload, files=whole_array.files), None)
+        # A record that is there already may be one that a late request has made.
+        late = record is not None and job.job_id != job.array_job_id
+        whole_array = await self._arrays.claim(job, live=late) if job.array_task_id is not None else None
+        if whole_array is not None and job.job_id != job.array_job_id and record is None:
+            made = await self._record(job, f"{whole_array.submission}.{job.array_task_id}")
+            await records.make(made.replace(payload=whole_array.payload, files=whole_array.files), None)
+        if whole_array is not None or record is not None:
             return
         if await records.read(job.job_id) is not None:
             return
@@ -167,12 +171,15 @@ class Accepting:
             self._late[job.job_id] = job
             if self._writing is None or self._writing.done():
                 self._writing = self._site.soon(self._write_late())
+        whole = self._site.records.find(job.array_job_id)
+        if record is None and job.state in states.TERMINAL and whole is not None and whole.gives(job):
+            self._site.soon(self._arrays.forget(job))
 
     def _differs(self, record: JobRecord, job: Job) -> bool:
         started = job.state in states.ALLOCATED
         names_ = [name for name in _CURRENT if not (started and name in _RUN)]
         now = current(record, job)
-        if any(getattr(record.job, name) != getattr(now, name) for name in names_):
+        if any(getattr(record.job, name) != getattr(now, name) for name in names_) or not fits(record, job):
             return True
         if self._wishes.left(record) != record.wishes:
             return True
@@ -199,11 +206,18 @@ class Accepting:
         if record is None or record.ended or not self._differs(record, job):
             return
         try:
-            await records.write(record, job=current(record, job), wishes=self._wishes.left(record))
+            wanted = self._wanted(record, job)
+            if wanted != record:
+                await records.write(record, job=wanted.job, wishes=wanted.wishes, given=wanted.given)
         except ApiError as error:
             if error.conflict:
                 await records.read(job.job_id)
             raise
+
+    def _wanted(self, record: JobRecord, job: Job) -> JobRecord:
+        """The record as it is to be."""
+        told = record if fits(record, job) else self._arrays.told(record, job) or record
+        return told.replace(job=current(told, job), wishes=self._wishes.left(record))
 
     async def write_now(self, job_ids: Iterable[int]) -> None:
         """Returns when the records of these jobs say what was kept. ApiError: not yet; they will."""
@@ -269,6 +283,9 @@ class Accepting:
                 await self._never_accepted(record)
                 return None
             return self._kept(record, self._as_it_stands(record, record.job, orders=False), origin, None)
+        if not await self._arrays.gives(record):
+            await self._never_accepted(record)
+            return None
         self._without.pop(record.uid, None)
         job = self._as_it_stands(record, whole(record.job, payload.job), orders=orders)
         return self._kept(record, job, origin, payload)
@@ -315,7 +332,7 @@ class Accepting:
             await self._site.records.payload(record)
         except BackendError:
             return False
-        return True
+        return await self._arrays.gives(record)
 
     def as_shown(self, record: JobRecord, before: Job, *, orders: bool) -> Job:
         """A job that the index knows as ``before``, as the record tells it. ``orders``: this machine orders the jobs from now on."""

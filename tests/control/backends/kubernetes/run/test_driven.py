@@ -7,9 +7,10 @@ import pytest
 from tests.control.backends.kubernetes.run.driven.plants import FOCUS, PLANTS
 from tests.control.backends.kubernetes.run.driven.plays import AnsweredLate, HeardLate, JobGone, Play, SameName
 from tests.control.backends.kubernetes.run.driven.schedule import DrivenSchedule
+from tests.control.backends.kubernetes.run.driven.wide import WideSchedule
 from tests.control.backends.kubernetes.run.things import Violation
 
-SCHEDULES = 120
+SCHEDULES = 400
 ENOUGH = 500  # the rarest of them breaks one schedule in thirty
 PLAYS = [
     (JobGone, "register on the Job"),
@@ -21,11 +22,12 @@ BROKE_ONCE = (9574, 1006699)  # found by search.py
 BROKE_ON_ONE_HOST = (8, 936, 1695, 1802, 2378, 2665)
 
 
+@pytest.mark.parametrize("made", [DrivenSchedule, WideSchedule])
 @pytest.mark.parametrize("part", range(4))
-def test_the_invariant_holds_with_the_real_driver(part: int) -> None:
+def test_the_invariant_holds_with_the_real_driver(part: int, made: type[DrivenSchedule]) -> None:
     launches = again = 0
     for seed in range(part * SCHEDULES // 4, (part + 1) * SCHEDULES // 4):
-        schedule = DrivenSchedule(seed)
+        schedule = made(seed)
         try:
             schedule.run()
         except Violation as found:

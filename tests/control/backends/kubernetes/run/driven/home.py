@@ -21,6 +21,7 @@ from shim.control.backends.kubernetes.records.record import JobRecord
 from shim.control.backends.kubernetes.run.driver import Prepared
 from shim.control.backends.kubernetes.settings import settings_of, texts
 from shim.control.backends.kubernetes.submit.accepting import Accepting
+from shim.control.backends.kubernetes.submit.arrays import Arrays
 from shim.control.backends.kubernetes.submit.wishing import Wishes
 from shim.control.lifecycle import tasks
 from shim.core.model import states
@@ -150,7 +151,8 @@ class Controller:
         backend._preparing = self  # type: ignore[assignment]
         backend._watching = Watching(site, backend._changed, backend._synced, lambda what, text: None)
         backend._wishes = Wishes(site)
-        backend._accepting = Accepting(site, backend._wishes, SHAPE)
+        backend._arrays = Arrays(site, lambda: backend._index, backend._overtaken)
+        backend._accepting = Accepting(site, backend._wishes, SHAPE, backend._arrays)
         site.host = "host" if world.one_host else self.home.name
         self.site = site
 
@@ -250,7 +252,7 @@ class Controller:
     async def _launch(self, job: Job) -> None:
         spec = SimpleNamespace(job=job, cluster=SHAPE, nodes=[SimpleNamespace(host=one.host) for one in job.shares])
         try:
-            await self.backend.start(spec, {}, b"", self.home.spool(job.job_id))  # type: ignore[arg-type]
+            await self.backend.start(spec, {}, b"", self.home.spool(job.array_job_id or job.job_id))  # type: ignore[arg-type]
         except BackendError as error:
             current = self.home.jobs[job.job_id]
             if current.restarts == job.restarts and current.state in states.ALLOCATED:

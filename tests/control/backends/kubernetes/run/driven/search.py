@@ -1,4 +1,7 @@
-"""The long search: ``python -m tests.control.backends.kubernetes.run.driven.search FIRST NUMBER [one]`` tries that many schedules (``one``: all on one host), and says which break."""
+"""The long search: ``python -m tests.control.backends.kubernetes.run.driven.search FIRST NUMBER [wide] [one]`` tries that many schedules, and says which break.
+
+``wide``: with arrays, and watches that list anew; ``one``: all controllers on one host.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ import sys
 import time
 
 from tests.control.backends.kubernetes.run.driven.schedule import DrivenSchedule
+from tests.control.backends.kubernetes.run.driven.wide import WideSchedule
 
 EVERY = 1000  # schedules between two lines of progress
 
 
-def main(first: int, number: int, one_host: bool) -> int:
+def main(first: int, number: int, made: type[DrivenSchedule], one_host: bool) -> int:
     broken = launches = 0
     began = time.process_time()
     for seed in range(first, first + number):
-        schedule = DrivenSchedule(seed, one_host=one_host)
+        schedule = made(seed, one_host=one_host)
         try:
             schedule.run()
         except Exception as found:
@@ -29,4 +33,5 @@ def main(first: int, number: int, one_host: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["one"]))
+    kind = WideSchedule if "wide" in sys.argv[3:] else DrivenSchedule
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), kind, "one" in sys.argv[3:]))
