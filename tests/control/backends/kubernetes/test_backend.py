@@ -302,8 +302,8 @@ def given_elsewhere(cluster: FakeCluster, task: int, job_id: int, *, told: bool 
     cluster.watchers[:] = watchers
 
 
-async def start_task(backend: KubernetesBackend, task: int) -> None:
-    spec, environment = spec_of(backend, SHAPE, "", job_id=7, nodes=2)
+async def start_task(backend: KubernetesBackend, task: int, job_id: int = 7) -> None:
+    spec, environment = spec_of(backend, SHAPE, "", job_id=job_id, nodes=2)
     one = spec.job.replace(state=states.CONFIGURING, array_job_id=5, array_task_id=task)
     hosts = backend.hosts(spec.job.shares, one)
     nodes = tuple(node.replace(host=share.host) for node, share in zip(spec.nodes, hosts))
@@ -338,6 +338,36 @@ def test_a_task_that_was_given_an_id_by_a_machine_that_came_no_further_gets_its_
         found = {one.job.job_id: one.job for one in await backend.kept()}
         assert (found[5].array_tasks, found[7].array_task_id, found[7].state) == ("0-1,3", 2, states.PENDING)
         assert cluster.objects[RECORD]["data"]["payload"] == "slurm-5-payload"
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_a_task_does_not_run_with_the_payload_of_an_array_that_had_the_name_before(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        late = copy.deepcopy(cluster.objects[ARRAY])
+        late["metadata"]["uid"] = "late"
+        cluster._put("MODIFIED", ARRAY, late)
+        with pytest.raises(BackendError, match="secret slurm-5-payload is of another record"):
+            await start_task(backend, 2)
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_no_record_of_a_task_is_made_anew_when_its_arrays_has_gone(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        given_elsewhere(cluster, 2, 7)
+        for job_id, task in ((7, 2), (8, 0), (9, 1)):
+            backend.keep(job().replace(job_id=job_id, array_job_id=5, array_task_id=task))
+        await start_task(backend, 3, 5)
+        assert "register" in cluster.objects[ARRAY]["data"]
+        cluster.vanish(ARRAY)
+        await asyncio.sleep(5)
+        with pytest.raises(BackendError, match="another machine has removed it"):
+            await start_task(backend, 2)
         await backend.close()
 
     clock.run(inside())
