@@ -40,6 +40,10 @@ def partition(job: Job, asked: Asked) -> Job:
     for name in asked.text.split(","):
         if asked.cluster.partition(name) is None:
             raise UpdateRefused(INVALID_PARTITION_NAME)
+    if job.state != states.PENDING:
+        if asked.text != job.partition:
+            raise UpdateRefused(NOT_PENDING)
+        return job
     left = that_take_jobs(asked.text, asked.cluster)
     if not left:
         raise UpdateRefused(PARTITION_NOT_AVAILABLE)
@@ -210,6 +214,8 @@ def licenses(job: Job, asked: Asked) -> Job:
         raise UpdateRefused(INVALID_LICENSES) from None
     if any(count > has.get(name, -1) for name, count in wanted):
         raise UpdateRefused(INVALID_LICENSES)
+    if wanted and job.state != states.PENDING and not asked.admin:  # what runs may give them back
+        raise UpdateRefused(NOT_PENDING)
     return job.replace(request=job.request.replace(licenses=asked.text or None))
 
 

@@ -39,10 +39,10 @@ def updated(job: Job, fields: Mapping[str, str], cluster: Cluster, *, admin: boo
         handler = _HANDLERS.get(word)
         if handler is None:
             raise UpdateRefused(f"Update of this parameter is not supported: {name}={text}")
-        if word in _DENIED and not admin:
-            raise UpdateRefused(ACCESS_DENIED)
         if job.state != states.PENDING and word not in _WHILE_RUNNING:
             raise UpdateRefused(NOT_PENDING)
+        if word in _DENIED and not admin:
+            raise UpdateRefused(ACCESS_DENIED)
         try:
             job = handler(job, Asked(text=text, cluster=cluster, admin=admin, now=now, own=own))
         except ValueError:
@@ -56,6 +56,11 @@ def _time_limit(job: Job, asked: Asked) -> Job:
     minutes = _minutes(job.time_limit, asked.text)
     if job.state == states.PENDING:
         return job.replace(request=job.request.replace(time_limit=minutes))
+    return _limited(job, minutes, asked)
+
+
+def _limited(job: Job, minutes: int, asked: Asked) -> Job:
+    """The running job with another limit, which only an operator may raise."""
     old = job.time_limit
     raised = minutes == INFINITE or (old is not None and old >= 0 and minutes > old)
     if raised and old != INFINITE and not asked.admin:
@@ -99,7 +104,7 @@ def _priority(job: Job, asked: Asked) -> Job:
     priority = int(asked.text)
     if not 0 <= priority < _MOST_PRIORITY:
         raise ValueError(asked.text)
-    if job.state != states.PENDING and not asked.admin:
+    if priority and job.state != states.PENDING and not asked.admin:
         raise UpdateRefused(NO_PRIORITY)
     if priority == 0:
         return waiting.hold(job, asked.now, asked.holder)
@@ -119,13 +124,11 @@ def _comment(job: Job, asked: Asked) -> Job:
 
 
 def _end_time(job: Job, asked: Asked) -> Job:
-    """An operator's: the limit that ends the job then, in whole minutes."""
+    """The limit that ends the job then, in whole minutes."""
     if job.state == states.PENDING:
         raise UpdateRefused("Job is not running")
-    if not asked.admin:
-        raise UpdateRefused(ACCESS_DENIED)
     end = datetimes.parse_when(asked.text, asked.now)
-    return running.limited(job, max(0, int(end - job.start_time + 59) // 60))
+    return _limited(job, max(0, int(end - job.start_time + 59) // 60), asked)
 
 
 def _switches(job: Job, asked: Asked) -> Job:
@@ -215,10 +218,19 @@ _WHILE_RUNNING = frozenset(
         "mailtype",
         "mailuser",
         "admincomment",
+        "sitefactor",
         "reservation",
-        "wckey",
-        "account",
         "qos",
         "requeue",
+        "nice",
+        "timemin",
+        "arraytaskthrottle",
+        "partition",
+        "switches",
+        "licenses",
+        "reboot",
+        "burstbuffer",
+        "clusters",
+        "clusterfeatures",
     )
 )

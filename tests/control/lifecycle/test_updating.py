@@ -139,12 +139,37 @@ def test_a_dependency_can_be_lifted() -> None:
         ({"NodeList": ""}, "Invalid node name specified"),
         ({"NodeList": "node[1"}, "Invalid node name specified"),
         ({"NodeList": "node[1,4]"}, "Invalid node name specified"),
+        ({"Nice": "-5"}, "Access/permission denied"),
+        ({"Account": "x"}, "Job is no longer pending execution"),
+        ({"WCKey": "x"}, "Job is no longer pending execution"),
+        ({"OverSubscribe": "yes"}, "Job is no longer pending execution"),
+        ({"SiteFactor": "1"}, "Access/permission denied"),
+        ({"Reboot": "1"}, "Access/permission denied"),
+        ({"Licenses": "x"}, "Invalid license specification"),
+        ({"BurstBuffer": "x"}, "Requested operation not supported on this system"),
+        ({"EndTime": "now+10days"}, "Access/permission denied"),
     ],
 )
 def test_refusals_while_running(fields: dict[str, str], text: str) -> None:
     with pytest.raises(UpdateRefused) as caught:
         change(a_running_job(), **fields)
     assert str(caught.value) == text
+
+
+def test_what_its_user_may_change_of_a_running_job() -> None:
+    job = change(
+        a_running_job(),
+        Nice="5",
+        TimeMin="2",
+        Switches="1",
+        Partition="debug",
+        Licenses="",
+        ArrayTaskThrottle="2",
+        Priority="0",
+    )
+    assert (job.request.nice, job.request.time_min, job.request.switches) == (5, 2, "1@0")
+    assert (job.held, job.state, job.partition) == ("", "RUNNING", "debug")
+    assert change(job, EndTime="now+5minutes").time_limit == 5
 
 
 def test_what_may_be_changed_while_running() -> None:
