@@ -55,7 +55,9 @@ def all_nodes(cluster: Cluster) -> list[Node]:
 
 
 def grown(cluster: Cluster, requests: Sequence[JobRequest]) -> Cluster:
-    """The cluster with enough nodes for these ``adapted`` requests (the components of one job), up to the bounds; running jobs do not count."""
+    """The cluster with enough nodes for these ``adapted`` requests (the components of one job), and all of them large enough, up to the
+    bounds; running jobs do not count.
+    """
     if not cluster.elastic:
         return cluster
     try:
@@ -66,12 +68,10 @@ def grown(cluster: Cluster, requests: Sequence[JobRequest]) -> Cluster:
     there = [node for node in cluster.nodes if not node.state]
     count = min(sum(_nodes(resolved) for resolved in resolved_requests) + len(cluster.nodes) - len(there), MOST_NODES)
     nodes = list(all_nodes(cluster)[: max(count, len(cluster.nodes))])
-    in_service = {node.name: place for place, node in enumerate(node for node in nodes if not node.state)}
     for request, resolved in zip(requests, resolved_requests):
-        large, cpus = _cpus(resolved, len(there))
-        for place, node in enumerate(nodes):
-            if in_service.get(node.name, large) < large or len(resolved_requests) > 1 or node.name in resolved.required:
-                nodes[place] = _larger(node, request, min(cpus, MOST_CPUS))
+        cpus = min(_cpus(resolved, len(there)), MOST_CPUS)
+        # All of them: the next such job, or task of this array, would wait beside nodes that sinfo shows idle.
+        nodes = [_larger(node, request, cpus) for node in nodes]
     if tuple(nodes) == cluster.nodes:
         return cluster
     names = tuple(node.name for node in nodes)
@@ -165,7 +165,7 @@ def _check(request: JobRequest, cluster: Cluster) -> None:
             f"{wanted} GPU{'' if wanted == 1 else 's'} of a node asked for, and this machine has {many}; to pretend them (no device"
             f" will be there), write to the configuration (shim init SCRIPT does): [clusters.{cluster.name}] gpus = {wanted}",
         )
-    if _nodes(resolved) > MOST_NODES or _cpus(resolved, len(cluster.nodes))[1] > MOST_CPUS:
+    if _nodes(resolved) > MOST_NODES or _cpus(resolved, len(cluster.nodes)) > MOST_CPUS:
         raise _refused(
             request,
             f"a cluster that nobody has configured becomes as large as a job asks, up to {MOST_NODES} nodes of {MOST_CPUS} CPUs;"
@@ -185,8 +185,8 @@ def _nodes(resolved: ResolvedRequest) -> int:
     return max(wanted) + len(resolved.excluded)
 
 
-def _cpus(resolved: ResolvedRequest, there: int) -> tuple[int, int]:
-    """How many nodes, from the first on, the job needs, and how many CPUs on each of them. ``there``: nodes that exist anyway."""
+def _cpus(resolved: ResolvedRequest, there: int) -> int:
+    """How many CPUs of a node the job needs. ``there``: nodes that exist anyway."""
     least = max(resolved.min_cpus, resolved.one_node, (resolved.each_node or 1) * resolved.cpus_per_task)
     least = max(
         least,
@@ -198,7 +198,7 @@ def _cpus(resolved: ResolvedRequest, there: int) -> tuple[int, int]:
         if not resolved.fixed_nodes:
             nodes = max(nodes, min(resolved.ntasks, there, resolved.max_nodes or there))
         least = max(least, -(-resolved.ntasks // max(1, nodes - len(resolved.excluded))) * resolved.cpus_per_task)
-    return nodes, least
+    return least
 
 
 def _another(cluster: Cluster, number: int) -> Node:

@@ -51,6 +51,18 @@ def test_it_grows_outlives_a_controller_and_shrinks(state_dir: Path) -> None:
     asyncio.run(inside())
 
 
+def test_tasks_of_an_array_run_beside_each_other(state_dir: Path) -> None:
+    async def inside() -> None:
+        backend, clock = FakeBackend(ELASTIC), Clock()
+        box = await Bench(backend, clock).open()
+        await box.ask("submit", **submission(array="0-5%4", cpus_per_task=2 * ELASTIC.nodes[0].cpus))
+        await box.settle()
+        assert len([job for job in box.store.jobs() if job.shares]) == min(4, len(ELASTIC.nodes))
+        await box.close()
+
+    asyncio.run(inside())
+
+
 def test_a_crash_between_the_job_and_the_shape_loses_neither(state_dir: Path) -> None:
     async def inside() -> None:
         backend, clock = FakeBackend(ELASTIC), Clock()

@@ -189,9 +189,10 @@ def test_it_grows_to_what_is_asked_and_no_further(fields: dict[str, Any], nodes:
     assert (len(grown.nodes), max(node.cpus for node in grown.nodes)) == (nodes, cpus)
 
 
-def test_only_as_many_nodes_grow_as_the_job_gets() -> None:
-    _, grown, _ = taken(JobRequest(min_nodes=2, max_nodes=2, cpus_per_task=8), cluster())
-    assert [node.cpus for node in grown.nodes] == [8, 8, 2, 2]
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_next_such_job_finds_nodes_as_large_as_the_first(nodes: int) -> None:
+    _, grown, _ = taken(JobRequest(min_nodes=nodes, max_nodes=nodes, cpus_per_task=8, mem_per_node=9000), cluster())
+    assert [(node.cpus, node.memory) for node in grown.nodes] == [(8, 9000)] * 4
 
 
 @pytest.mark.parametrize(
