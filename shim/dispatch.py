@@ -22,6 +22,7 @@ MODULES = {
     "sprio": "shim.commands.sprio",
     "sdiag": "shim.commands.sdiag",
     "scrontab": "shim.commands.scrontab",
+    "sreport": "shim.commands.accounting.sreport",
     "sacctmgr": "shim.commands.accounting.sacctmgr",
     "sbcast": "shim.commands.sbcast",
     "sattach": "shim.commands.sattach",

@@ -6,6 +6,7 @@ Records are decoded from JSON one by one, so a question costs what its answer ho
 from __future__ import annotations
 
 import os
+import time
 
 from shim.control.index import csqlite
 from shim.control.index.errors import IndexCorrupt, IndexNewer, IndexUnavailable, fault
@@ -141,6 +142,11 @@ class Reader:
             f"coalesce(json_extract(record, '$.request.{one}'), '')" for one in ("account", "qos", "wckey")
         )
         return self._rows(f"SELECT DISTINCT cluster, user, {names} FROM jobs")
+
+    def first_submission(self, cluster: str) -> float:
+        """When the first of the cluster's jobs that are kept was submitted; now for none."""
+        rows = self._rows("SELECT min(submit_time) FROM jobs WHERE cluster = ?", (cluster,))
+        return float(rows[0][0] or time.time())
 
     def passed_jobs(self, job_ids: Sequence[int] = (), since: float = 0) -> list[Job]:
         """Jobs that were submitted through us to a real Slurm, the oldest first: those ids, or all since that second.

@@ -35,4 +35,27 @@ def sacctmgr() -> Rows:
             support="inert: what Slurm says then is of its plugins"),
         Row(name="version", short="V", help="print the version"),
     )
+
+
+def sreport() -> Rows:
+    """Those of sreport."""
+    return (
+        Row(name="all_clusters", short="a", help="all clusters, not the default one alone"),
+        Row(name="cluster", short="M", takes="=names", env="SREPORT_CLUSTER", help="these clusters"),
+        Row(name="federation", env="SREPORT_FEDERATION", help="all clusters of the federation",
+            support="inert: no federation of clusters"),
+        Row(name="help", short="h", help="this text"),
+        Row(name="immediate", short="i", help="do not ask", support="inert: nothing is ever asked"),
+        Row(name="local", env="SREPORT_LOCAL", help="this cluster only", support="inert: no federation of clusters"),
+        Row(name="noheader", short="n", help="no header"),
+        Row(name="parsable", short="p", help="fields with a delimiter behind each"),
+        Row(name="parsable2", short="P", help="fields with a delimiter between them"),
+        Row(name="quiet", short="Q", help="say less", support="inert: nothing is said but errors"),
+        Row(name="time", short="t", takes="=form", letter_only=True,
+            help="times in Seconds, Minutes, Hours, Percent, SecPer, MinPer or HourPer"),
+        Row(name="tres", short="T", takes="=names", env="SREPORT_TRES", help="these resources, or ALL"),
+        Row(name="usage", short="h", help="the options in brief"),
+        Row(name="verbose", short="v", help="say more", support="inert: what Slurm says then is of its plugins"),
+        Row(name="version", short="V", help="print the version"),
+    )
 # fmt: on

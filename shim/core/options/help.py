@@ -31,6 +31,7 @@ _WORDS = {
     "sprio": "",
     "sdiag": "",
     "sacctmgr": "[command [arguments...]]",
+    "sreport": "[report [arguments...]]",
     "scrontab": "[file]",
     "sbcast": "SOURCE DEST",
     "sattach": "jobid.stepid",
@@ -99,7 +100,9 @@ def _long(command: str, options: Sequence[Option]) -> Iterator[str]:
 def _entry(option: Option) -> str:
     """One option on a line; where it is too long for its column its text follows it at once."""
     short = f"-{option.short}, " if option.short else "    "
-    left = f"  {short}--{option.long}{option.row.get('takes', '')}"
+    takes = option.row.get("takes", "")
+    letter = "letter_only" in option.row
+    left = f"  -{option.short}{takes.replace('=', ' ', 1)}" if letter else f"  {short}--{option.long}{takes}"
     return f"{left:<{_COLUMN - 1}} {option.row['help']}"
 
 

@@ -377,6 +377,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sprio": _sprio,
     "sdiag": _sdiag,
     "sacctmgr": _accounting("sacctmgr"),
+    "sreport": _accounting("sreport"),
     "scrontab": _scrontab,
     "sbcast": _sbcast,
     "sattach": _sattach,

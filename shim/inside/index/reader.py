@@ -54,6 +54,10 @@ class Reader:
         asked = self._job.request
         return [(self._job.cluster, self._job.user, asked.account or "", asked.qos or "", asked.wckey or "")]
 
+    def first_submission(self, cluster: str) -> float:
+        """The job's own."""
+        return self._job.submit_time
+
     def passed_jobs(self, job_ids: Sequence[int] = (), since: float = 0) -> list[Job]:
         """No job went from here to a real Slurm."""
         return []
