@@ -8,7 +8,6 @@ import sys
 from shim.commands import output, prompt, real_slurm, site_view
 from shim.commands.accounting import listing
 from shim.core.accounting import tables
-from shim.core.accounting.associations import Labels, Site
 from shim.core.errors import ShimError, Unsupported, plain
 from shim.core.options.query_options import read
 
@@ -16,9 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.core.accounting.associations import Record
+    from shim.core.accounting.associations import Record, Site
     from shim.core.accounting.tables import Asked, Entity
-    from shim.core.model.cluster import Cluster
     from shim.core.options.query_options import Values
 
 _PROGRAM = "sacctmgr"
@@ -126,29 +124,12 @@ def _list(run: _Run, words: list[str]) -> int:
     header = "noheader" not in run.values
     clusters = listing.kept_clusters()
     real = site_view.real_clusters()
-    if clusters and not _show(run, entity, _site(clusters), words[2:], header=header):
+    if clusters and not _show(run, entity, listing.site(clusters), words[2:], header=header):
         return 0
     if not real:
         return 0
     asked = real_slurm.ClusterQuery(_PROGRAM, run.argv, real, header=header and not clusters)
     return real_slurm.print_answers(asked, None, found=False)
-
-
-def _site(clusters: Sequence[Cluster]) -> Site:
-    import pwd
-    import socket
-
-    reader = site_view.index()
-    labels = [Labels(cluster=one[0], user=one[1], account=one[2], qos=one[3], wckey=one[4]) for one in reader.labels()] if reader else []  # fmt: skip
-    named = [cluster.operators for cluster in clusters if cluster.operators is not None]
-    admins = {name: "Operator" for names in named for name in names if not name.isdigit()}
-    try:
-        own = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        own = ""
-    if own and own not in admins and (not named or all(named)):
-        admins[own] = "Operator"  # who owns the index
-    return Site(clusters, labels, admins, host=socket.gethostname().partition(".")[0])
 
 
 def _show(run: _Run, entity: Entity, site: Site, words: Sequence[str], *, header: bool) -> bool:

@@ -58,4 +58,27 @@ def sreport() -> Rows:
         Row(name="verbose", short="v", help="say more", support="inert: what Slurm says then is of its plugins"),
         Row(name="version", short="V", help="print the version"),
     )
+
+
+def sshare() -> Rows:
+    """Those of sshare."""
+    return (
+        Row(name="accounts", short="A", takes="=names", help="only these accounts"),
+        Row(name="all", short="a", help="all users, not the caller alone"),
+        Row(name="helpformat", short="e", help="the names of all fields"),
+        Row(name="long", short="l", help="more columns"),
+        Row(name="partition", short="m", help="the partition of each association"),
+        Row(name="cluster", spelling_of="clusters", short="M", takes="=names"),
+        Row(name="clusters", short="M", takes="=names", env="SLURM_CLUSTERS", help="the clusters to use"),
+        Row(name="noheader", short="n", help="no header"),
+        Row(name="format", short="o", takes="=fields", help="columns, as name[%[-]width],..."),
+        Row(name="parsable", short="p", help="fields with a delimiter behind each"),
+        Row(name="parsable2", short="P", help="fields with a delimiter between them"),
+        Row(name="users", short="u", takes="=names", help="only these users"),
+        Row(name="Users", short="U", help="users without their accounts"),
+        Row(name="verbose", short="v", help="say more"),
+        Row(name="version", short="V", help="print the version"),
+        Row(name="help", help="this text"),
+        Row(name="usage", help="the options in brief"),
+    )
 # fmt: on

@@ -31,6 +31,7 @@ _WORDS = {
     "sprio": "",
     "sdiag": "",
     "sacctmgr": "[command [arguments...]]",
+    "sshare": "",
     "sreport": "[report [arguments...]]",
     "scrontab": "[file]",
     "sbcast": "SOURCE DEST",

@@ -378,6 +378,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sdiag": _sdiag,
     "sacctmgr": _accounting("sacctmgr"),
     "sreport": _accounting("sreport"),
+    "sshare": _accounting("sshare"),
     "scrontab": _scrontab,
     "sbcast": _sbcast,
     "sattach": _sattach,

@@ -325,10 +325,10 @@ def parsable(
     return lines
 
 
-def help_format(fields: Iterable[str] = FIELDS) -> list[str]:
-    """The names of all fields, four in a line."""
+def help_format(fields: Iterable[str] = FIELDS, width: int = 19) -> list[str]:
+    """The names of all fields, four in a line, each in that width."""
     names = list(fields)
     return [
-        " ".join(f"{name:<19}" for name in names[start : start + _PER_LINE])
+        " ".join(f"{name:<{width}}" for name in names[start : start + _PER_LINE])
         for start in range(0, len(names), _PER_LINE)
     ]
