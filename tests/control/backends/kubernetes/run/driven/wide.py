@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from shim.control.lifecycle.tasks import pending_tasks
 from shim.core.model import states
@@ -15,8 +16,8 @@ from tests.control.backends.kubernetes.run.things import Violation
 class WideSchedule(DrivenSchedule):
     """``arrays``: how many tasks each had."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, kinds: Sequence[str] = (), *, one_host: bool = False) -> None:
+        super().__init__(seed, kinds, one_host=one_host)
         self.arrays: dict[int, int] = {}
         self.ended: set[tuple[int, int]] = set()  # tasks, by array and number, of which an index has an end
         self.launched: dict[tuple[int, int], str] = {}  # the records that have launched them
