@@ -317,7 +317,7 @@ class KubernetesBackend:
             )
             driver.index = self._index.get(job_id)
             driver.ended_elsewhere, driver.fetch = self._found_ended, self._fetch
-            driver.holds_tasks = self._arrays.has_tasks
+            driver.holds_tasks, driver.tidy = self._arrays.has_tasks, self._arrays.tidy
             self._site.soon(self._end(job_id, driver))
         return driver
 

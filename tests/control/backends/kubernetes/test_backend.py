@@ -343,6 +343,40 @@ def test_a_task_that_was_given_an_id_by_a_machine_that_came_no_further_gets_its_
     clock.run(inside())
 
 
+def test_tasks_that_end_while_their_array_is_written_leave_it_by_one_write(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        records, found = backend._site.records, []
+        for job_id, task in ((7, 2), (8, 0), (9, 1)):
+            found.append(job().replace(job_id=job_id, array_job_id=5, array_task_id=task))
+            backend.keep(found[-1])
+        await start_task(backend, 2)
+        assert len(json.loads(cluster.objects[ARRAY]["data"]["given"])) == 3
+        cluster.said.clear()
+        async with records._turns.setdefault(5, asyncio.Lock()):
+            leaving = [asyncio.ensure_future(records.release(one)) for one in found]
+            await asyncio.sleep(1)
+        await asyncio.gather(*leaving)
+        assert "given" not in cluster.objects[ARRAY]["data"]
+        assert cluster.said.count("PUT configmaps/slurm-5") == 1
+        await backend.close()
+
+    clock.run(inside())
+
+
+def test_an_array_goes_though_a_task_of_it_was_cancelled_before_it_had_a_record(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        given_elsewhere(cluster, 2, 7)
+        backend.keep(job().replace(array_job_id=5, array_task_id=2, state=states.CANCELLED))
+        backend.keep(job().replace(job_id=5, array_job_id=5, array_tasks="0-1,3", state=states.CANCELLED))
+        await asyncio.sleep(30)
+        assert not [path for path in cluster.objects if "slurm-5" in path]
+        await backend.close()
+
+    clock.run(inside())
+
+
 def test_a_task_does_not_run_with_the_payload_of_an_array_that_had_the_name_before(cluster: FakeCluster) -> None:
     async def inside() -> None:
         backend = await array_of_four(cluster)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import Callable, Collection, Set
 from typing import Any
 
 from shim.control.backends.base import BackendError
@@ -30,6 +31,8 @@ class Records:
         self._objects: dict[int, Object] = {}
         self.departed: dict[int, JobRecord] = {}  # as they were known last; for those who look on
         self._gone: set[str] = set()  # uids of records that this controller has seen deleted: a watch may lag
+        self._leaving: dict[int, set[int]] = {}  # by array: tasks whose records go
+        self._turns: dict[int, asyncio.Lock] = {}
         self._payloads: dict[tuple[str, str], Payload] = {}  # by name, and uid of the record that they came with
 
     @property
@@ -160,15 +163,30 @@ class Records:
     async def release(self, task: Job) -> None:
         """Sees to it that the record of the task's array does not say any more that there is one of the task: that goes now. ApiError."""
         array = task.array_job_id
-        whole = None if array in (0, task.job_id) else await self.read(array)
+        if array in (0, task.job_id):
+            return
+        leaving = self._leaving.setdefault(array, set())
+        leaving.add(task.job_id)
+        async with self._turns.setdefault(array, asyncio.Lock()):
+            if task.job_id in leaving:  # else it has left with another
+                leaving.difference_update(await self._release(array, task, leaving))
+
+    async def _release(self, array: int, task: Job, leaving: Set[int]) -> Set[int]:
+        """Writes so of all that are leaving by now: those."""
+        whole = self.find(array)
+        if whole is None or not whole.gives(task):
+            whole = await self.read(array)
+        going: Set[int] = {task.job_id}
         while whole is not None and whole.gives(task):
-            left = tuple(one for one in whole.given if one.job_id != task.job_id)
+            going = frozenset(leaving)
+            left = tuple(one for one in whole.given if one.job_id not in going)
             try:
                 whole = await self.write(whole, given=left)
             except ApiError as error:
                 if not error.conflict:
                     raise
                 whole = await self.read(array)
+        return going
 
     async def payload(self, record: JobRecord, anew: bool = False) -> Payload:
         """What the record's runs need. BackendError where it is gone."""

@@ -82,6 +82,7 @@ class Driver:
         self.holds_tasks: Callable[[int], bool] = lambda array: (
             False
         )  # whether the index has tasks of the array to be started
+        self.tidy: Callable[[JobRecord], Awaitable[None]] = _as_it_is  # what an array's record gives that has no record
         self.fetch: Callable[[Job], None] = lambda job: None  # what is left of such a run here
         self.done = asyncio.Event()  # the record is gone, and everything is told
         self.course: Course | None = None
@@ -565,6 +566,7 @@ class Driver:
     async def _delete(self, record: JobRecord, effect: Delete) -> None:
         objects, remove = self._site.objects, self._site.remove
         if effect.kind == "record":
+            await self.tidy(record)
             if not self._site.records.tasks_of(self._job_id) and not record.given:  # an array's tasks have its payload
                 await self._site.records.release(record.job)
                 self._removed = await self._site.records.delete(record)
@@ -580,6 +582,9 @@ class Driver:
         if effect.run not in self._swept:
             self._swept.add(effect.run)
             await objects.remove_rest(self._job_id, effect.run)
+
+
+async def _as_it_is(record: JobRecord) -> None: ...
 
 
 def next_number(register: Register | None, restart: int) -> int:

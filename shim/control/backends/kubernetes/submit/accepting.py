@@ -171,9 +171,6 @@ class Accepting:
             self._late[job.job_id] = job
             if self._writing is None or self._writing.done():
                 self._writing = self._site.soon(self._write_late())
-        whole = self._site.records.find(job.array_job_id)
-        if record is None and job.state in states.TERMINAL and whole is not None and whole.gives(job):
-            self._site.soon(self._arrays.forget(job))
 
     def _differs(self, record: JobRecord, job: Job) -> bool:
         started = job.state in states.ALLOCATED

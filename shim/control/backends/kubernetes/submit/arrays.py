@@ -109,15 +109,24 @@ class Arrays:
 
     async def complete(self) -> None:
         """Makes the records of tasks that were given ids by a machine that came no further. ApiError."""
+        for record in self._site.records.all():
+            await self.tidy(record)
+
+    async def tidy(self, record: JobRecord) -> None:
+        """Nothing is given in an array's record that has no record, and gets none from here. ApiError."""
         records = self._site.records
-        for record in records.all():
-            for one in record.given:
-                if records.find(one.job_id) is not None or one.job_id in self._index():
-                    continue
-                if await records.read(one.job_id) is None:
-                    whole = await records.read(record.job_id)
-                    if whole is not None and one in whole.given:
-                        await self._make(whole, one)
+        for one in record.given:
+            job = self._index().get(one.job_id)
+            starts = job is not None and job.state not in states.TERMINAL
+            if starts or records.find(one.job_id) is not None or await records.read(one.job_id) is not None:
+                continue
+            whole = await records.read(record.job_id)
+            if whole is None or one not in whole.given:
+                continue
+            if job is None:
+                await self._make(whole, one)
+            else:  # it was cancelled, or could not be started, before it had one
+                await records.release(job)
 
     async def _make(self, whole: JobRecord, one: Given) -> None:
         job = whole.job.replace(
@@ -131,9 +140,3 @@ class Arrays:
             **parts,
         )
         await self._site.records.make(record, None)
-
-    async def forget(self, job: Job) -> None:
-        """A task that has ended here before it had a record needs its id no more. ApiError."""
-        records = self._site.records
-        if await records.read(job.job_id) is None:
-            await records.release(job)
