@@ -174,14 +174,16 @@ def fetch(
     job: Annotated[str, typer.Argument(help="The id of a running job: 12, 12_3 of an array.", metavar="JOB")],
 ) -> None:
     """Brings back what a running job has made or changed so far in its copy of the working directory. At its end that happens by itself."""
+    from shim.commands import progress
     from shim.commands.job_ids import parse_job_id
-    from shim.control import client
 
     wanted = parse_job_id(job)
     if wanted is None:
         raise ShimError(f'error: "{job}" is no job id: 12 or 12_3 is wanted')
     task = int(wanted.tasks) if wanted.tasks and wanted.tasks.isdigit() else None
-    reply = client.call("fetch", {"job_id": wanted.job_id, "task": task})
+    with progress.on_terminal("shim") as shown:
+        shown.begin(f"files of job {job} come")
+        reply = shown.call("fetch", {"job_id": wanted.job_id, "task": task})
     if reply["ended"]:
         typer.echo("the job has ended: its files are here" + (f"; {reply['text']}" if reply["text"] else ""), err=True)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
+from shim.commands import progress
 from shim.commands.output import say
 from shim.core.errors import (
     ALREADY_DONE,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+    from shim.commands.progress import Progress
     from shim.control.client import Allocation
     from shim.core.model.request import JobRequest
     from shim.core.options.sources import Settings
@@ -50,13 +52,23 @@ def obtain(program: str, argv: Sequence[str], settings: Settings, requests: Sequ
 
     None: a signal ended the wait, which was said. ShimError: refused, cancelled, or not within --immediate.
     """
-    from shim.control import client
 
     if not settings.get("no-shell"):
         _debug(program, settings, *_ASKING)
-    allocation = client.open_allocation(fields_of(program, argv, settings, requests))
+    with progress.on_terminal(program, quiet=bool(settings.get("quiet"))) as shown:
+        return _obtained(program, settings, fields_of(program, argv, settings, requests), requests[0].immediate, shown)
+
+
+def _obtained(
+    program: str, settings: Settings, fields: Dict[str, Any], immediate: Optional[int], shown: Progress
+) -> Optional[Held]:
+    from shim.control import client
+
+    if shown.wanted:
+        fields["progress"] = True
+    allocation = client.open_allocation(fields)
     try:
-        granted = Waiter(program, allocation, bool(settings.get("quiet")), requests[0].immediate).wait()
+        granted = Waiter(program, allocation, bool(settings.get("quiet")), immediate, shown=shown).wait()
     except Interrupted as interrupted:
         if interrupted.job_id is not None:
             say(program, *[line.format(interrupted.job_id) for line in _INTERRUPTED[program]])
@@ -181,8 +193,10 @@ class Waiter:
         quiet: bool,
         immediate: Optional[int],
         clock: Callable[[], float] = monotonic,
+        shown: Optional[Progress] = None,
     ) -> None:
         self.loop = Loop(clock)
+        self._shown = shown
         self._program = program
         self._allocation = allocation
         self._quiet = quiet
@@ -199,6 +213,7 @@ class Waiter:
         if self._immediate:
             loop.call_later(self._immediate, self._too_late)
         self._look()
+        self._tick()
         try:
             self._readable()
             while self._granted is None and self._error is None:
@@ -208,6 +223,8 @@ class Waiter:
                 loop.reader(fd, None)
         finally:
             loop.close()
+            if self._shown is not None:
+                self._shown.clear()
         if self._error is not None:
             self._allocation.close()
             raise self._error
@@ -217,6 +234,12 @@ class Waiter:
     def _came(self, fd: int) -> None:
         self.loop.reader(fd, None)  # it may be closed now: the controller's end is met by attaching to the next
         self._readable()
+
+    def _tick(self) -> None:
+        """How long it takes is shown by the second."""
+        if self._shown is not None and self._shown.wanted:
+            self._shown.tick()
+            self.loop.call_later(1.0, self._tick)
 
     def _look(self) -> None:
         """Until the job is submitted: looks from time to time whether the controller can answer at all."""
@@ -255,7 +278,9 @@ class Waiter:
     def _happened(self, event: Event) -> None:
         kind = event.get("event")
         program = self._program
-        if kind == "submitted":
+        if kind == "progress" and self._shown is not None:
+            self._shown.event(event)
+        elif kind == "submitted":
             self._tell(*event.get("notes", ()))
         elif kind == "queued":
             self._queued = True
@@ -279,6 +304,8 @@ class Waiter:
 
     def _tell(self, *lines: str) -> None:
         if not self._quiet and lines:
+            if self._shown is not None:
+                self._shown.clear()
             say(self._program, *lines)
 
     def _too_late(self) -> None:

@@ -175,20 +175,22 @@ def _submit(argv: Sequence[str], components: Sequence[Validated], source: Source
         "cluster": settings.get("clusters") or None,
         "home": os.environ.get("SLURM_CLUSTER_NAME") if "SHIM_RUN_DIR" in os.environ else None,
     }
-    from shim.control import client
-
     if settings.get("test-only"):
         from shim.commands import dry_run
 
         return dry_run.report_test_only(PROGRAM, fields, bool(settings.get("quiet")))
-    reply = client.call("submit", fields)
-    _say(*reply.get("notes", ()), *missing_folders(requests))
-    if not settings.get("quiet"):
-        sys.stdout.write(_told(settings, reply))
-        sys.stdout.flush()
-    if settings.get("wait"):
-        return _code(client.call("wait", {"job_id": reply["job_id"]}))
-    return 0
+    from shim.commands import progress
+
+    with progress.on_terminal(PROGRAM, quiet=bool(settings.get("quiet"))) as shown:
+        reply = shown.call("submit", fields)
+        shown.clear()
+        _say(*reply.get("notes", ()), *missing_folders(requests))
+        if not settings.get("quiet"):
+            sys.stdout.write(_told(settings, reply))
+            sys.stdout.flush()
+        if settings.get("wait"):
+            return _code(shown.call("wait", {"job_id": reply["job_id"]}))
+        return 0
 
 
 def missing_folders(requests: Sequence[JobRequest]) -> List[str]:

@@ -37,21 +37,26 @@ class Unreachable(ShimError):
 
 
 def call(
-    op: str, fields: dict[str, Any] | None = None, *, on_event: Callable[[dict[str, Any]], None] | None = None
+    op: str,
+    fields: dict[str, Any] | None = None,
+    *,
+    on_event: Callable[[dict[str, Any]], None] | None = None,
+    idle: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Asks the controller to do ``op`` (protocol.py) and returns its reply without ``ok``.
 
     Raises ShimError with the controller's lines and code when it refuses, Unreachable when there is none to be had.
-    ``on_event`` gets the messages that come before the reply.
+    ``on_event`` gets the messages that come before the reply; ``idle`` is called at least every second until then.
     """
     message = request(op, fields)
     for loss in range(LOSSES):
-        connected = reach(op)
+        connected = reach(op, idle)
         try:
             connected.send(message)
             while True:
-                if op != "wait":  # which may take days, and a controller that goes on answers it
-                    await_answer(connected)
+                # wait may take days, and a controller that goes on answers it: nobody looks whether it is stopped.
+                if op != "wait" or idle is not None:
+                    await_answer(connected, idle, refuse=op != "wait")
                 reply = connected.receive()
                 if "ok" in reply:
                     return answer(reply)
@@ -77,10 +82,13 @@ def request(op: str, fields: dict[str, Any] | None) -> dict[str, Any]:
     return message
 
 
-def await_answer(connected: channel.Channel) -> None:
-    """Returns when something comes, however long that takes. Raises Unreachable for a controller that is stopped."""
+def await_answer(connected: channel.Channel, idle: Callable[[], None] | None = None, *, refuse: bool = True) -> None:
+    """Returns when something comes, however long that takes. ``refuse``: raises Unreachable for a controller that is stopped."""
     while not connected.wait(LOOK):
-        refuse_stopped(connected)
+        if refuse:
+            refuse_stopped(connected)
+        if idle is not None:
+            idle()
 
 
 def refuse_stopped(connected: channel.Channel) -> None:
@@ -94,8 +102,9 @@ def stopped_text(pid: int) -> str:
     return f"the controller, pid {pid}, is stopped: kill -CONT {pid} lets it go on, shim controller stop --now ends it"
 
 
-def reach(op: str = "") -> channel.Channel:
-    """A connection to the controller, which is started if need be, to ask for ``op``. Raises Unreachable; NotOurs for another user's to
+def reach(op: str = "", idle: Callable[[], None] | None = None) -> channel.Channel:
+    """A connection to the controller, which is started if need be, to ask for ``op``; ``idle`` is called now and then. Raises Unreachable;
+    NotOurs for another user's to
     whom we are no operator.
     """
     try:
@@ -124,6 +133,8 @@ def reach(op: str = "") -> channel.Channel:
                 report = starter.begin()
                 again = now + 1.0
             time.sleep(0.004)
+            if idle is not None:
+                idle()
             connected = channel.connect(path)
             if connected is not None:
                 return connected
@@ -202,7 +213,7 @@ class Allocation:
             kind = str(message.get("event", ""))
             if kind == "submitted":
                 self.job_id = message["job_id"]
-            if kind in self._seen and kind not in ("revoked", "notice"):
+            if kind in self._seen and kind not in ("revoked", "notice", "progress"):
                 continue
             self._seen.add(kind)
             return message
@@ -210,7 +221,8 @@ class Allocation:
     def _resumed(self) -> dict[str, Any]:
         if self.job_id is None:  # the token makes asking twice one submission
             return self._message
-        return {"protocol": PROTOCOL, "op": "attach", "job_id": self.job_id, "token": self._token}
+        asked = {"protocol": PROTOCOL, "op": "attach", "job_id": self.job_id, "token": self._token}
+        return {**asked, "progress": True} if self._message.get("progress") else asked
 
     def close(self) -> None:
         """Closes the connection: unless the allocation was asked to be kept, its job ends."""

@@ -151,12 +151,42 @@ class NumbersJobs(Protocol):
         """Job ids, at least ``first``, that nobody else has or will get. Raises BackendError."""
 
 
+class Progress:
+    """How far something has come that takes long: who does it counts (in whatever thread), who waits looks. ``all`` 0: nobody knows."""
+
+    __slots__ = ("all", "done", "unit", "what")
+
+    def __init__(self, what: str = "", unit: str = "", all_: int = 0, done: int = 0) -> None:
+        self.begin(what, unit, all_, done)
+
+    def begin(self, what: str, unit: str = "", all_: int = 0, done: int = 0) -> None:
+        """From now on it is about that."""
+        self.what = what
+        self.unit = unit
+        self.all = all_
+        self.done = done
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As a message has them."""
+        return {"what": self.what, "unit": self.unit, "all": self.all, "done": min(self.done, self.all or self.done)}
+
+
+@runtime_checkable
+class ShowsProgress(Protocol):
+    """A backend that knows how far a run's start, or the way of its files, has come."""
+
+    def progress(self, run: Run) -> Progress | None:
+        """What is under way of that run just now; None: nothing that takes long."""
+
+
 @runtime_checkable
 class TriesOut(Protocol):
     """A backend that can tell at submission what it would refuse later, and keeps what a job needs as it is now."""
 
-    async def try_out(self, job: Job, spool: str) -> list[str]:
-        """Notes for the user about a job that is about to be accepted; files for its start go to the folder ``spool``.
+    async def try_out(self, job: Job, spool: str, progress: Progress) -> list[str]:
+        """Notes for the user about a job that is about to be accepted; files for its start go to the folder ``spool``. ``progress``: how far
+        that is.
 
         Raises BackendError with the cluster's words for a job that could never start.
         """

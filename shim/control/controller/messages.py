@@ -41,6 +41,7 @@ _SUBMISSION = {
     "submit_line": Script,
     "sid": int,
     "keep": bool,
+    "progress": bool,
     "test_only": bool,
 }
 _ENTRIES = types.GenericAlias(list, ({**_SUBMISSION, "first": int, "last": int},))
@@ -50,12 +51,12 @@ _NODE = {"State": str, "Reason": str, "Weight": int, "Features": str, "Comment":
 FIELDS: dict[str, dict[str, Any]] = {
     "submit": _SUBMISSION,
     "allocate": _SUBMISSION,
-    "attach": {"job_id": int, "token": Word},
+    "attach": {"job_id": int, "token": Word, "progress": bool},
     "release": {"job_id": int, "status": int},
-    "wait": _JOB,
+    "wait": {**_JOB, "progress": bool},
     "reach": _JOB,
     "script": _JOB,
-    "fetch": _JOB,
+    "fetch": {**_JOB, "progress": bool},
     "stay": _JOB,
     "move": {**_JOB, "request": JobRequest},
     "move_out": {**_JOB, "to": str, "mark": str},

@@ -171,6 +171,11 @@ class Sender:
         link.send({"do": "stage", "bytes": size})
         self._pump()
 
+    @property
+    def sent(self) -> int:
+        """How many bytes were sent."""
+        return self._at
+
     def credit(self, count: int) -> None:
         """``count`` bytes were taken."""
         self._credit += count

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, Observer, Run
+from shim.control.backends.base import BackendError, Observer, Progress, Run
 from shim.control.channel import ChannelClosed
 from shim.control.controller import observing
 from shim.control.controller.operations import moving
@@ -224,7 +224,7 @@ class Shared(FakeBackend):
         self.next = max(self.next, first) + 10
         return range(self.next - 10, self.next)
 
-    async def try_out(self, job: Job, spool: str) -> list[str]:
+    async def try_out(self, job: Job, spool: str, progress: Progress) -> list[str]:
         if self.refusal:
             raise BackendError(self.refusal)
         Path(spool, "staged").write_text(job.array_label)

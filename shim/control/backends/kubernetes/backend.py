@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from shim.control.backends.base import BackendError, Kept, Observer, Order, Run, Wanted
+from shim.control.backends.base import BackendError, Kept, Observer, Order, Progress, Run, Wanted
 from shim.control.backends.kubernetes.api.api_health import Hearing
 from shim.control.backends.kubernetes.api.errors import AccessError, ApiError
 from shim.control.backends.kubernetes.api.threads import beside
@@ -380,6 +380,11 @@ class KubernetesBackend:
             raise BackendError("another machine of yours orders this job: its files come when it has ended")
         return await driver.course.fetch()
 
+    def progress(self, run: Run) -> Progress | None:
+        """See ``ShowsProgress``."""
+        driver = self._drivers.get(run.job_id)
+        return driver.course.progress() if driver is not None and driver.course is not None else None
+
     async def forget(self, run: Run) -> None:
         one = self._legacy.get(run.job_id) or self._drivers.get(run.job_id)
         if one is not None:
@@ -579,12 +584,13 @@ class KubernetesBackend:
         found, self._site.place = await ids.reserve(self._site.access, self._site.namespace, first)
         return found
 
-    async def try_out(self, job: Job, spool: str) -> list[str]:
+    async def try_out(self, job: Job, spool: str, progress: Progress) -> list[str]:
         """See ``TriesOut``: packs the working directory, and has the API server judge the Job and one pod (dry run)."""
         settings = settings_of(self._configured, job.partition)
         if not self._shape.names_nodes:
             submit_checks.check_described(job)
-        notes = await submit_checks.keep_files(job, spool, settings)
+        notes = await submit_checks.keep_files(job, spool, settings, progress)
+        progress.begin("the cluster is asked about the job")
 
         async def ask() -> None:
             await self._dry_runs.ask_reach()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, KeepsJobs, ShapedLater, TriesOut
+from shim.control.backends.base import BackendError, KeepsJobs, Progress, ShapedLater, TriesOut
 from shim.control.controller import crash
 from shim.control.controller.connection import Connection
 from shim.control.controller.operations.choosing import (
@@ -19,6 +19,7 @@ from shim.control.controller.operations.choosing import (
     pending_jobs,
     requests_of,
 )
+from shim.control.controller.operations.progressing import Teller
 from shim.control.controller.operations.submitting import submission_of, submitted, submitter, test_only
 from shim.control.controller.world import World
 from shim.core import mail
@@ -65,7 +66,8 @@ async def admitted(
     folder = os.path.join(paths.ensure(paths.spool_dir()), f"new.{secrets.token_hex(8)}")
     os.mkdir(folder, 0o700)
     try:
-        notes = await backend.try_out(job, folder)
+        progress = Progress("the cluster is asked about the job")
+        notes = await Teller(connection, message).meanwhile(backend.try_out(job, folder, progress), lambda: progress)
         first = 0
         if isinstance(backend, KeepsJobs):
             first = _next_id(world, cluster)

@@ -12,8 +12,10 @@ from shim.control.channel import ChannelClosed
 from shim.control.controller import spool
 from shim.control.controller.connection import Connection
 from shim.control.controller.dispatching import Dispatcher
+from shim.control.controller.operations import progressing
 from shim.control.controller.operations.admitting import admitted
 from shim.control.controller.operations.choosing import cluster_for
+from shim.control.controller.operations.progressing import Teller
 from shim.control.controller.operations.submitting import submitter
 from shim.control.controller.operations.wishing import ask_to_end
 from shim.control.controller.world import World, log, run_of
@@ -56,7 +58,7 @@ class Allocations:
         """Submits, tells what happens to the job, answers at its end."""
         cluster = cluster_for(self._world, message, partial(submitter, connection, message))
         job, notes = await admitted(self._world, connection, message, cluster)
-        return await self._follow(job, connection, notes)
+        return await self._follow(job, connection, Teller(connection, message), notes)
 
     async def attach(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The same for a job that was submitted before, from its present state on."""
@@ -65,7 +67,7 @@ class Allocations:
             raise ShimError(f"error: {INVALID_JOB_ID}")
         if job.uid != connection.uid:
             raise ShimError(f"error: {ACCESS_DENIED}")
-        return await self._follow(job, connection)
+        return await self._follow(job, connection, Teller(connection, message))
 
     async def release(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         """The client's command has ended with ``status``: so has the job."""
@@ -86,7 +88,9 @@ class Allocations:
             connection.tell(event)
         return bool(clients)
 
-    async def _follow(self, job: Job, connection: Connection, notes: list[str] | None = None) -> dict[str, Any]:
+    async def _follow(
+        self, job: Job, connection: Connection, teller: Teller, notes: list[str] | None = None
+    ) -> dict[str, Any]:
         """Tells a client everything until the job's end. The job ends with it, but not with the controller. ``notes``: of a new
         job, what its client is to be told.
         """
@@ -106,7 +110,7 @@ class Allocations:
                 self._dispatcher.run()
             with connection.watched() as gone:
                 reply = await self._tell_all(
-                    key, connection, gone, {"queued"} if job.het_job_id and notes is not None else set()
+                    key, connection, gone, teller, {"queued"} if job.het_job_id and notes is not None else set()
                 )
         except asyncio.CancelledError:
             self._detach(key, connection)  # the controller ends: the client will attach to the next one
@@ -131,7 +135,7 @@ class Allocations:
             self._released.discard(key)
 
     async def _tell_all(
-        self, key: int, connection: Connection, gone: asyncio.Future[None], told: set[str]
+        self, key: int, connection: Connection, gone: asyncio.Future[None], teller: Teller, told: set[str]
     ) -> dict[str, Any]:
         """``told``: the events that the client knows of."""
         patience = self._patience(self._world.book.jobs[key])
@@ -146,8 +150,14 @@ class Allocations:
                 continue  # it may have changed meanwhile
             if job.state in states.TERMINAL:
                 return _end_of(job)
-            pause = None if patience is None or job.state != states.PENDING else patience - self._world.clock()
-            await self._world.changed([key], gone, pause)
+            pauses = [] if patience is None or job.state != states.PENDING else [patience - self._world.clock()]
+            if teller.wanted and job.state in (states.PENDING, states.CONFIGURING):
+                await teller.tell(progressing.of_job(self._world, job))
+                if self._world.book.jobs[key] is not job:
+                    continue  # it has changed meanwhile
+                again = progressing.pause(self._world, job)
+                pauses += [again] if again is not None else []
+            await self._world.changed([key], gone, min(pauses, default=None))
 
     def _event(self, job: Job) -> dict[str, Any] | None:
         """What the client must know about the job as it is."""

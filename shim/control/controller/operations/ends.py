@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from shim.control.backends.base import BackendError, ReturnsFiles
+from shim.control.backends.base import BackendError, ReturnsFiles, ShowsProgress
 from shim.control.controller import spool
 from shim.control.controller.book import Book
 from shim.control.controller.connection import Connection
+from shim.control.controller.operations import progressing
+from shim.control.controller.operations.progressing import Teller
 from shim.control.controller.operations.targets import Target, records
 from shim.control.controller.world import World, run_of
 from shim.control.lifecycle import het
@@ -26,13 +28,19 @@ def _found(book: Book, message: dict[str, Any]) -> list[Job]:
 
 async def wait(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
     """Answers when the job has ended; of an array, when all its tasks have: with the worst of their ends."""
+    teller = Teller(connection, message)
     with connection.watched() as gone:
         while True:
             found = _found(world.book, message)
             if all(job.state in states.TERMINAL for job in found):
                 worst = max(found, key=_badness)
                 return {"state": worst.state, "exit_status": worst.exit_status, "restarts": worst.restarts}
-            await world.changed([job.key for job in found if job.state not in states.TERMINAL], gone)
+            left = [job for job in found if job.state not in states.TERMINAL]
+            limit = progressing.pause(world, left[0]) if teller.wanted and len(found) == 1 else None
+            await teller.tell(progressing.of_jobs(world, found))
+            # It may have changed while the client was told.
+            if _found(world.book, message) == found:
+                await world.changed([job.key for job in left], gone, limit)
 
 
 def _badness(job: Job) -> tuple[int, int]:
@@ -79,7 +87,10 @@ async def fetch(world: World, connection: Connection, message: dict[str, Any]) -
     if job.state not in states.ALLOCATED or not isinstance(backend, ReturnsFiles):
         return {"files": 0, "bytes": 0, "text": job.system_comment, "ended": job.state in states.TERMINAL}
     try:
-        files, size, text = await backend.fetch(run_of(job))
+        files, size, text = await Teller(connection, message).meanwhile(
+            backend.fetch(run_of(job)),
+            lambda: backend.progress(run_of(job)) if isinstance(backend, ShowsProgress) else None,
+        )
     except BackendError as error:
         raise ShimError(f"error: {error}") from error
     return {"files": files, "bytes": size, "text": text, "ended": False}

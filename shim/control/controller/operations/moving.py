@@ -8,7 +8,7 @@ import shutil
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, TriesOut
+from shim.control.backends.base import BackendError, Progress, TriesOut
 from shim.control.controller import crash
 from shim.control.controller.book import Change
 from shim.control.controller.connection import Connection
@@ -66,7 +66,7 @@ async def _tried_out(world: World, job: Job, to: Cluster, folder: str) -> list[s
     if not isinstance(backend, TriesOut):
         return []
     try:
-        return await backend.try_out(job, folder)
+        return await backend.try_out(job, folder, Progress())
     except BackendError as error:
         raise ShimError(f"error: {to.name}: {error}") from error
 

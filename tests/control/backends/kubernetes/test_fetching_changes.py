@@ -150,8 +150,15 @@ def test_what_was_asked_for_is_there_when_all_of_it_has_come(tmp_path: Path) -> 
         leader.say({"do": "gathered", "number": first})
         await until(lambda: leader.asked("output"))
         assert here == []  # it is on its way
+        coming = follower.progress()
+        assert coming is not None and (coming.what, coming.done, coming.all) == (
+            "files of node 0 come",
+            0,
+            len(archive),
+        )
         leader.print_file(1 << 30, archive)
         await until(lambda: here)
+        assert follower.progress() is None
         assert here == ["first"]
         assert (tmp_path / "here/part").read_text() == "so far"
         assert [report.files for report in reports] == [1]

@@ -293,6 +293,8 @@ def test_a_working_directory_is_sent_as_fast_as_it_is_taken_and_again_after_a_br
         await asyncio.sleep(1)
         assert line.leader.asked("stage") == [{"do": "stage", "bytes": wire.WINDOW + 1000}]
         assert len(line.leader.staged) == wire.WINDOW
+        found = line.follower.progress()
+        assert found is not None and (found.unit, found.done, found.all) == ("bytes", wire.WINDOW, wire.WINDOW + 1000)
         await line.cut()
         line.leader.staged = b""
         await asyncio.sleep(1)
@@ -301,6 +303,7 @@ def test_a_working_directory_is_sent_as_fast_as_it_is_taken_and_again_after_a_br
         assert line.leader.staged == archive.read_bytes()
         line.leader.say({"do": "staged"})
         await asyncio.sleep(1)
+        assert line.follower.progress() is None
         await line.cut()
         await asyncio.sleep(1)
         assert len(line.leader.asked("stage")) == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shim.control import paths
-from shim.control.backends.base import BackendError
+from shim.control.backends.base import BackendError, Progress
 from shim.control.backends.kubernetes.submit import staging
 
 
@@ -127,3 +127,11 @@ def test_an_archive_may_have_nothing_in_it(tmp_path: Path) -> None:
     staging.pack_nothing(str(target))
     with tarfile.open(target) as archive:
         assert archive.getnames() == []
+
+
+def test_what_is_packed_is_counted(folder: Path, tmp_path: Path) -> None:
+    make(folder, "a", "sub/b")
+    (folder / "link").symlink_to("a")
+    progress = Progress()
+    staging.pack(str(folder), str(tmp_path / "stage.tar.gz"), 10, progress)
+    assert progress.fields == {"what": f"packing {folder} for the pods", "unit": "bytes", "all": 6, "done": 6}

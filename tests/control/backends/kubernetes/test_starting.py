@@ -50,6 +50,36 @@ def test_where_it_is_and_why_it_waits_is_told_once() -> None:
     clock.run(inside())
 
 
+def test_how_far_a_start_has_come_can_be_seen() -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.bind(0, "n2")
+        await asyncio.sleep(1)
+
+        def seen() -> tuple[str, int, int]:
+            assert stage.driver.course is not None
+            found = stage.driver.course.progress()
+            assert found is not None
+            return found.what, found.done, found.all
+
+        assert seen() == ("its pods wait for nodes", 1, 2)
+        stage.cluster.events.append(
+            {"reason": "Pulling", "message": 'Pulling image "big"', "lastTimestamp": "2026-01-01T00:00:00Z"}
+        )
+        stage.cluster.bind(1, "n1")
+        stage.cluster.state(0, "running")
+        await asyncio.sleep(1)
+        assert seen() == ("its pods start", 1, 2)
+        await asyncio.sleep(10)
+        assert seen() == ('its pods start, pulling image "big"', 1, 2)
+        stage.cluster.state(1, "running")
+        await asyncio.sleep(1)
+        assert seen() == ("its pods find each other", 2, 2)
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_who_asks_and_is_whom_the_gang_is_is_granted_the_run() -> None:
     async def inside() -> None:
         stage = await Stage(FakeCluster()).begin()

@@ -58,6 +58,9 @@ class Start:
     def about(self, stands: float) -> str:
         return self._warnings.about(self.uid, stands)
 
+    def under_way(self) -> str:
+        return self._warnings.under_way(self.uid)
+
 
 def learnt(site: FakeSite, *starts: str) -> list[str]:
     """What those with these uids know who all ask at the same time."""
@@ -82,13 +85,13 @@ def test_the_newest_that_says_why() -> None:
     ]
     site = FakeSite(lambda: events)
     assert learnt(site) == ["MountVolume.SetUp failed for volume"]
-    assert site.asked == ["involvedObject.uid=uid-1,type=Warning"]
+    assert site.asked == ["involvedObject.uid=uid-1"]
 
 
-def test_many_that_ask_at_the_same_time_cost_one_request() -> None:
+def test_many_that_ask_at_the_same_time_cost_two_requests() -> None:
     site = FakeSite(lambda: [event("FailedMount", "no volume", uid="uid-2"), event("FailedCreate", "quota")])
     assert learnt(site, "uid-1", "uid-2", "uid-3") == ["quota", "no volume", ""]
-    assert site.asked == ["type=Warning"]
+    assert site.asked == ["type=Warning", "reason=Pulling"]
 
 
 def test_where_a_list_is_very_long_each_is_asked_about() -> None:
@@ -121,6 +124,24 @@ def test_it_is_asked_neither_early_nor_often() -> None:
         one.about(20.0)
         await asyncio.sleep(1)
         assert (one.about(21.0), len(site.asked), one.poked) == ("", 2, 2)
+
+    clock.run(inside())
+
+
+def test_an_image_that_is_pulled_takes_its_time() -> None:
+    found = [
+        event("Pulling", 'Pulling image  "python:3"', "2026-01-01T00:00:00Z"),
+        event("Scheduled", "x", "2026-01-02T00:00:00Z"),
+    ]
+
+    async def inside() -> None:
+        one, poked = Start(FakeSite(lambda: found)), 0
+        for pulls in ('pulling image "python:3"', ""):
+            assert one.about(WARNINGS_AFTER) == ""
+            await asyncio.sleep(TOGETHER + 0.1)
+            assert (one.under_way(), one.poked) == (pulls, poked := poked + 1)
+            found.append(event("Pulled", "Successfully pulled", "2026-01-01T00:00:09Z"))
+            await asyncio.sleep(10)
 
     clock.run(inside())
 

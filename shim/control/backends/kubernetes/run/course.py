@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shim.control import paths
-from shim.control.backends.base import BackendError, Order
+from shim.control.backends.base import BackendError, Order, Progress
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.api.threads import beside
 from shim.control.backends.kubernetes.objects import names, volumes
@@ -258,6 +258,13 @@ class Course:
             self._elsewhere = f"files are on {self._site.host} in {self._destination.root}"
         if report.text:
             self._site.log("job %s: %s", job_id, report.text)
+
+    def progress(self) -> Progress | None:
+        """How far the start, or the way of files, has come; None: the run goes on by itself."""
+        moving = self._follower.progress() if self._follower is not None else None
+        if moving is not None or self._context.begun:
+            return moving
+        return self._starting.progress(self._context.views())
 
     async def fetch(self) -> tuple[int, int, str]:
         """What the job has changed by now comes here: files, bytes, and what is to be said of others. BackendError where its leader is not reached."""

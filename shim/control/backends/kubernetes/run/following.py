@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shim.control.backends.base import Order
+from shim.control.backends.base import Order, Progress
 from shim.control.backends.kubernetes.api.stream_slots import BEGINNING, BUSY, IDLE, Turns
 from shim.control.backends.kubernetes.run.output import Output, Refused, StepFile
 from shim.control.backends.kubernetes.run.stage_out import StageOut, StageReport
@@ -302,6 +302,16 @@ class Follower:
             for then in complete:
                 then()
 
+    def progress(self) -> Progress | None:
+        """How far the working directory has come to the leader, or what the job has changed to here; None: nothing is on its way."""
+        if self._push is not None:
+            size = os.fstat(self._archive).st_size
+            return Progress("the working directory goes to its first pod", "bytes", size, self._push.sent)
+        if self._changes:
+            one = self._changes[0]
+            return Progress(f"files of node {one.node} come", "bytes", one.total, one.came)
+        return None
+
     def _pushed(self) -> None:
         if self._push is not None:
             os.close(self._archive)
@@ -353,6 +363,9 @@ class Follower:
 
     def _data(self, stream: str, data: bytes) -> None:
         self._moved_at = _now()
+        output = self._outputs.get(stream)
+        if isinstance(output, StageOut):
+            output.came += len(data)
         if stream in self._takers:
             self._takers[stream].take(data)
 

@@ -81,6 +81,7 @@ class StageOut(Output):
 
     def __init__(self, told: Mapping[str, Any], to: Destination) -> None:
         self.node, self.round, self.total = int(told["node"]), int(told["round"]), int(told["bytes"])
+        self.came = 0  # bytes, over this connection
         super().__init__(str(told["stream"]), os.path.join(to.folder, f"{_INCOMING}{self.round}.{self.node}"))
         self._to = to
 

@@ -31,16 +31,23 @@ _MOST = 4  # pods that are asked
 _LOG = 64 * 1024  # bytes of a log
 
 
+Learn = Callable[[str, str], None]
+
+
 class Events:
-    """Warnings of a namespace's objects. Those who ask at about the same time are answered by one list: where the machines are busy many starts are slow at once."""
+    """What events say of a namespace's objects. Those who ask at about the same time are answered together: where the machines are busy many
+    starts are slow at once.
+    """
 
     def __init__(self, access: Access, namespace: str) -> None:
         self._access = access
         self._path = f"/api/v1/namespaces/{namespace}/events"
-        self._wanted: dict[str, list[Callable[[str], None]]] = {}
+        self._wanted: dict[str, list[Learn]] = {}
 
-    def want(self, uid: str, then: Callable[[str], None]) -> bool:
-        """``then(text)`` will be called with the newest warning about the object, "" for none, if one can be had. Whether ``look`` is to be called."""
+    def want(self, uid: str, then: Learn) -> bool:
+        """``then(warning, pull)`` will be called with the newest warning about the object and with the image that is pulled for it, "" for none,
+        if they can be had. Whether ``look`` is to be called.
+        """
         first = not self._wanted
         self._wanted.setdefault(uid, []).append(then)
         return first
@@ -49,13 +56,13 @@ class Events:
         """Asks for all that is wanted by then. ApiError."""
         await asyncio.sleep(TOGETHER)
         wanted, self._wanted = self._wanted, {}
-        one = f"involvedObject.uid={next(iter(wanted))}," if len(wanted) == 1 else ""
-        found = await self._list(f"{one}type=Warning")
-        if found is None:  # very many, and few of them ours
-            for uid in wanted:
-                self._tell({uid: wanted[uid]}, await self._list(f"involvedObject.uid={uid},type=Warning") or [])
+        warnings = await self._list("type=Warning") if len(wanted) > 1 else None
+        pulls = await self._list("reason=Pulling") if warnings is not None else None
+        if warnings is None or pulls is None:  # one object; or very many events, and few of them ours
+            for uid, told in wanted.items():
+                self._tell({uid: told}, await self._list(f"involvedObject.uid={uid}") or [])
         else:
-            self._tell(wanted, found)
+            self._tell(wanted, [*warnings, *pulls])
 
     async def _list(self, selector: str) -> list[dict[str, Any]] | None:
         """The events; none for who may not list them. None: there are more than are told at a time."""
@@ -68,16 +75,32 @@ class Events:
         return None if (found.get("metadata") or {}).get("continue") else list(found["items"])
 
     @staticmethod
-    def _tell(wanted: Mapping[str, Sequence[Callable[[str], None]]], found: Sequence[dict[str, Any]]) -> None:
-        newest: dict[str, tuple[str, str]] = {}
+    def _tell(wanted: Mapping[str, Sequence[Learn]], found: Sequence[dict[str, Any]]) -> None:
+        events: dict[str, list[dict[str, Any]]] = {}
         for one in found:
-            uid = str((one.get("involvedObject") or {}).get("uid") or "")
-            at = str(one.get("lastTimestamp") or one.get("eventTime") or "")
-            if one.get("reason") in _TOLD and at >= newest.get(uid, ("", ""))[0]:
-                newest[uid] = at, " ".join(str(one.get("message") or "").split())[:_LONGEST]
+            events.setdefault(str((one.get("involvedObject") or {}).get("uid") or ""), []).append(one)
         for uid, told in wanted.items():
+            own = events.get(uid, ())
             for then in told:
-                then(newest.get(uid, ("", ""))[1])
+                then(_newest(own, _TOLD), _pull(own))
+
+
+def _newest(events: Sequence[dict[str, Any]], reasons: Sequence[str], passed: str = "") -> str:
+    """The message of the newest event of these reasons; "" for none, or if it has the reason ``passed``."""
+
+    def when(event: dict[str, Any]) -> str:
+        return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    newest = max((one for one in events if one.get("reason") in reasons), key=when, default=None)
+    if newest is None or newest["reason"] == passed:
+        return ""
+    return " ".join(str(newest.get("message") or "").split())[:_LONGEST]
+
+
+def _pull(events: Sequence[dict[str, Any]]) -> str:
+    """``pulling image "python:3.12"`` of a pod whose kubelet began that last, and has not said that it is there."""
+    text = _newest(events, ("Pulling", "Pulled"), "Pulled")
+    return text[:1].lower() + text[1:]
 
 
 class Warnings:
@@ -87,20 +110,24 @@ class Warnings:
         self._site = site
         self._poke = poke
         self._asked: dict[str, float] = {}
-        self._known: dict[str, str] = {}
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def under_way(self, uid: str) -> str:
+        """What is no trouble, but takes its time, as far as it is known: an image is pulled."""
+        return self._known.get(uid, ("", ""))[1]
 
     def about(self, uid: str, stands: float) -> str:
         """The newest warning about this very Job or pod, which has not got on for ``stands`` seconds; "" for none that is known yet."""
         now = asyncio.get_running_loop().time()
         if uid and stands >= WARNINGS_AFTER and now - self._asked.get(uid, -_AGAIN) >= _AGAIN:
             self._asked[uid] = now
-            if self._site.events.want(uid, lambda text: self._told(uid, text)):
+            if self._site.events.want(uid, lambda *found: self._learn(uid, found)):
                 self._site.soon(self._site.events.look())
-        return self._known.get(uid, "")
+        return self._known.get(uid, ("", ""))[0]
 
-    def _told(self, uid: str, text: str) -> None:
-        if self._known.get(uid, "") != text:
-            self._known[uid] = text
+    def _learn(self, uid: str, found: tuple[str, str]) -> None:
+        if self._known.get(uid, ("", "")) != found:
+            self._known[uid] = found
             self._poke()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shim.control.backends.base import Progress
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.pod_files import AUTOSCALE_WAIT
 from shim.control.backends.kubernetes.run import termination_record
@@ -62,6 +63,18 @@ class Starting:
         self._heard = heard
         self._warnings = Warnings(context.site, poke)
         self._unmet = Unmet(context.site)
+
+    def progress(self, views: list[PodView]) -> Progress:
+        """How far the start has come: nodes, then images and containers, then each other."""
+        whole = self._context.nodes
+        placed, running = sum(bool(view.node) for view in views), sum(view.running for view in views)
+        if placed < whole:
+            return Progress("its pods wait for nodes", "placed", whole, placed)
+        if running < whole:
+            late = next((view for view in views if not view.running), None)
+            pulls = self._warnings.under_way(late.uid) if late is not None else ""
+            return Progress(f"its pods start{', ' + pulls if pulls else ''}", "run", whole, running)
+        return Progress("its pods find each other", "run", whole, running)
 
     async def look(self, views: list[PodView]) -> tuple[Line | None, float]:
         """How the run is given up (None: it is not), and the seconds until time alone may change something, or a node that nobody tells of."""

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Iterator
 
 from shim.control import paths
-from shim.control.backends.base import BackendError
+from shim.control.backends.base import BackendError, Progress
 from shim.core.formats.gitignore import Ignore
 from shim.job import capped
 
@@ -60,11 +60,13 @@ def _is_state(entry: os.DirEntry[str]) -> bool:
     return os.path.exists(os.path.join(entry.path, os.path.basename(paths.index_path())))
 
 
-def pack(folder: str, target: str, limit: int) -> list[str]:
+def pack(folder: str, target: str, limit: int, progress: Progress | None = None) -> list[str]:
     """Packs ``folder`` into the file ``target``; the links that lead out of it, which are left out (pods refuse them).
 
     Raises BackendError above ``limit`` MiB.
     """
+    progress = progress or Progress()
+    progress.begin(f"looking at {folder}")
     try:
         everything = list(entries(folder))
         abroad = [path for path, status in everything if stat.S_ISLNK(status.st_mode) and _leads_out(folder, path)]
@@ -72,13 +74,16 @@ def pack(folder: str, target: str, limit: int) -> list[str]:
         total = sum(status.st_size for _, status in found)
         if total > limit * MIB:
             raise BackendError(_too_large(folder, found, total, limit))
+        content = sum(status.st_size for _, status in found if stat.S_ISREG(status.st_mode))
+        progress.begin(f"packing {folder} for the pods", "bytes", content)
         with (
             open(target, "wb") as raw,
             gzip.GzipFile("", "wb", 6, raw, 0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
-            for path, _status in found:
+            for path, status in found:
                 archive.add(os.path.join(folder, path), path, recursive=False, filter=_plain)
+                progress.done += status.st_size if stat.S_ISREG(status.st_mode) else 0
     except OSError as error:
         raise BackendError(f"the working directory cannot be copied: {error.strerror}: {error.filename}") from error
     return abroad

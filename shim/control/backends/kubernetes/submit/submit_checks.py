@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 
-from shim.control.backends.base import BackendError
+from shim.control.backends.base import BackendError, Progress
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.api.threads import beside
 from shim.control.backends.kubernetes.cluster.cluster_session import Site
@@ -25,10 +25,10 @@ _NAMED = 5  # links in a note
 MOST_STAGED = 256 * 1024  # bytes that go into the Secret, which every pod reads, beside script and environment
 
 
-async def keep_files(job: Job, spool: str, settings: Settings) -> list[str]:
+async def keep_files(job: Job, spool: str, settings: Settings, progress: Progress | None = None) -> list[str]:
     """Keeps in ``spool`` what the job's pods need of this machine; notes for the user. BackendError: no image, no such mount, too large."""
     notes = await beside(lambda: check_asked(job, settings))
-    return [*notes, *await beside(lambda: _packed(job, spool, settings))]
+    return [*notes, *await beside(lambda: _packed(job, spool, settings, progress or Progress()))]
 
 
 def check_asked(job: Job, settings: Settings) -> list[str]:
@@ -108,7 +108,7 @@ async def _dry_run(site: Site, gang: Gang, settings: Settings) -> None:
             raise BackendError(error.message) from error
 
 
-def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
+def _packed(job: Job, spool: str, settings: Settings, progress: Progress) -> list[str]:
     """Keeps the working directory for the pods, if they do not have it; a note where that is not done."""
     if not staged(job, settings):
         return []
@@ -116,7 +116,7 @@ def _packed(job: Job, spool: str, settings: Settings) -> list[str]:
     if folder in ("/", "/tmp", "/root", "/home", os.path.expanduser("~")):
         staging.pack_nothing(target)
         return [f"{folder} is not copied into the pods: the job begins in an empty folder"]
-    abroad = staging.pack(folder, target, settings.stage_limit)
+    abroad = staging.pack(folder, target, settings.stage_limit, progress)
     if not abroad:
         return []
     names = ", ".join(abroad[:_NAMED]) + (", ..." if len(abroad) > _NAMED else "")
