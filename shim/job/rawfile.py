@@ -13,11 +13,10 @@ def read(path: str) -> bytes:
     """All of the file. OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = piece = os.read(fd, _PIECE)
-        while piece:
-            piece = os.read(fd, _PIECE)
-            data += piece
-        return data
+        pieces = [os.read(fd, _PIECE)]
+        while pieces[-1]:
+            pieces.append(os.read(fd, _PIECE))
+        return b"".join(pieces)
     finally:
         os.close(fd)
 

@@ -23,7 +23,8 @@ HISTORY = 3600.0  # seconds that the curve shows
 _RAMP = " ▁▂▃▄▅▆▇█"
 _MOST_CLUSTERS = 4  # lines of them
 _GOOD, _BUSY, _BAD, _DIM, _TITLE, _CHOSEN = "green", "yellow", "red", "dim", "bold", "reverse"
-_NODE_HEAD = f"{'NODE':<9} {'STATE':<5} {'CPUS':>7} {'MEMORY':>9} {'GPUS':>4}"
+_NODE_HEAD = f"{'STATE':<5} {'CPUS':>7} {'MEMORY':>9} {'GPUS':>4}"  # after the node's name
+_NODE, _NODE_OF = 9, 15  # columns of that: alone, and with the name of one of several clusters
 # Of a job: squeue's letter, header, width at most, whether it stands right, the width of the page from which on it is there.
 _COLUMNS = (
     ("i", "JOBID", 18, True, 0),
@@ -176,34 +177,38 @@ def _mark(share: float) -> str:
 
 def _nodes(nodes: Sequence[NodeLine], width: int, rows: int) -> list[Line]:
     """As many nodes as there is room for, side by side, a line of headers above them: those in use first where not all have room."""
-    across = max(1, (width + 2) // (len(_NODE_HEAD) + 2))
+    several = len({node.cluster for node in nodes}) > 1
+    name = _NODE_OF if several else _NODE
+    head = f"{'NODE':<{name}} {_NODE_HEAD}"
+    across = max(1, (width + 2) // (len(head) + 2))
     if rows < 2 or not nodes:
         return []
     room = (rows - 1) * across
     shown = list(nodes)
     if len(nodes) > room:
         shown = sorted(nodes, key=lambda node: (not node.cpus_used, node.state == "idle"))[: room - 1]
-    places: list[Line] = [_node(node) for node in shown]
+    places: list[Line] = [_node(node, name, several) for node in shown]
     if len(nodes) > len(shown):
         idle = sum(node.state.rstrip("*~") == "idle" for node in nodes) - sum(
             node.state.rstrip("*~") == "idle" for node in shown
         )
         places.append([(f"and {len(nodes) - len(shown)} more, {idle} of them idle", _DIM)])
     lines = -(-len(places) // across)
-    found: list[Line] = [[(("  ".join([_NODE_HEAD] * min(across, -(-len(places) // lines)))).ljust(width), _DIM)]]
+    found: list[Line] = [[(("  ".join([head] * min(across, -(-len(places) // lines)))).ljust(width), _DIM)]]
     for number in range(lines):
         line: Line = []
         for place in places[number::lines]:
-            line += [*place, (" " * (len(_NODE_HEAD) - sum(wide(text) for text, _ in place) + 2), "")]
+            line += [*place, (" " * (len(head) - sum(wide(text) for text, _ in place) + 2), "")]
         found.append(line)
     return found
 
 
-def _node(node: NodeLine) -> Line:
+def _node(node: NodeLine, width: int, several: bool) -> Line:
+    name = f"{node.cluster}:{node.name}" if several else node.name
     style = _BAD if node.state.startswith(("down", "drain", "drng", "fail")) else _load(node.cpus_used, node.cpus)
     gpus = f"{node.gpus_used}/{node.gpus}" if node.gpus else "-"
     return [
-        (f"{fitted(printable(node.name), 9)} ", ""),
+        (f"{fitted(printable(name), width)} ", ""),
         (f"{fitted(node.state, 5)} ", style),
         (f"{f'{node.cpus_used}/{node.cpus}':>7} {_of(node.memory_used, node.memory):>9} {gpus:>4}", ""),
     ]

@@ -212,6 +212,8 @@ class Loop:
         said = " ".join(line.strip() for line in text.splitlines() if line.strip())
         message = f"{' '.join(words)}: {said or ('done' if not code else f'exit code {code}')}"
         self._top.state = self._top.state.replace(message=message, failed=bool(code))
+        for one in self._top.real:  # they do not tell what has come of it
+            one.due = 0.0
 
     def _attach(self, entry: Entry) -> None:
         top, job = self._top, entry.job()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from shim.admin.top.gather import Gatherer
 from shim.admin.top.helpers import Helper
@@ -30,6 +31,7 @@ class Selected:
         self._gatherer = gatherer
         self._begin = begin
         self._key = ""
+        self._entry: Entry | None = None
         self._job: Job | None = None
         self._writes = Writes([])
         self._seen: tuple[object, ...] | None = None  # of the file: what it was when it was read
@@ -45,14 +47,15 @@ class Selected:
         """From now on it is this job; of the same job: it may have changed."""
         job = entry.job() if entry is not None else None
         key = entry.key if entry is not None else ""
+        self._entry = entry
         if key != self._key:
             self.told = Told()
             self._ask_at = time.monotonic() + _SETTLED
         if key != self._key or job is not self._job:
             self._key, self._job = key, job
             path = job.stdout if job is not None and job.state != states.PENDING else ""
-            self.told = self.told.replace(path=path, output=None if path != self.told.path else self.told.output)
             self._seen = None
+            self.told = self.told.replace(path=path, output=None if path != self.told.path else self.told.output)
             self.renew()
         self.read()
 
@@ -79,25 +82,39 @@ class Selected:
         self.told = self.told.replace(output=tuple(last_lines(path, MOST_LINES) or ()) if found is not None else None)
 
     def ask(self) -> None:
-        """Has sstat say what the job uses, if it runs and it is time to."""
-        job, now = self._job, time.monotonic()
-        if self._asking or job is None or job.state not in _RUNNING or now < self._ask_at:
+        """Has sstat say what the job uses, if it runs and it is time to; of a job of a real Slurm scontrol where its output is."""
+        entry, now = self._entry, time.monotonic()
+        if self._asking or entry is None or entry.state not in _RUNNING or now < self._ask_at:
             return
-        self._asking = True
         self._ask_at = now + USES_AGAIN
+        steps = ("sstat", "--allsteps", "--noheader", "--parsable2", f"--format={_FIELDS}", f"--jobs={entry.job_id}")
+        record = ("scontrol", "-M", entry.cluster, "--oneliner", "show", "job", str(entry.job_id))
+        if self._job is not None:
+            self._asked(steps, lambda text: self.told.replace(uses=uses(text)))
+        elif not self.told.path:
+            self._asked(record, lambda text: self.told.replace(path=output_of(text)))
+
+    def _asked(self, words: Sequence[str], then: Callable[[str], Told]) -> None:
+        self._asking = True
         key = self._key
-        words = ("sstat", "--allsteps", "--noheader", "--parsable2", f"--format={_FIELDS}", f"--jobs={job.job_id}")
 
         def done(code: int, text: str) -> None:
             self._asking = False
             if key == self._key:
-                self.told = self.told.replace(uses=uses(text) if not code else "")
+                self.told = then("" if code else text)
+                self.read()
 
         self._begin(Helper(words, done))
 
     def close(self) -> None:
         """Watches no more."""
         self._writes.close()
+
+
+def output_of(text: str) -> str:
+    """The file of standard output that `scontrol show job` names; "" for none."""
+    found = re.search(r"(?:^| )StdOut=(.*?)(?= [A-Z]\w*=|$)", text, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def uses(text: str) -> str:

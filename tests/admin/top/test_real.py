@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.admin.top.real import RealSlurm, answered, entries, node_lines
+from shim.admin.top.selected import output_of, uses
 from shim.admin.top.snapshot import TARGET
 from shim.core.routing import ClusterRef
 
@@ -114,3 +115,14 @@ def test_one_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     one = RealSlurm(ClusterRef("hpc", "slurm", folder=str(tmp_path), timeout=0.2))
     answered([one])
     assert one.trouble == "no answer within 0.2 s"
+
+
+def test_where_its_output_is_and_what_it_uses_is_read() -> None:
+    told = "JobId=7 JobName=a StdErr=/w/e StdIn=/dev/null StdOut=/w/a b.out Power="
+    assert output_of(told) == "/w/a b.out"
+    assert output_of("JobId=7 StdOut=/w/out") == "/w/out"
+    assert output_of("no such job") == ""
+    assert uses("7.batch|1|00:00:02|120M\n7.0|4|00:01:00|1G\n") == (
+        "It uses, by sstat, of each task: batch: 1 task, CPU 00:00:02, memory 120M; 0: 4 tasks, CPU 00:01:00, memory 1G."
+    )
+    assert uses("") == ""

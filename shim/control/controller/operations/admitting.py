@@ -67,12 +67,14 @@ async def admitted(
     os.mkdir(folder, 0o700)
     try:
         progress = Progress("the cluster is asked about the job")
-        notes = await Teller(connection, message).meanwhile(backend.try_out(job, folder, progress), lambda: progress)
+        teller = Teller(connection, message)
+        notes = await teller.meanwhile(backend.try_out(job, folder, progress), lambda: progress)
         first = 0
         if isinstance(backend, KeepsJobs):
             first = _next_id(world, cluster)
             job = pending_jobs(world, requests, cluster, submitter(connection, message), first, world.clock())[0]
-            first = await _accepted(backend, job, message, folder)
+            progress.begin("the cluster takes the job")
+            first = await teller.meanwhile(_accepted(backend, job, message, folder), lambda: progress)
         made = submitted(world, connection, message, cluster, partial(_take_over, folder), first)
         return made, [*notes, *world.told(), *mail.unsent(made, cluster)]
     except BackendError as error:

@@ -129,9 +129,22 @@ def test_an_archive_may_have_nothing_in_it(tmp_path: Path) -> None:
         assert archive.getnames() == []
 
 
-def test_what_is_packed_is_counted(folder: Path, tmp_path: Path) -> None:
-    make(folder, "a", "sub/b")
-    (folder / "link").symlink_to("a")
+def test_what_is_packed_is_counted_also_within_a_file(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "large").write_bytes(b"x" * 1_000_000)
+    make(folder, "sub/b")
     progress = Progress()
+    seen: list[int] = []
+    write = staging._Packed.write
+
+    def noted(self: staging._Packed, data: bytes) -> int:
+        seen.append(progress.done)
+        return write(self, data)
+
+    monkeypatch.setattr(staging._Packed, "write", noted)
     staging.pack(str(folder), str(tmp_path / "stage.tar.gz"), 10, progress)
-    assert progress.fields == {"what": f"packing {folder} for the pods", "unit": "bytes", "all": 6, "done": 6}
+    assert len([done for done in seen if 100_000 < done < 900_000]) > 10
+    found = progress.fields
+    assert found["done"] == found["all"] > 1_000_000
+    assert (found["what"], found["unit"]) == (f"packing {folder} for the pods", "bytes")

@@ -65,7 +65,7 @@ class Starting:
         self._unmet = Unmet(context.site)
 
     def progress(self, views: list[PodView]) -> Progress:
-        """How far the start has come: nodes, then images and containers, then each other."""
+        """How far the start has come: nodes, then images and containers."""
         whole = self._context.nodes
         placed, running = sum(bool(view.node) for view in views), sum(view.running for view in views)
         if placed < whole:
@@ -74,7 +74,7 @@ class Starting:
             late = next((view for view in views if not view.running), None)
             pulls = self._warnings.under_way(late.uid) if late is not None else ""
             return Progress(f"its pods start{', ' + pulls if pulls else ''}", "run", whole, running)
-        return Progress("its pods find each other", "run", whole, running)
+        return Progress("all pods run, and make ready")
 
     async def look(self, views: list[PodView]) -> tuple[Line | None, float]:
         """How the run is given up (None: it is not), and the seconds until time alone may change something, or a node that nobody tells of."""

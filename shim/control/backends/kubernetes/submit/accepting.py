@@ -107,10 +107,9 @@ class Accepting:
     async def _make(
         self, job: Job, handed_in: Mapping[str, Any], script: bytes | None, spool: str, submission: str
     ) -> JobRecord:
-        stage = await beside(lambda: _stage(spool))
-        small = stage is not None and len(stage) <= INLINE
+        packed, stage = await beside(lambda: _stage(spool))
         record = (await self._record(job, submission)).replace(
-            payload=names.payload(job.job_id), files=self._site.host if stage is not None and not small else ""
+            payload=names.payload(job.job_id), files=self._site.host if packed and stage is None else ""
         )
         payload = Payload(
             secret=os.urandom(SECRET_BYTES),
@@ -119,7 +118,7 @@ class Accepting:
             script=script,
             groups=await beside(lambda: groups_of(job)),
             words=words_of(self._configured, job.partition),
-            stage=stage if small else None,
+            stage=stage,
         )
         return await self._site.records.make(record, payload)
 
@@ -399,9 +398,12 @@ class Accepting:
         return tuple(found)
 
 
-def _stage(spool: str) -> bytes | None:
-    """The packed working directory; None where nothing was packed."""
+def _stage(spool: str) -> tuple[bool, bytes | None]:
+    """Whether a working directory was packed; and the archive, if it is small enough to travel with the job."""
+    path = os.path.join(spool, staging.NAME)
     try:
-        return rawfile.read(os.path.join(spool, staging.NAME))
+        if os.path.getsize(path) > INLINE:
+            return True, None
+        return True, rawfile.read(path)
     except FileNotFoundError:
-        return None
+        return False, None

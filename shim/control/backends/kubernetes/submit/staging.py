@@ -11,6 +11,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterator
+from typing import IO, Any
 
 from shim.control import paths
 from shim.control.backends.base import BackendError, Progress
@@ -21,6 +22,7 @@ MIB = 1024 * 1024
 NAME = "stage.tar.gz"
 _IGNORE_FILES = (".shimignore", ".gitignore")
 _ALWAYS = b".git/\nslurm-*.out\n__pycache__/\n"
+_BLOCK = tarfile.BLOCKSIZE  # an archive is made of these: a header for each entry, and what is in it
 _NAMED = 5  # of the largest entries
 
 
@@ -74,19 +76,32 @@ def pack(folder: str, target: str, limit: int, progress: Progress | None = None)
         total = sum(status.st_size for _, status in found)
         if total > limit * MIB:
             raise BackendError(_too_large(folder, found, total, limit))
-        content = sum(status.st_size for _, status in found if stat.S_ISREG(status.st_mode))
+        blocks = sum(-(-status.st_size // _BLOCK) for _, status in found if stat.S_ISREG(status.st_mode))
+        content = (blocks + len(found)) * _BLOCK
         progress.begin(f"packing {folder} for the pods", "bytes", content)
         with (
             open(target, "wb") as raw,
-            gzip.GzipFile("", "wb", 6, raw, 0) as packed,
+            _Packed(raw, progress) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
-            for path, status in found:
+            for path, _ in found:
                 archive.add(os.path.join(folder, path), path, recursive=False, filter=_plain)
-                progress.done += status.st_size if stat.S_ISREG(status.st_mode) else 0
     except OSError as error:
         raise BackendError(f"the working directory cannot be copied: {error.strerror}: {error.filename}") from error
     return abroad
+
+
+class _Packed(gzip.GzipFile):
+    """Packs what is written, and counts it, so that one large file moves too."""
+
+    def __init__(self, raw: IO[bytes], progress: Progress) -> None:
+        super().__init__("", "wb", 6, raw, 0)
+        self._progress = progress
+
+    def write(self, data: Any) -> int:
+        """As any file's."""
+        self._progress.done += len(data)
+        return super().write(data)
 
 
 def _leads_out(folder: str, path: str) -> bool:
