@@ -146,6 +146,8 @@ class KubernetesBackend:
         self._fetch_known([job_id])
         if one is not None:
             one.poke()
+        elif job_id in self._index and self._drive(self._index[job_id]):
+            pass
         elif job_id >= 0 and self._recovered:
             self._shape.look()
         if job_id >= 0 and self._site.synced:
@@ -434,15 +436,20 @@ class KubernetesBackend:
         driver = self._drivers.get(job.job_id)
         if driver is not None:
             driver.index = job
-        record = self._site.records.find(job.job_id)
-        if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
-            self._driver(job.job_id).poke()
-        else:
+        if not self._drive(job):
             self._fetch_known([job.job_id])
         if self.orders:
             self._accepting.keep(job)
         elif self._site.synced and self._news is not None and job.job_id in self._news:
             self._tell_news()  # of what came while the index was being told of it
+
+    def _drive(self, job: Job) -> bool:
+        """Whoever orders the jobs looks after each that has a run, or has ended and (again, by a late request) has a record: whether this is one."""
+        record = self._site.records.find(job.job_id)
+        if self._recovered and record is not None and (job.state in states.TERMINAL or record.register is not None):
+            self._driver(job.job_id).poke()
+            return True
+        return False
 
     async def written(self, job_ids: Sequence[int]) -> None:
         """See ``KeepsJobs``."""

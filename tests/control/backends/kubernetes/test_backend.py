@@ -279,6 +279,22 @@ def test_a_task_of_an_array_has_a_record_of_its_own_and_the_arrays_payload(clust
     clock.run(inside())
 
 
+def test_a_record_that_a_late_request_makes_when_its_job_has_ended_goes(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        await accept(backend)
+        late = copy.deepcopy(cluster.objects[RECORD])
+        late["metadata"]["uid"] = "late"
+        cluster.vanish(RECORD)
+        backend.keep(job().replace(state=states.CANCELLED))
+        cluster._put("ADDED", RECORD, late)
+        await asyncio.sleep(30)
+        assert RECORD not in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
 ARRAY = f"{MAPS}/slurm-5"
 
 
