@@ -326,6 +326,19 @@ async def start_task(backend: KubernetesBackend, task: int, job_id: int = 7) -> 
     await backend.start(spec.replace(job=one, nodes=nodes), environment, SCRIPT)
 
 
+def test_an_array_of_which_another_machine_has_begun_a_task_was_accepted(cluster: FakeCluster) -> None:
+    async def inside() -> None:
+        backend = await opened()
+        cluster.refusals["POST secrets/slurm-5-payload"] = ApiError(503, "ServiceUnavailable", "not now")
+        cluster.before["POST secrets/slurm-5-payload"] = lambda: given_elsewhere(cluster, 2, 9)
+        array = job().replace(array_job_id=5, array_tasks="0-3", job_id=5)
+        assert await accept(backend, array) == 5
+        assert ARRAY in cluster.objects
+        await backend.close()
+
+    clock.run(inside())
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_task_that_another_machine_has_given_an_id_is_not_started_under_a_second_one(
     cluster: FakeCluster, told: bool

@@ -87,7 +87,7 @@ class Accepting:
                 record = await self._site.records.read(job.job_id)
                 if record is None or record.submission != submission:
                     return False
-                if record.register is not None:
+                if record.register is not None or record.given:
                     return True
                 if await self._site.records.delete(record, unchanged=True):
                     return False
