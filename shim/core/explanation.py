@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # The records of a job that another job depends on; none for a job that is forgotten.
     Known = Callable[[int], Sequence[Job]]
 
-_NEVER = 300 * 86400  # seconds: a start that is expected later than that hangs on a job without a time limit
+NEVER = 300 * 86400  # seconds: a start that is expected later than that hangs on a job without a time limit
 _HELD_UP = {
     "Priority": "Jobs before it in the queue wait for resources of the same partition.",
     "JobHeldUser": "Its user holds it: scontrol release {id} lets it go.",
@@ -77,7 +77,7 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
         lines.append(f"The cluster says: {job.system_comment}")
     if job.held:
         pass  # the scheduler does not look at it
-    elif job.start_time > now + _NEVER:
+    elif job.start_time > now + NEVER:
         lines.append("When it will start is not known: jobs before it have no time limit.")
     elif job.start_time > now:
         lines.append(

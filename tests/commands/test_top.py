@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shim.admin.top.session import Session
 from shim.admin.top.snapshot import TARGET
+from shim.admin.top.watch import Index
 from shim.control import paths
 from shim.control.index.opening import open_store
 from shim.control.index.reader import Reader
@@ -139,3 +142,40 @@ def test_what_a_real_slurm_or_the_index_cannot_tell_is_said(session: Session, mo
     assert "! " in text and paths.index_path()[:30] in text
     assert "runner" in text  # as it was seen last
     assert session.snapshot.now == reference.NOW
+
+
+def test_the_kernel_tells_when_the_output_has_grown(world: World, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("one\n")
+    world.index([running(1, stdout=str(out))])
+    found = Session()
+    found.look()
+    found.settle()
+    assert found.selected.told.output == ("one",)
+    assert select.select([found.selected.file], [], [], 0)[0] == []
+    with open(out, "a") as file:
+        file.write("two\n")
+    assert select.select([found.selected.file], [], [], 30)[0] == [found.selected.file]
+    found.selected.read()
+    assert found.selected.told.output == ("one", "two")
+    assert select.select([found.selected.file], [], [], 0)[0] == []
+    out.unlink()
+    out.write_text("anew\n")  # another file of that name
+    found.selected.read()
+    assert found.selected.told.output == ("anew",)
+    found.close()
+
+
+def test_the_kernel_tells_when_the_index_was_written(world: World) -> None:
+    world.index([running(1)])
+    watched = Index()
+    assert watched.changed()  # it was not known
+    watched.writes.take()
+    assert not watched.changed()
+    store = open_store(paths.index_path())
+    store.add_job(job(2))
+    assert select.select([watched.writes.file], [], [], 30)[0] == [watched.writes.file]
+    assert watched.changed()
+    assert not watched.changed()
+    store.close()
+    watched.close()

@@ -11,6 +11,7 @@ from shim.admin.top.cells import fitted, wide
 from shim.admin.top.keys import HINTS, KEYS
 from shim.admin.top.snapshot import Cells, ClusterLine, Entry, NodeLine, Snapshot
 from shim.admin.top.state import FOLLOW, HELP, State, Told, at
+from shim.core.explanation import NEVER
 from shim.core.model import states
 from shim.core.script import printable
 
@@ -293,7 +294,7 @@ def _detail(entry: Entry | None, told: Told, now: float, width: int, rows: int) 
     if entry is None:
         return [[("-" * width, _DIM)], *([] for _ in range(rows - 1))]
     cells = entry.cells(now)
-    waits = entry.state == states.PENDING and entry.start > now
+    waits = entry.state == states.PENDING and now < entry.start < now + NEVER
     head = f"-- {cells['i']} {entry.name}{', expected to start ' + cells['S'] if waits else ''} "
     found: list[Line] = [[(fitted(printable(head), min(wide(printable(head)), width)), _TITLE)]]
     found[0].append(("-" * (width - wide(found[0][0][0])), _DIM))

@@ -25,6 +25,7 @@ from shim.admin.top.watch import Index
 from shim.commands import site_view
 
 SECOND = 1.0
+SOON = 0.3  # seconds until it is looked again whether the controller that was started is there
 CONTROLLER = 5.0  # seconds until it is looked again whether there is one, where none is known
 ESCAPE = 0.05  # seconds within which the rest of a key's bytes comes
 REST = 0.25  # seconds at least between two looks at the index, and …
@@ -97,8 +98,8 @@ class Loop:
         """What is due by the clock."""
         now = time.monotonic()
         if now >= self._controller:
-            self._controller = now + CONTROLLER
             self._top.controller.find(needed=self._top.needs_controller())
+            self._controller = now + (SOON if self._top.controller.starting else CONTROLLER)
             self._top.join()
         if now >= self._tick:
             self._tick = now + SECOND

@@ -100,6 +100,11 @@ class Controller:
         elif needed:
             self._start()
 
+    @property
+    def starting(self) -> bool:
+        """Whether one was started, and is not there yet."""
+        return self._report >= 0
+
     def _hold(self, found: channel.Channel) -> None:
         self._let_go()
         self.trouble = (

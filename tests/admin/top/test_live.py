@@ -93,7 +93,7 @@ def test_the_controllers_end_is_told_and_mended(site: dict[str, str], tmp_path: 
     with Program(["shim", "top"], site) as top:
         top.until(rf"^ +{job} .*JobHeldUser")
         before = processes.begun()
-        processes.kill()
+        subprocess.run(["shim", "controller", "stop"], env=site, check=True, capture_output=True, timeout=60)
         wait_until(lambda: processes.begun() > before, "another controller", pause=0.1)
         top.until(rf"^ +{job} .*JobHeldUser", gone=["^!"])
         top.type("q")

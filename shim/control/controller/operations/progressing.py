@@ -11,6 +11,7 @@ from shim.control.backends.base import Progress, ShowsProgress
 from shim.control.channel import ChannelClosed
 from shim.control.controller.connection import Connection
 from shim.control.controller.world import World, run_of
+from shim.core.explanation import NEVER
 from shim.core.formats.array_spec import ArraySpec
 from shim.core.formats.times import stamp
 from shim.core.model import states
@@ -19,7 +20,6 @@ from shim.core.render import job_facts as facts
 
 T = TypeVar("T")
 OFTEN = 0.5  # seconds between two looks, while somebody waits for what tells nobody by itself
-_FAR = 300 * 86400  # seconds: a start that is expected later than that is not known
 
 
 class Teller:
@@ -106,6 +106,6 @@ def _why(job: Job, now: float) -> str:
     said = [job.reason if job.reason != "None" else "it is looked at"]
     if job.system_comment:
         said.append(job.system_comment)
-    if now and now < job.start_time < now + _FAR:
+    if now and now < job.start_time < now + NEVER:
         said.append(f"expected to start {stamp(job.start_time)}")
     return ", ".join(said)
