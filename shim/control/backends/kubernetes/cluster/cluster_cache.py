@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import math
+from collections.abc import Callable, Container
 from typing import Any
 
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.run.pod_view import PodView, look
 
 Object = dict[str, Any]
+_BELIEVED = 30.0  # seconds in which a watch should tell of what the API server has answered
 _METADATA = (
     "name",
     "namespace",
@@ -26,7 +28,9 @@ _METADATA = (
 class Seen:
     """Of all jobs of the namespace, whoever's they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._noted: dict[str, float] = {}  # uids of what no watch has told of yet, and until when it is believed
         self._pods: dict[int, dict[str, Object]] = {}
         self._jobs: dict[int, dict[str, Object]] = {}
         self._over: dict[int, set[str]] = {}
@@ -40,6 +44,7 @@ class Seen:
             view = look(pod)
             if view.ended is not None and view.ended.known:
                 self._over.setdefault(job_id, set()).add(view.uid)
+            self._noted.pop(pod["metadata"].get("uid", ""), None)
             _put(self._pods.setdefault(job_id, {}), kind, pod)
         return job_id
 
@@ -47,13 +52,17 @@ class Seen:
         """Takes a change of a Job in; the id of the job that it is of, -1 for none."""
         job_id = names.job_of(job)
         if job_id >= 0:
+            self._noted.pop(job["metadata"].get("uid", ""), None)
             _put(self._jobs.setdefault(job_id, {}), kind, job)
         return job_id
 
     def note(self, made: Object) -> None:
-        """A Job or a pod as the API server has answered it: the watch will tell of it."""
+        """A Job or a pod as the API server has answered it: the watch will tell of it, unless it has gone, or goes while the watch is lost."""
         known = self._pods if made.get("kind") == "Pod" else self._jobs
-        known.setdefault(names.job_of(made), {}).setdefault(made["metadata"]["name"], self.trim(made))
+        found, name = known.setdefault(names.job_of(made), {}), made["metadata"]["name"]
+        if name not in found:
+            found[name] = self.trim(made)
+            self._noted[made["metadata"]["uid"]] = self._clock() + _BELIEVED
 
     def drop(self, job_id: int, uid: str) -> None:
         """The API server says that this Job or pod is there no more. One that came and went while a watch was lost is never told of as deleted."""
@@ -85,11 +94,23 @@ class Seen:
 
     def jobs_of(self, job_id: int, record: str) -> list[Object]:
         """The Jobs of all runs of the record."""
-        return [job for job in self._jobs.get(job_id, {}).values() if names.label(job, names.RECORD) == record]
+        return [job for job in self._told(self._jobs, job_id) if names.label(job, names.RECORD) == record]
 
     def pods_of(self, job_id: int, record: str) -> list[Object]:
         """The pods of all runs of the record."""
-        return [pod for pod in self._pods.get(job_id, {}).values() if names.label(pod, names.RECORD) == record]
+        return [pod for pod in self._told(self._pods, job_id) if names.label(pod, names.RECORD) == record]
+
+    def _told(self, known: dict[int, dict[str, Object]], job_id: int) -> list[Object]:
+        """What a watch has told, or an answer not long ago."""
+        found = list(known.get(job_id, {}).values())
+        if not self._noted:
+            return found
+        for one in found:
+            uid = one["metadata"].get("uid", "")
+            if self._noted.get(uid, math.inf) < self._clock():
+                del self._noted[uid]
+                self.drop(job_id, uid)
+        return list(known.get(job_id, {}).values())
 
     def views(self, job_id: int, record: str, number: int, members: Container[str] = ()) -> list[PodView]:
         """The pods of one run; of several with one index the one that the run was granted to (``members``, uids), else one that is not going."""

@@ -41,7 +41,7 @@ class Site:
         self.host = os.uname().nodename
         self.objects = Objects(access, namespace)
         self.records = Records(access, namespace)
-        self.seen = Seen()
+        self.seen = Seen(lambda: self.clock())
         self.evidence = Evidence(access, namespace, lambda: self.clock())
         self.events = Events(access, namespace)
         self.turns = Turns()
