@@ -94,6 +94,18 @@ def test_many_that_ask_at_the_same_time_cost_two_requests() -> None:
     assert site.asked == ["type=Warning", "reason=Pulling"]
 
 
+def test_lists_are_five_seconds_apart() -> None:
+    site = FakeSite(list)
+
+    async def inside() -> None:
+        for number in range(30):
+            Start(site, f"uid-{number}").about(WARNINGS_AFTER)
+            await asyncio.sleep(1)
+
+    clock.run(inside())
+    assert 5 <= site.asked.count("type=Warning") == site.asked.count("reason=Pulling") <= 6
+
+
 def test_where_a_list_is_very_long_each_is_asked_about() -> None:
     def answer() -> list[dict[str, Any]]:
         (*_, uid) = (one.partition("=")[2].partition(",")[0] for one in site.asked)

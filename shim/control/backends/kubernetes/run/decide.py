@@ -27,6 +27,7 @@ ENDED = "ended"
 FORGOTTEN = "forgotten"
 
 LOOK = 5.0  # seconds between looks at what no watch tells
+ENDS = 30.0  # seconds in which the pods of a job that has ended should be shown as ended: busy kubelets take their time
 
 
 class Write(Value):
@@ -170,7 +171,10 @@ def _sweep(record: Record, seen: Seen, now: float, doubts: bool) -> tuple[Delete
     register = record.register
     if register is None:
         return ()
-    lingers = register.state == OVER and doubts and now - seen.since >= record.limits.cancel
+    patience = (
+        ENDS if record.ended else record.limits.cancel
+    )  # with the job at its end nothing waits for its pods to end by themselves
+    lingers = register.state == OVER and doubts and now - seen.since >= patience
     last = register.run if lingers or register.state == WITHDRAWN else register.run - 1
     jobs = [
         Delete(kind="job", name=job.name, uid=job.uid, run=job.run)

@@ -18,7 +18,7 @@ from shim.control.backends.kubernetes.records.record import JobRecord, Way, curr
 from shim.control.backends.kubernetes.run import evidence, pod_view, run_folders
 from shim.control.backends.kubernetes.run.context import Context
 from shim.control.backends.kubernetes.run.course import CANCEL_PATIENCE, WAITS, Course, final_end
-from shim.control.backends.kubernetes.run.decide import ENDED, Answer, CreateJob, Delete, Effect, Write, decide
+from shim.control.backends.kubernetes.run.decide import ENDED, ENDS, Answer, CreateJob, Delete, Effect, Write, decide
 from shim.control.backends.kubernetes.run.evidence import Report, Seen, fence
 from shim.control.backends.kubernetes.run.register import GRANTED, MADE, WITHDRAWN, Limits, Register, answer, withdrawn
 from shim.control.backends.kubernetes.run.starting import waits_again
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 KEPT = 7 * 86400.0  # seconds for which the end of a job waits for its machine
 RETRY = 2.0  # seconds until what could not be done is tried again
-SHOWN = 30.0  # seconds in which the watch should show the end of a pod that is there: busy kubelets take their time
 _NEVER = 10.0**12
 _TRIES = 5
 # Final: whoever removes a record has seen the job's end, so no run of it may follow.
@@ -463,7 +462,7 @@ class Driver:
         if register is None:
             return seen
         if register.closed:
-            return await self._evidence(record, SHOWN)
+            return await self._evidence(record, ENDS)
         if course is None:
             # One that nobody here has asked for, or whose job was taken back into the queue meanwhile.
             job = self.index

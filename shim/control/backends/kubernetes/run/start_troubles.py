@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WARNINGS_AFTER = 3.0  # seconds that a start may take before anybody asks
 _AGAIN = 10.0  # seconds until the same is asked again
 TOGETHER = 0.5  # seconds in which those who ask are answered by one list
+EVERY = 5.0  # seconds between two lists
 _PAGE = 500  # events that are told at a time
 _TOLD = ("FailedMount", "FailedAttachVolume", "FailedCreate")
 _LONGEST = 500  # characters
@@ -43,6 +44,7 @@ class Events:
         self._access = access
         self._path = f"/api/v1/namespaces/{namespace}/events"
         self._wanted: dict[str, list[Learn]] = {}
+        self._asked = -EVERY
 
     def want(self, uid: str, then: Learn) -> bool:
         """``then(warning, pull)`` will be called with the newest warning about the object and with the image that is pulled for it, "" for none,
@@ -53,8 +55,10 @@ class Events:
         return first
 
     async def look(self) -> None:
-        """Asks for all that is wanted by then. ApiError."""
-        await asyncio.sleep(TOGETHER)
+        """Asks for all that is wanted by then, some seconds after the last time. ApiError."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(TOGETHER, self._asked + EVERY - loop.time()))
+        self._asked = loop.time()
         wanted, self._wanted = self._wanted, {}
         warnings = await self._list("type=Warning") if len(wanted) > 1 else None
         pulls = await self._list("reason=Pulling") if warnings is not None else None

@@ -57,6 +57,19 @@ NO_PROOF = {
 }
 
 
+@pytest.mark.parametrize(("ended", "left"), [("", 10.0), ("COMPLETED", 30.0)])
+def test_pods_whose_end_is_not_shown_are_deleted_later_where_no_run_waits_for_it(ended: str, left: float) -> None:
+    """A busy kubelet takes its time to say that a pod has ended: to delete it, and to look for it, is work for nothing."""
+    over = record(RUN.replace(outcome="COMPLETED"), ended=ended)
+
+    def deleted(since: float) -> list[Any]:
+        seen = Seen(pods=(POD,), since=NOW - since, ended=ended or None)
+        return [effect for effect in decide(over, seen, NOW).effects if isinstance(effect, Delete)]
+
+    assert not deleted(left - 0.1)
+    assert [effect.uid for effect in deleted(left)] == ["pod-a"]
+
+
 @pytest.mark.parametrize("seen", PROOF.values(), ids=PROOF)
 def test_what_opens_the_fence(seen: Seen) -> None:
     others = seen.replace(pods=tuple(pod for pod in seen.pods if pod.uid != MEMBER.pod))
