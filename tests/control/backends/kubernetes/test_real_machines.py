@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 
 import pytest
 
+from shim.control.backends.kubernetes.run.register import Register
 from tests.control.backends.kubernetes.home import until
 from tests.control.backends.kubernetes.machines import Site, site
 
@@ -67,6 +69,43 @@ def test_the_machine_that_orders_is_gone(site: Site, how: signal.Signals) -> Non
     until(lambda: "slurm-" + runs not in site.kubectl("get", "configmaps", "-o", "name"), "the record's end")
 
 
+def test_all_machines_are_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs goes on to its end. What has met waits, leaves at boot_limit, and waits again for a machine that is on: without a command."""
+    one = site.machine("one")
+    with open(one.folder / "shim.toml", "a") as file:
+        file.write("boot_limit = 20\nbind_wait = 5\n")
+    runs = one.submit(f"echo begun; {GO}")
+    until(lambda: one.shown(runs) == "RUNNING", "the start")
+    one.end()
+    monkeypatch.setenv("SHIM_TEST_CRASH", "start-asked")  # its pods are made, and nobody is there to let them begin
+    waits = one.submit("echo ran", "-N2")
+    monkeypatch.delenv("SHIM_TEST_CRASH")
+
+    def ends(job: str) -> list[bool]:
+        found = json.loads(site.kubectl("get", "pods", "-l", f"slurm-shim.io/job-id={job}", "-o", "json"))["items"]
+        states = [one["status"].get("containerStatuses") or [{"state": {}}] for one in found]
+        return ["terminated" in one[0]["state"] for one in states]
+
+    def register(job: str) -> str:
+        record = json.loads(site.kubectl("get", "configmap", f"slurm-{job}", "-o", "json"))["data"]
+        return Register.from_dict(json.loads(record["register"])).state
+
+    until(lambda: len(ends(waits)) == 2, "two pods that meet")
+    one.end()
+    assert not one.signal(signal.SIGCONT)
+    leader = site.kubectl("get", "pods", "-l", f"slurm-shim.io/job-id={runs}", "-o", "name").strip()
+    site.kubectl("exec", leader, "--", "touch", "/tmp/go")
+    until(lambda: all(ends(runs)), "the end of what ran")
+    until(lambda: all(ends(waits)), "the leaving of what had met")
+    assert (register(runs), register(waits)) == ("granted", "made")  # nobody has written anything since
+    two = site.machine("two")
+    until(lambda: two.shown(waits) == "COMPLETED" and two.shown(runs) == "COMPLETED", "their ends")
+    until(lambda: one.shown(waits) == "COMPLETED" and one.shown(runs) == "COMPLETED", "their ends on the first machine")
+    for job, text in ((runs, f"begun\ndone by {runs}\n"), (waits, "ran\n")):
+        output = one.folder / "work" / f"slurm-{job}.out"
+        until(lambda output=output, text=text: output.exists() and output.read_text() == text, "the output")
+
+
 def test_the_state_folder_is_removed_while_jobs_run(site: Site) -> None:
     one = site.machine("one")
     runs = one.submit(f"echo begun; {GO}")
@@ -88,10 +127,10 @@ def test_three_users_with_the_documented_role(site: Site) -> None:
     ann, bob, eve = [site.machine(name, site.user(name)) for name in ("ann", "bob", "eve")]
     first = ann.submit("echo of ann; sleep 600", "-J", "anns")
     until(lambda: ann.shown(first) == "RUNNING", "ann's job")
-    second = bob.submit("echo of bob; sleep 2", "-J", "bobs")
+    second = bob.submit(f"echo of bob; {GO}", "-J", "bobs")  # until all have seen it
     third = eve.submit("true", "-H", "-o", "/dev/null")
     assert len({first, second, third}) == 3
-    until(lambda: bob.shown(second) in ("RUNNING", "COMPLETED"), "bob's job")
+    until(lambda: bob.shown(second) == "RUNNING", "bob's job")
     for machine, users in ((ann, "root bob eve"), (bob, "ann root eve"), (eve, "ann bob root")):
         until(
             lambda machine=machine, users=users: (
@@ -105,9 +144,13 @@ def test_three_users_with_the_documented_role(site: Site) -> None:
     refused = bob.ask("scontrol", "hold", third)
     assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"Access/permission denied for job {third}")
     until(lambda: eve.shown(third, "%T %r") == "PENDING JobHeldUser", "the hold, as it was")
+    pod = site.kubectl("get", "pods", "-l", f"slurm-shim.io/job-id={second}", "-o", "name").strip()
+    site.kubectl("exec", pod, "--", "touch", "/tmp/go")
     until(lambda: bob.shown(second) == "COMPLETED", "the end of bob's job")
     output = bob.folder / "work" / f"slurm-{second}.out"
-    until(lambda: output.exists() and output.read_text() == "of bob\n", "bob's output on bob's machine")
+    until(
+        lambda: output.exists() and output.read_text() == f"of bob\ndone by {second}\n", "bob's output on bob's machine"
+    )
     eve.run("scontrol", "release", third)
     until(lambda: ann.shown(third) == "COMPLETED", "eve's job, as ann sees it")
     ann.run("scancel", first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -80,6 +81,45 @@ def test_pods_that_cannot_meet_say_so_and_end(home: Home) -> None:
     said = "SystemComment=slurm-1-1 does not find slurm-1-0: the DNS at 10.99.99.99 does not answer (UDP port 53)"
     assert said in home.run("scontrol", "show", "job", job)
     until(lambda: home.shown(job, "%T:%r") == "BOOT_FAIL:JobLaunchFailure", "the end")
+
+
+def test_what_keeps_jobs_from_starting_is_said_within_seconds(home: Home) -> None:
+    """A quota, labels that no node has, an image that cannot be pulled, a volume that is not there."""
+    home.configure(
+        "bind_wait = 30\n"
+        "partitions.all = { default = true }\n"
+        'partitions.none = { node_selector = { "slurm-shim.test/none" = "here" } }\n'
+        'partitions.image = { image = "shim-compat.local/missing:1" }\n'
+        'partitions.volume = { mounts = [{ path = "/late", secret = "missing" }] }\n'
+    )
+    kept = home.submit("sleep 600", "-o", "/dev/null")
+    until(lambda: home.shown(kept) == "RUNNING", "a job that has all of the quota")
+    home.kubectl("create", "quota", "small", "--hard=pods=1")
+    wanted = {
+        "all": ("AssocGrpResourceLimit", "exceeded quota: small"),
+        "none": ("PartitionNodeLimit", "none of the cluster's 3 nodes has the labels of partition none"),
+    }
+    seen = {"image": ("Err|ImagePull", "shim-compat.local/missing:1"), "volume": ("FailedMount", '"missing" not found')}
+
+    def said(jobs: dict[str, str], words: dict[str, tuple[str, str]]) -> bool:
+        def one(partition: str) -> bool:
+            reason, text = words[partition]
+            shown = home.shown(jobs[partition], "%r")
+            return any(part in shown for part in reason.split("|")) and text in home.run(
+                "scontrol", "show", "job", jobs[partition]
+            )
+
+        return all(one(partition) for partition in words)
+
+    for words in (wanted, seen):
+        at = time.monotonic()
+        jobs = {partition: home.submit("true", "-p", partition, "-o", "/dev/null") for partition in words}
+        until(lambda jobs=jobs, words=words: said(jobs, words), f"the reasons of {jobs}")  # type: ignore[misc]
+        print(f"told after {time.monotonic() - at:.1f} s: {words}")
+        home.run("scancel", *jobs.values())
+        if words is wanted:
+            home.kubectl("delete", "quota", "small")
+    home.run("scancel", kept)
 
 
 def test_a_wide_job_is_not_passed_by_while_it_waits_for_others(home: Home) -> None:
