@@ -22,6 +22,7 @@ MODULES = {
     "sprio": "shim.commands.sprio",
     "sdiag": "shim.commands.sdiag",
     "scrontab": "shim.commands.scrontab",
+    "strigger": "shim.commands.strigger",
     "sshare": "shim.commands.accounting.sshare",
     "sreport": "shim.commands.accounting.sreport",
     "sacctmgr": "shim.commands.accounting.sacctmgr",

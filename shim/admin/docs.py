@@ -23,7 +23,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 # The commands of Slurm that are not here, and what becomes of them.
 ABSENT = {
-    "strigger": "not there: no events of nodes that a program could be started by",
     "sview": "not there: no graphical interface",
 }
 

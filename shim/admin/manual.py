@@ -37,6 +37,7 @@ _PURPOSE = {
     "sprio": ("show the factors of the priorities of jobs", "Clusters but real Slurms have priority/basic, which knows no factors."),
     "sdiag": ("show what the controller has done", "A controller counts from its start, and leaves when it has nothing to do; its passes are the cycles of the main scheduler, and backfill too."),
     "sacctmgr": ("show clusters, users, accounts, associations and QOS", "There is no database: accounts and QOS are those that partitions and jobs name, every user may use each, and no change is possible."),
+    "strigger": ("have programs run when something happens", "They run at once, as the user whose jobs the controller runs; a program runs once, or not at all if the controller is killed at that moment."),
     "sshare": ("show the shares of accounts and users", "Clusters but real Slurms have priority/basic: everybody has one share, and no usage counts."),
     "sreport": ("report how clusters were used", "The reports are cluster utilization, user topusage and job sizesbyaccount; they are made of the jobs that are kept (retention), up to this moment."),
     "scrontab": ("keep a table of recurring jobs", "Each entry is a job that waits for its next time, in the controller's time zone; a controller runs as long as there is one, and after a restart of the machine from the next command on."),

@@ -55,6 +55,8 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     prune     days (null: as configured), dry_run (bool)  -> jobs (how many went, or would), before (epoch: those that ended earlier)
     crontab   do ("get" | "put" | "remove"), text, entries [{first, last (lines), and the fields of submit}]
                                            -> text (null: there is no table); of put: refused {first, last, lines} where an entry's job was
+    trigger   do ("set" | "get" | "clear"), trigger (Trigger), id, job_id, uid (of those to clear)
+                                           -> triggers [Trigger]
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
 """
 

@@ -47,9 +47,10 @@ from shim.control.controller.operations.targets import Target, records, targets_
 from shim.control.controller.operations.wishing import Fulfilling
 from shim.control.controller.pruning import Pruning
 from shim.control.controller.server import Operation, Server
+from shim.control.controller.triggering import Triggers
 from shim.control.controller.world import World, log
 from shim.control.index.errors import IndexFault
-from shim.control.index.reader import LOOKED
+from shim.control.index.reader import FILES, LOOKED
 from shim.control.index.store import Store
 from shim.control.protocol import OF_CONFIGURATION
 from shim.control.threads import aside
@@ -96,6 +97,7 @@ class Controller:
         self.observing.on_outdated = lambda cluster: self._begin_anew()
         self.dispatcher.launcher.complete = self.importing.complete
         self.mailer = Mailer(self.world)
+        self.triggers = Triggers(self.world, self._look_idle)
         days = configured.retention if configured is not None else max((one.retention for one in clusters), default=0)
         self.pruning = Pruning(self.world, days, lambda: self._memory)
         operations = self._operations()
@@ -116,7 +118,7 @@ class Controller:
         await self.server.open(sock)
         if self.world.operators:
             await self._open_to_operators()
-        if unasked and self.world.book.idle and not self.world.unseen:
+        if unasked and self.world.book.idle and not self.triggers.waiting and not self.world.unseen:
             self.stop()
         self._look_idle()
         await self._stop.wait()
@@ -143,6 +145,7 @@ class Controller:
                 self.world.book.stocks[cluster.name] = IdStock(self._store, cluster, backend)
             if isinstance(backend, CanWarm):
                 self.world.task(backend.warm())
+        read_before = self._store.meta(FILES)
         if self._configured is not None:
             self.keeping.read(self._configured.files)
         self.mailer.remind()
@@ -154,6 +157,8 @@ class Controller:
         self._store.caught_up()
         crash.point("recovered")
         recurring.drop_strays(self.world)
+        self.triggers.open(reconfigured=read_before not in (None, self._store.meta(FILES)))
+        self.world.taken = self.triggers.cluster_changed
         self.allocations.expect()
         self.dispatcher.kick()
         self.world.task(self._tidy())
@@ -217,6 +222,7 @@ class Controller:
         self._store.forget_troubles()
         self.dispatcher.alarm.close()
         self.mailer.alarm.close()
+        self.triggers.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._again:
@@ -239,7 +245,7 @@ class Controller:
 
     def _look_idle(self) -> None:
         """Starts the time after which an idle controller leaves; stops it while there is something to do."""
-        idle = self.world.book.idle and not self.server.busy
+        idle = self.world.book.idle and not self.triggers.waiting and not self.server.busy
         if not idle and self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
@@ -248,7 +254,7 @@ class Controller:
 
     def _leave(self) -> None:
         self._idle_timer = None
-        if self.world.book.idle and not self.server.busy:
+        if self.world.book.idle and not self.triggers.waiting and not self.server.busy:
             log.info("idle for %s s: leaving", self._idle_after)
             self.stop()
 
@@ -313,6 +319,7 @@ class Controller:
             **{op: partial(queueing.ask, op, world, order) for op in queueing.OPERATIONS},
             "reconfigure": self._reconfigure,
             "prune": self.pruning.asked,
+            "trigger": self.triggers.asked,
             "crontab": partial(recurring.crontab, world),
         }
         return operations
@@ -355,6 +362,7 @@ class Controller:
     async def _reconfigure(self, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
         if not connection.admin:
             raise ShimError(plain(f"slurm_reconfigure error: {INVALID_USER_ID}"))
+        self.triggers.reconfigured()
         return {"kept": list(self.keeping.kept)}
 
     async def _take_in(self, cluster: str) -> None:

@@ -13,6 +13,7 @@ from shim.core.errors import ShimError
 from shim.core.model.job import Job
 from shim.core.model.request import JobRequest
 from shim.core.model.usage import Usage
+from shim.core.triggers import Trigger
 from shim.core.value import NEEDS, Value
 
 _MOST = 1 << 63  # what the index keeps of a number
@@ -69,6 +70,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "change_nodes": {"name": str, "cluster": str, "fields": _NODE},
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
     "stats": {"reset": bool},
+    "trigger": {"do": str, "trigger": Trigger, "id": int, "job_id": int, "uid": int},
     "crontab": {"do": str, "text": Script, "entries": _ENTRIES},
     "prune": {"days": int, "dry_run": bool},
     "look": {

@@ -47,6 +47,7 @@ class World:
         self.untold: list[str] = []  # for whoever submits next
         self.unseen: set[str] = set()  # clusters that have not yet said what runs there: nothing is started on them
         self.seen: Callable[[], None] = lambda: None  # called when one has
+        self.taken: Callable[[Cluster], None] = lambda cluster: None  # called with a cluster as it is from now on
         self.reshape: Callable[[Cluster], None] = lambda cluster: (
             None
         )  # called with a cluster whose nodes are others now
@@ -113,6 +114,7 @@ class World:
         """A cluster as it is configured, or as its backend sees it now; with what operators changed of it from here on."""
         cluster = apply_changes(cluster, self.book.store.changes(cluster.name))
         self.clusters[cluster.name] = cluster
+        self.taken(cluster)
         try:
             self.book.store.save_cluster(cluster)
         except IndexFault as fault:

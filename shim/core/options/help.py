@@ -32,6 +32,7 @@ _WORDS = {
     "sdiag": "",
     "sacctmgr": "[command [arguments...]]",
     "sshare": "",
+    "strigger": "",
     "sreport": "[report [arguments...]]",
     "scrontab": "[file]",
     "sbcast": "SOURCE DEST",

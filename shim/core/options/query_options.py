@@ -365,6 +365,12 @@ def _scrontab() -> Rows:
     return recurring_options.scrontab()
 
 
+def _strigger() -> Rows:
+    from shim.core.options import trigger_options
+
+    return trigger_options.strigger()
+
+
 # The options of a command are made when it runs, and no others.
 ROWS: Dict[str, Callable[[], Rows]] = {
     "squeue": _squeue,
@@ -380,6 +386,7 @@ ROWS: Dict[str, Callable[[], Rows]] = {
     "sreport": _accounting("sreport"),
     "sshare": _accounting("sshare"),
     "scrontab": _scrontab,
+    "strigger": _strigger,
     "sbcast": _sbcast,
     "sattach": _sattach,
 }

@@ -23,6 +23,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "record": {"job": {"job_id": 7, "cluster": "real", "key": 0, "request": {"kind": "batch"}}},
     "seen": {"jobs": [{"job_id": 7, "cluster": "real"}]},
     "stats": {"reset": False},
+    "trigger": {
+        "do": "set",
+        "trigger": {"id": 0, "type": "down", "program": "/bin/true"},
+        "id": 1,
+        "job_id": 1,
+        "uid": 0,
+    },
     "crontab": {"do": "put", "text": "", "entries": [{"first": 1, "last": 1, **submission(cron="0 0 * * *")}]},
     "prune": {"days": 1, "dry_run": True},
     "move": {"job_id": 1, "cluster": "local"},
