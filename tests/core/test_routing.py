@@ -127,7 +127,7 @@ def sent(program: str, *argv: str, real_name: str = "", environ: dict[str, str] 
         ("squeue", "-M hpc,other", "-M hpc,other"),
         ("squeue", "--nosuch -M hpc", "--nosuch -M hpc"),
         ("scontrol", "show job 5 -M hpc", "show job 5"),
-        ("sreport", "-M hpc", "-M hpc"),
+        ("sview", "-M hpc", "-M hpc"),
     ],
 )
 def test_a_cluster_that_only_we_call_so_is_taken_out(program: str, argv: str, left: str) -> None:

@@ -47,6 +47,7 @@ class Triggers:
         self._next = 1
         self._down: dict[str, set[str]] = {}  # nodes by cluster
         self._drained: dict[str, set[str]] = {}
+        self._lives = False  # whether the index says that this controller is there
         self.alarm = Alarm(asyncio.get_running_loop(), world.clock, self.ring)
         world.book.followers.append(self._changed)
 
@@ -61,21 +62,29 @@ class Triggers:
         if text:
             found = jsonlite.loads(text)
             self._next, self._all = int(found["next"]), [Trigger.from_dict(one) for one in found["all"]]
-        died = bool(self._world.book.store.meta(LIVES))
-        self._world.book.store.set_meta(LIVES, str(os.getpid()))
+        self._lives = died = bool(self._world.book.store.meta(LIVES))
         for cluster in self._world.clusters.values():
             self._down[cluster.name], self._drained[cluster.name] = self._out(cluster)
         if died:
             self._fire(lambda one: triggers.ANY if one.type in triggers.OF_CONTROLLER else "")
         if reconfigured:
             self.reconfigured()
+        self._note_life()
         self.ring()
 
     def close(self) -> None:
         """The controller ends in good order."""
         self.alarm.close()
-        with suppress(Exception):  # a full disk: the next one takes this end for a death
-            self._world.book.store.set_meta(LIVES, "")
+        if self._lives:
+            with suppress(IndexFault):  # a full disk: the next one takes this end for a death
+                self._world.book.store.set_meta(LIVES, "")
+
+    def _note_life(self) -> None:
+        """That this controller is there is written down where somebody wants to know of its death."""
+        wanted = any(one.type in triggers.OF_CONTROLLER for one in self._all)
+        if wanted != self._lives:
+            self._world.book.store.set_meta(LIVES, str(os.getpid()) if wanted else "")
+            self._lives = wanted
 
     # What happens
 
@@ -225,6 +234,7 @@ class Triggers:
             raise _refused("set", "Duplicate event trigger")
         self._next += 1
         self._keep([*self._all, one])
+        self._note_life()
         self._set_alarm()
 
     def _placed(self, one: Trigger) -> Trigger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shim.control.index.query import JobQuery
 from shim.core.model import states
 
+from ..client import Unreachable
 from ..run import job_and_steps, spec
 from ..site import cluster
 
@@ -48,6 +49,10 @@ class Reader:
     def transitions(self, keys: Iterable[int]) -> dict[int, list[tuple[int, float, str]]]:
         """What became of the job before is not known here."""
         return {}
+
+    def crontab(self) -> str | None:
+        """The user's table is not known here."""
+        raise Unreachable("crontab")
 
     def labels(self) -> list[tuple[str, str, str, str, str]]:
         """What the job names."""
