@@ -231,8 +231,7 @@ def _settings(entry: Entry) -> Validated:
     """The options of its lines. BadLine in Slurm's words for a mistake."""
     context = Context(time.time(), os.getuid(), capped.text, grammar(), gres_names, _say)
     reading = Reading("sbatch", context)
-    for offset, words in enumerate(entry.options):
-        number = entry.first + offset
+    for number, words in entry.options:
         last = words[-1] if words else ""
         try:
             found, left = parse("sbatch", words, options_of("sbatch", context.grammar))

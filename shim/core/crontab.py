@@ -21,11 +21,11 @@ BAD = "#BAD: "  # in front of the lines with a mistake, when the table is edited
 
 
 class Entry(Value):
-    """A job to be: ``first`` and ``last`` are its lines, from 1; ``options`` each line's words; ``when`` as it was written."""
+    """A job to be: ``first`` and ``last`` are its lines, from 1; ``options`` the number and the words of each line that has some; ``when`` as it was written."""
 
     first: int
     last: int
-    options: Tuple[Tuple[str, ...], ...] = ()
+    options: Tuple[Tuple[int, Tuple[str, ...]], ...] = ()
     when: str
     schedule: Schedule
     command: str
@@ -67,7 +67,7 @@ def _entry(number: int, line: str, options: List[Tuple[int, str]], variables: Di
     return Entry(
         first=options[0][0] if options else number,
         last=number,
-        options=tuple(tuple(script.split(line[len(MAGIC) :], "crontab", number)) for number, line in options),
+        options=tuple((at, tuple(script.split(line[len(MAGIC) :], "crontab", at))) for at, line in options),
         when=when,
         schedule=schedule,
         command=command,

@@ -24,7 +24,7 @@ DIR=/tmp
 def test_entries_with_their_options() -> None:
     first, second = entries(TABLE)
     assert (first.first, first.last, first.when) == (5, 9, "0 0 1 jan *")
-    assert first.options == (("-J", "first", "-t", "10"), ("--mem=1G",))
+    assert first.options == ((5, ("-J", "first", "-t", "10")), (8, ("--mem=1G",)))
     assert first.command == "/home/alice/x.sh a b ${DIR} \\$DIR $DIRECTORY"
     assert first.script == (
         "#!/bin/sh\n# This job was submitted through scrontab\n#SCRON -J first -t 10\n#SCRON --mem=1G\n"

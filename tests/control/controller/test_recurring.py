@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shim.control.controller import crash
+from shim.control.controller.operations import recurring
 from shim.core.errors import ShimError
 from tests.control.controller.fakes import NOW, Bench, Client, Clock, FakeBackend, bench, submission
 
@@ -116,6 +117,23 @@ async def test_others_may_list_and_remove_but_not_hand_in(box: Bench) -> None:
     with pytest.raises(ShimError, match="Access/permission denied"):
         await box.ask("crontab", root, do="put", text="", entries=[])
     assert (await box.ask("crontab", root, do="remove"))["text"] is None
+
+
+@bench
+async def test_another_machine_orders_the_jobs(box: Bench) -> None:
+    """Then the table stays, with its jobs; a controller that begins leaves them alone."""
+    await put(box, "0 * * * * a\n", entry(1))
+    before = box.labels()
+    box.controller.world.looks_on = lambda cluster: True  # type: ignore[method-assign]
+    for message in ({"do": "put", "text": "new", "entries": [entry(1)]}, {"do": "remove"}):
+        with pytest.raises(ShimError, match="another machine orders the jobs of local"):
+            await box.ask("crontab", **message)
+    box.store.set_meta("crontab", "")
+    recurring.drop_strays(box.controller.world)
+    assert box.labels() == before
+    box.controller.world.looks_on = lambda cluster: False  # type: ignore[method-assign]
+    reply = await put(box, "0 * * * * b\n", entry(1))
+    assert reply["text"] == "0 * * * * b\n"
 
 
 class Killed(BaseException):

@@ -31,12 +31,14 @@ async def crontab(world: World, connection: Connection, message: dict[str, Any])
             raise ShimError(f"error: {ACCESS_DENIED}: this controller runs the jobs of uid {world.uid} alone")
         return await _put(world, connection, message)
     if do == "remove":
+        _refuse_far(world, [job.cluster for job in _own(world)])
         with world.book.change() as change:
             _replace(world, change, "", [])
     return {"text": world.book.store.crontab()}
 
 
 async def _put(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    _refuse_far(world, [job.cluster for job in _own(world)])
     jobs: list[Job] = []
     entries: list[list[Any]] = []
     for entry in message.get("entries") or ():
@@ -46,6 +48,7 @@ async def _put(world: World, connection: Connection, message: dict[str, Any]) ->
         asked = {**entry, "token": secrets.token_hex(16)}
         try:
             cluster = cluster_for(world, asked, partial(submitter, connection, asked))
+            _refuse_far(world, [cluster.name])
             job, _notes = await admitting.admitted(world, connection, asked, cluster)
         except ShimError as error:
             with world.book.change() as change:
@@ -64,7 +67,8 @@ async def _put(world: World, connection: Connection, message: dict[str, Any]) ->
 
 def drop_strays(world: World) -> None:
     """After a start: what recurs and is in no table recurs no more."""
-    strays = [job for job in _own(world) if (job.cluster, job.job_id) not in _listed(world)]
+    listed = _listed(world)
+    strays = [job for job in _own(world) if (job.cluster, job.job_id) not in listed and not world.looks_on(job.cluster)]
     if strays:
         with world.book.change() as change:
             _end(world, change, strays, world.uid)
@@ -87,14 +91,18 @@ def _own(world: World) -> list[Job]:
     return [job for job in world.book.active() if job.request.cron and not job.origin]
 
 
-def _end(world: World, change: Change, jobs: list[Job], uid: int) -> None:
-    """They recur no more: one that waits is cancelled, one that runs goes on to its end."""
-    now = world.clock()
-    far = sorted({job.cluster for job in jobs if world.looks_on(job.cluster)})
+def _refuse_far(world: World, clusters: list[str]) -> None:
+    """ShimError where another machine orders the jobs of one of these clusters: nothing of theirs is changed from here."""
+    far = sorted({name for name in clusters if world.looks_on(name)})
     if far:
         raise ShimError(
             f"error: another machine orders the jobs of {','.join(far)} at present: its recurring jobs can be changed there, or later"
         )
+
+
+def _end(world: World, change: Change, jobs: list[Job], uid: int) -> None:
+    """They recur no more: one that waits is cancelled, one that runs goes on to its end."""
+    now = world.clock()
     for job in jobs:
         if job.state == states.PENDING:
             change.put(running.cancelled(job, uid, now), now)
