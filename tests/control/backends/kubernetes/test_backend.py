@@ -454,6 +454,31 @@ def test_a_tasks_record_that_a_late_request_makes_anew_is_no_job(cluster: FakeCl
     clock.run(inside())
 
 
+def test_a_waiting_task_that_the_version_before_gave_an_id_is_a_job_and_starts(cluster: FakeCluster) -> None:
+    """There no array's record said so."""
+
+    async def inside() -> None:
+        backend = await array_of_four(cluster)
+        await start_task(backend, 2)
+        before = copy.deepcopy(cluster.objects[RECORD])
+        before["metadata"]["uid"] = "before"
+        before["data"]["schema"] = "1"
+        del before["data"]["register"]
+        await backend._site.records.release(backend._index[7])
+        await backend.close()
+        for path in [path for path in cluster.objects if "slurm-7" in path]:
+            del cluster.objects[path]
+        cluster._put("ADDED", RECORD, before)
+        backend = await opened()
+        assert sorted(one.job.job_id for one in await backend.kept()) == [5, 7]
+        assert "register" not in cluster.objects[RECORD]["data"]
+        await start_task(backend, 2)
+        assert "register" in cluster.objects[RECORD]["data"]
+        await backend.close()
+
+    clock.run(inside())
+
+
 def test_a_change_of_a_waiting_job_reaches_its_record(cluster: FakeCluster) -> None:
     async def inside() -> None:
         backend = await opened()

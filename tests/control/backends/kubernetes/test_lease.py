@@ -114,7 +114,7 @@ def test_one_that_a_later_version_holds_is_left_alone() -> None:
     async def inside() -> None:
         cluster = FakeCluster()
         spec: dict[str, Any] = {"holderIdentity": "", "leaseDurationSeconds": 1}
-        cluster._put("ADDED", PATH, {"metadata": {"annotations": {SCHEMA: "2"}, "uid": "u"}, "spec": spec})
+        cluster._put("ADDED", PATH, {"metadata": {"annotations": {SCHEMA: "3"}, "uid": "u"}, "spec": spec})
         machine = Machine(cluster, "first")
         await asyncio.sleep(300)
         assert not machine.holds

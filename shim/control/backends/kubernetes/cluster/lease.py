@@ -20,7 +20,7 @@ from shim.job.pod.asking import boot_id, boot_time
 
 Object = dict[str, Any]
 SCHEMA = "slurm-shim.io/schema"
-_VERSION = 1
+_VERSION = 2
 _SIGNS = 5  # signs of life in the duration
 _LOOK = 2.0  # seconds between looks at a Lease that another holds
 _TRIES = 5

@@ -14,7 +14,8 @@ from shim.core.model.job import Job
 from shim.core.value import Value
 
 Object = dict[str, Any]
-SCHEMA = 1  # of records and payloads; who knows only older ones leaves the record alone
+SCHEMA = 2  # of records and payloads; who knows only older ones leaves the record alone
+_GIVES = 2  # from this on an array's record says which tasks have ids of their own
 
 # What a user may have typed a secret into, and nobody needs to list the job: in the payload alone.
 _HIDDEN = {"submit_line": ""}
@@ -96,6 +97,11 @@ class JobRecord(Value):
     def begins(self) -> bool:
         """Whether nothing has become of the job by this record: no run was made, and it has not ended."""
         return self.register is None and not self.ended
+
+    @property
+    def from_before(self) -> bool:
+        """Whether it was made when each machine gave ids to tasks by itself: no array's record tells of this task, and it is one."""
+        return self.schema < _GIVES
 
     def lists(self, task: int) -> bool:
         """Whether the task is in the array's rest: it has no id of its own."""

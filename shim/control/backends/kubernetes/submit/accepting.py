@@ -144,7 +144,7 @@ class Accepting:
     async def ensure(self, job: Job, spool: str) -> None:
         """Sees to it that a job that is to start has a record: an array's task gets its own now. BackendError, ApiError."""
         records, record = self._site.records, self._site.records.find(job.job_id)
-        if record is not None and (job.array_task_id is None or not record.begins):
+        if record is not None and (job.array_task_id is None or not record.begins or record.from_before):
             return
         # A record that is there already may be one that a late request has made.
         late = record is not None and job.job_id != job.array_job_id

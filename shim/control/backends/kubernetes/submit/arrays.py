@@ -100,7 +100,7 @@ class Arrays:
     async def gives(self, record: JobRecord) -> bool:
         """Whether a task's record, of which no run was made, is one that its array's record tells of. ApiError."""
         array = record.job.array_job_id
-        if array in (0, record.job_id) or not record.begins:
+        if array in (0, record.job_id) or not record.begins or record.from_before:
             return True
         known = self._site.records.find(array)
         if known is None or not known.gives(record.job):
