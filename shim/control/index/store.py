@@ -10,12 +10,13 @@ Outside ``transaction()`` every call commits by itself. Commit before acting: wh
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from shim.control.index.errors import IdsUsedUp, fault
+from shim.control.index.errors import IdsUsedUp, IndexUnavailable, fault
 from shim.control.index.query import JobQuery, storable
 from shim.control.index.reader import AMENDED, PRUNED, TROUBLE, Reader
 from shim.core import jsonlite
@@ -59,6 +60,12 @@ class Store:
         self._connection = connection
         self._reader = Reader(path, connection)
         self._depth = 0
+        self._file = _file_of(path)
+
+    def _check_place(self) -> None:
+        """A file that was removed can be written as before, and nobody would ever read that: what is committed there must not be acted upon."""
+        if _file_of(self.path) != self._file:
+            raise IndexUnavailable(self.path, "it was removed, or replaced, while it was in use")
 
     def _execute(self, sql: str, values: Iterable[object] = ()) -> sqlite3.Cursor:
         try:
@@ -68,10 +75,14 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All writes inside become durable together at its end, or none of them. Nested: the outermost counts."""
+        """All writes inside become durable together at its end, or none of them. Nested: the outermost counts.
+
+        Raises IndexFault, also where the file is not at its path any more.
+        """
         if self._depth:
             yield
             return
+        self._check_place()
         self._execute("BEGIN IMMEDIATE")
         self._depth = 1
         try:
@@ -357,6 +368,17 @@ class Store:
     def close(self) -> None:
         """Gives the file back; the write-ahead log is folded in."""
         self._connection.close()
+
+
+def _file_of(path: str) -> tuple[int, int] | None:
+    """Which file is at the path; None: none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise fault(path, error) from error
+    return found.st_dev, found.st_ino
 
 
 def _column_values(job: Job) -> tuple[object, ...]:

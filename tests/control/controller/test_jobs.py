@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from shim.control import paths
 from shim.control.backends.base import BackendError, Run
 from shim.control.controller import launching, spool
+from shim.control.index.errors import IndexUnavailable
 from shim.core.errors import ShimError
 from shim.core.model.cluster import Gres
 from shim.core.render import job_facts as facts
@@ -262,6 +264,23 @@ async def test_a_job_that_is_queued_again_after_its_end_has_no_place_until_its_c
     ]
     await box.pass_time(4)
     assert [box.job(one).place for one in (job_id, other)] == ["here", "here"]
+
+
+@bench
+async def test_a_controller_whose_state_folder_was_removed_makes_nothing_of_its_jobs(box: Bench) -> None:
+    """Where a cluster holds them, others go on with them: what this one could not read of them is no end of theirs."""
+    waits, ends = await box.submit(begin=int(NOW) + 5), await box.submit()
+    box.backend.tell(ends, "started")
+    await box.settle()
+    path = Path(paths.index_path())
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    with pytest.raises(IndexUnavailable, match="it was removed, or replaced, while it was in use"):
+        await box.submit()
+    box.backend.tell(ends, "ended", state="COMPLETED", status=0)
+    await box.pass_time(5)
+    assert [box.job(one).state for one in (waits, ends)] == ["PENDING", "RUNNING"]
+    assert (len(box.backend.starts), box.backend.forgotten) == (1, [])
 
 
 @bench
