@@ -1,8 +1,9 @@
-"""Has SkyPilot's own package judge tasks: each file by its schemas, and by loading it as `sky launch` and `sky jobs launch` do. Prints what was read."""
+"""Has SkyPilot's own package judge tasks: each file by its schemas, and by loading it as `sky launch` and `sky jobs launch` do. Prints what was read, with the script that a node would run."""
 
 import json
 import sys
 
+from sky.skylet import log_lib
 from sky.utils import common_utils, dag_utils, schemas, yaml_utils
 
 for path in sys.argv[1:]:
@@ -26,6 +27,7 @@ for path in sys.argv[1:]:
                     "image_id": resources.image_id,
                     "envs": task.envs,
                     "group": loaded.is_job_group(),
+                    "script": log_lib.make_task_bash_script(task.run, env_vars=task.envs),
                 }
             )
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,14 +16,10 @@ _BASH_STUB = 'source "${BASH_SOURCE[0]%/*}/shim"\n'
 _FISH_STUB = "source (status dirname)/shim.fish\n"
 
 
-def files() -> Iterator[tuple[str, str]]:
-    """Path below the prefix, and text."""
-    import typer.main
-
+def files(commands: object) -> Iterator[tuple[str, str]]:
+    """Path below the prefix, and text. ``commands``: those of `shim`, as Typer knows them."""
     from shim.admin import completion, manual
-    from shim.admin.app import app
 
-    commands = typer.main.get_command(app)
     for command in MODULES:
         yield f"{MAN}/{command}.1", manual.page(command, commands)
         if command != "shim":
@@ -35,16 +30,12 @@ def files() -> Iterator[tuple[str, str]]:
     yield f"{ZSH}/_shim", completion.script("zsh", commands)
 
 
-def write(prefix: Path) -> list[str]:
+def write(prefix: Path, commands: object) -> list[str]:
     """Writes them below ``prefix``; their paths below it."""
     written = []
-    for name, text in files():
+    for name, text in files(commands):
         path = prefix / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         written.append(name)
     return written
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -20,10 +20,13 @@ class BuildWithPages(build_py):
         if self.editable_mode:
             return
         sys.path.insert(0, str(ROOT))  # the sources that are built, not an installed shim
+        import typer.main
+
         from shim.admin import data_files
+        from shim.admin.app import app
 
         prefix = Path(self.get_finalized_command("build").build_base) / "data"
         folders: dict[str, list[str]] = {}
-        for name in data_files.write(prefix):
+        for name in data_files.write(prefix, typer.main.get_command(app)):
             folders.setdefault(os.path.dirname(name), []).append(str(prefix / name))
         self.distribution.data_files = [*(self.distribution.data_files or ()), *folders.items()]

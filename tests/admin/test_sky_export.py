@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ while case $1 in -o) true;; *) false;; esac; do shift 2; done
 echo "$1" >>"$SSH_LOG"; shift
 exec env -i PATH=/usr/bin:/bin SSH_LOG="$SSH_LOG" sh -c "$*"
 """
+
+# What an interactive shell says that has no terminal.
+NO_TERMINAL = re.compile(r"^bash: (cannot set terminal process group|no job control in this shell).*\n", re.MULTILINE)
 
 
 @pytest.fixture
@@ -64,20 +68,21 @@ class Nodes:
         }
         self.started = [
             subprocess.Popen(
-                ["bash", str(folder / "run.sh")],
+                ["/bin/bash", "-i", str(folder / "run.sh")],  # as sky.skylet.log_lib does
                 env={**environ, "SKYPILOT_NODE_RANK": str(rank)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 cwd=folder,
+                start_new_session=True,
             )
             for rank in range(size)
         ]
 
     def ended(self) -> tuple[list[int], str]:
         """Exit codes, and what the first node said; the others say nothing."""
-        said = [one.communicate(timeout=60)[0] for one in self.started]
+        said = [NO_TERMINAL.sub("", one.communicate(timeout=60)[0]) for one in self.started]
         assert said[1:] == [""] * (len(said) - 1)
         return [one.returncode for one in self.started], said[0]
 
@@ -190,6 +195,11 @@ srun -N2 -n2 --ntasks-per-node=1 -o 'out-%t.%s' sh -c 'echo $SLURM_STEP_ID; pwd'
     assert (folder / "ssh.log").read_text().split() == ["10.0.0.2"] * 3
 
 
+def test_a_script_in_an_interactive_shell(run: Callable[..., tuple[list[int], str]]) -> None:
+    script = "#!/usr/bin/env python3\nword = 'srun!'\nprint(f'{word!r} !echo !$ !! !-1')\n"
+    assert run(script) == ([0], "'srun!' !echo !$ !! !-1\n")
+
+
 def test_exit_codes_and_refusals(run: Callable[..., tuple[list[int], str]]) -> None:
     assert run("#!/bin/bash\nexit 5\n") == ([5], "")
     assert run("#!/usr/bin/env python3\nimport os\nprint(os.environ['SLURM_JOB_ID'])\n") == ([0], "7\n")
@@ -240,6 +250,13 @@ def test_the_time_limit_and_the_signal_before_it(folder: Path) -> None:
     out, err = batch.communicate(timeout=60)
     assert sorted(out.splitlines()) == ["over", "step over", "warned"] and batch.returncode == 9
     assert "CANCELLED DUE TO TIME LIMIT" in err
+
+
+def test_a_signal_to_the_steps(folder: Path) -> None:
+    (folder / "job").write_text("#!/bin/bash\nsrun bash -c 'trap \"echo warned; exit 7\" USR1; sleep 100 & wait'\n")
+    (folder / "job").chmod(0o755)
+    batch = on_nodes(folder, "batch", "60", str(int(signal.SIGUSR1)), "58", "steps", str(folder / "job"))
+    assert (batch.communicate(timeout=60), batch.returncode) == (("warned\n", ""), 7)
 
 
 def test_a_step_that_is_cancelled_ends_on_its_nodes(folder: Path) -> None:

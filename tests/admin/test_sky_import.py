@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,28 @@ def test_what_is_no_task(folder: Path, capsys: pytest.CaptureFixture[str], task:
     (folder / "task.yaml").write_text(task)
     assert app.main(["import", "sky", "task.yaml"]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_values_stay_values(folder: Path) -> None:
+    """No value of a task becomes a line, a directive or a command of its own."""
+    task = (
+        'resources: {infra: "k8s\\n#SBATCH --nodes=9", labels: {a: "b\\ntouch owned"}}\n'
+        'envs: {A: "x\\nEND\\ntouch owned", B: "$(touch owned)"}\nrun: echo "$A$B"\n'
+    )
+    script = imported(folder, task)
+    assert [line for line in script.splitlines() if line.startswith("#SBATCH")] == [
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks-per-node=1",
+    ]
+    (folder / "srun").write_text('#!/bin/sh\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n')
+    (folder / "srun").chmod(0o755)
+    done = subprocess.run(
+        ["bash"], input=script, env={"PATH": f"{folder}:/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("x\nEND\ntouch owned$(touch owned)\n", "")
+    assert not (folder / "owned").exists()
+    with pytest.raises(ShimError, match="line break"):
+        imported(folder, 'name: "a\\nb"\nrun: true\n')
 
 
 def test_a_task_runs_on_all_nodes(tmp_path: Path) -> None:

@@ -65,6 +65,33 @@ def test_it_takes_every_task(python: Path, tmp_path: Path, monkeypatch: pytest.M
     assert list(tasks["image.sh"]["image_id"].values()) == ["docker:nvcr.io/nvidia/pytorch:25.01-py3"]
     assert float(tasks["image.sh"]["memory"].rstrip("+")) * 1024 == 4500
     assert [tasks[name]["group"] for name in ("odd-name", "pair-0", "pair-1")] == [False, True, True]
+    runs_on_a_node(tmp_path, gpus["script"])
+
+
+def runs_on_a_node(home: Path, script: str) -> None:
+    """As SkyPilot starts it (sky/skylet/log_lib.py): a file for an interactive bash, which goes to ~/sky_workdir."""
+    (home / "sky_workdir").mkdir()
+    (home / "node.sh").write_text(script)
+    (home / "bin").mkdir()
+    (home / "bin" / "python").write_text("#!/bin/sh\necho $SLURM_PROCID $A $PWD $*\n")
+    (home / "bin" / "python").chmod(0o755)
+    environ = {
+        "PATH": f"{home}/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "SKYPILOT_NODE_RANK": "0",
+        "SKYPILOT_NODE_IPS": "10.0.0.1",
+    }
+    ran = subprocess.run(
+        ["/bin/bash", "-i", home / "node.sh"],
+        env={**environ, "SKYPILOT_NUM_NODES": "1", "SKYPILOT_INTERNAL_JOB_ID": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    said = sorted(ran.stdout.splitlines(), key=lambda line: int(line.split()[0]))
+    assert said == [f"{rank} 1 {home}/sky_workdir train.py" for rank in range(16)], ran
 
 
 def test_every_word_of_its_schemas_is_known(python: Path, tmp_path: Path) -> None:

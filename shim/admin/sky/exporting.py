@@ -157,7 +157,7 @@ class Export:
     def _rules(self) -> Iterator[str]:
         """What other rules there are than on Slurm, for this job."""
         request = self.requests[0]
-        if (request.export or "ALL").split(",")[0].upper() == "ALL":
+        if "ALL" in (request.export or "ALL").upper().split(","):
             yield "the variables of the submitting shell do not go along; `envs` names those that are wanted"
         if request.array and "%" in request.array:
             yield f"--array={request.array}: all tasks may run at once; a pool (sky jobs launch --pool) has a size"

@@ -13,6 +13,7 @@ from shim.admin.sky import asked
 from shim.admin.sky.resources import Needs
 from shim.admin.sky.script_in_run import arguments_in, script_in
 from shim.core.errors import ShimError
+from shim.core.script import printable
 
 # Without these the script would be another job.
 _REFUSED = {
@@ -34,6 +35,11 @@ _LEFT_OUT = {
     "_metadata": "it is SkyPilot's own",
 }
 _READ = ("name", "workdir", "num_nodes", "resources", "envs", "secrets", "setup", "run")
+# What SkyPilot sets for setup alone.
+_SETUP = (
+    'export SKYPILOT_SETUP_NODE_RANK="$SKYPILOT_NODE_RANK" SKYPILOT_SETUP_NODE_IPS="$SKYPILOT_NODE_IPS"',
+    'export SKYPILOT_SETUP_NUM_GPUS_PER_NODE="$SKYPILOT_NUM_GPUS_PER_NODE"',
+)
 _HEADER = ("name", "execution", "primary_tasks", "termination_delay", "inter_connection")
 
 
@@ -44,14 +50,15 @@ def report(path: str, out: TextIO, partly: bool = False) -> None:
     """
     documents = [one for one in _documents(path) if one is not None]
     header, tasks = _header(path, documents)
-    script = Import(tasks, os.path.dirname(os.path.abspath(path)), header)
-    if script.refused and not partly:
+    found = Import(tasks, os.path.dirname(os.path.abspath(path)), header)
+    if found.refused and not partly:
         raise ShimError(
-            *(f"error: {path}: {line}" for line in script.refused), "\0shim: --partly writes the script without these"
+            *(f"error: {path}: {printable(line)}" for line in found.refused),
+            "\0shim: --partly writes the script without these",
         )
-    for line in (*script.refused, *script.left_out):
-        print(f"shim: {line}", file=sys.stderr)
-    out.write(script.text())
+    for line in (*found.refused, *found.left_out):
+        print(f"shim: {printable(line)}", file=sys.stderr)
+    out.write(found.text())
 
 
 def _documents(path: str) -> list[Any]:
@@ -142,7 +149,7 @@ class Import:
         yield "# Made by `shim import sky`: setup and run are started once on each node, by srun."
         if any(component.options_of_gpus for component in self.components):
             yield "# GPUs have the type that SkyPilot calls them by: `sinfo -o %G` shows what the site calls its own."
-        yield from (f"# {line}" for line in (*self.refused, *self.left_out))
+        yield from (f"# {printable(line)}" for line in (*self.refused, *self.left_out))
         for phase in ("setup", "run"):
             yield from self._phase(phase)
 
@@ -154,17 +161,11 @@ class Import:
             if not body.strip():
                 continue
             variable = f"{phase}{place if len(self.tasks) > 1 else ''}"
+            lines = [*component.environment, *(_SETUP if phase == "setup" else ()), body.removesuffix("\n")]
             end = "END"
-            while end in body:
+            while any(end in line for line in lines):
                 end += "_"
-            yield ""
-            yield f"IFS= read -r -d '' {variable} <<'{end}'"
-            yield from component.environment
-            if phase == "setup":
-                yield 'export SKYPILOT_SETUP_NODE_RANK="$SKYPILOT_NODE_RANK" SKYPILOT_SETUP_NODE_IPS="$SKYPILOT_NODE_IPS"'
-                yield 'export SKYPILOT_SETUP_NUM_GPUS_PER_NODE="$SKYPILOT_NUM_GPUS_PER_NODE"'
-            yield body.removesuffix("\n")
-            yield end
+            yield from ("", f"IFS= read -r -d '' {variable} <<'{end}'", *lines, end)
             group = f"--het-group={place} " if len(self.tasks) > 1 else ""
             parts.append(f'{group}{component.step} bash -c "${variable}"')
         if parts:

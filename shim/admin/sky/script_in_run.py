@@ -33,10 +33,11 @@ class Component:
 
 def run_text(script: str, arguments: Sequence[str], request: JobRequest, needs: Needs, component: Component) -> str:
     """The commands of ``run``. ``script``: with all options in its directives."""
-    limit = 60 * request.time_limit if (request.time_limit or 0) > 0 and request.time_limit else 0
+    limit = 60 * max(0, request.time_limit or 0)
     programs = bool(_PROGRAMS.search(script) or request.signal)
     lines = [
         MARK,
+        "set +H  # SkyPilot's shell is an interactive one: it would take exclamation marks, in here-documents too, for its history",
         '[ "$SKYPILOT_NODE_RANK" = 0 ] || exit 0',
         'export SHIM_SLURM="$(mktemp -d)"',
         *(_programs() if programs else ()),
