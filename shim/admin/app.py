@@ -11,6 +11,7 @@ import typer
 from shim import SLURM_VERSION, __version__
 from shim.admin import controller as controller_commands
 from shim.admin.sky import app as sky_commands
+from shim.commands import output
 from shim.core.errors import ShimError
 
 app = typer.Typer(
@@ -226,12 +227,15 @@ def uninstall(
 
 def main(argv: list[str]) -> int:
     """Runs the command with ``argv``; errors of ours are one line on stderr."""
+    stdout = sys.stdout
     try:
         app(args=argv, prog_name="shim", standalone_mode=True)
     except ShimError as problem:
-        for line in problem.lines:
-            print(line.lstrip("\0") if line.startswith("\0") else f"shim: {line}", file=sys.stderr)
+        output.say("shim", *problem.lines)
         return problem.code
     except SystemExit as end:
+        if sys.stdout is not stdout:  # typer has put a silent one there, because nobody reads this one any more
+            sys.stdout = stdout
+            raise BrokenPipeError from None
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

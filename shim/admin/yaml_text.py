@@ -30,3 +30,5 @@ def load(text: str) -> list[Any]:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as problem:
         raise ValueError(" ".join(str(problem).split())) from None
+    except RecursionError:
+        raise ValueError("more levels than can be read") from None

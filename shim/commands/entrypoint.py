@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 PIPE_CLOSED = 141  # what a shell reports of a program that SIGPIPE ended
 INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what cannot be written is lost from the buffer, if it is large
 
 
 def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None = None) -> int:
@@ -36,11 +38,7 @@ def run(program: str, argv: list[str], main: Callable[[list[str]], int] | None =
 
 
 def _refused(program: str, error: ShimError) -> int:
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        silence(1)
+    _give_up_unwritable()
     say(program, *error.lines)
     # What Slurm prints past its log ends a program that nobody listens to.
     bare = bool(error.lines) and error.lines[0].startswith("\0")
@@ -48,8 +46,8 @@ def _refused(program: str, error: ShimError) -> int:
 
 
 def _failed(program: str, error: Exception) -> int:
-    if isinstance(error, OSError) and sys.stdout is not None and _unwritable():
-        silence(1)
+    lost = _give_up_unwritable()
+    if isinstance(error, OSError) and (lost or error.errno in _FULL):
         say(program, f"error: write error: {error.strerror or error}")
         return 1
     if isinstance(error, ModuleNotFoundError) and not (error.name or "shim").startswith("shim"):
@@ -61,11 +59,13 @@ def _failed(program: str, error: Exception) -> int:
     return 1
 
 
-def _unwritable() -> bool:
-    """Whether standard output refuses what is still in its buffer (a full disk)."""
+def _give_up_unwritable() -> bool:
+    """Whether standard output refuses what is still in its buffer (a full disk, no reader). Then nothing more is tried there."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
+        silence(1)
         return True
     return False
 

@@ -51,16 +51,14 @@ def put(lines: list[str]) -> None:
 
 
 def say(program: str, *lines: str) -> None:
-    """Prints lines on stderr as ShimError words them: after the program's name, or bare after a NUL."""
-    if sys.stderr is None:
+    """Prints lines on stderr, after what was printed so far, as ShimError words them: after the program's name, or bare after a NUL and without a name."""
+    if not lines or sys.stderr is None:
         return
-    try:
-        sys.stderr.write(
-            "".join(f"{line[1:]}\n" if line.startswith("\0") else f"{program}: {line}\n" for line in lines)
-        )
-        sys.stderr.flush()
-    except OSError:
-        pass  # stderr is closed or full: there is nowhere left to say it
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    name = f"{program}: " if program else ""
+    sys.stderr.write("".join(f"{line[1:]}\n" if line.startswith("\0") else f"{name}{line}\n" for line in lines))
+    sys.stderr.flush()
 
 
 def flush_output() -> None:
@@ -70,19 +68,8 @@ def flush_output() -> None:
             stream.flush()
 
 
-def complain(program: str, lines: list[str]) -> None:
-    """Lines on stderr that do not end the command, after what was printed so far; ``program`` may be empty."""
-    if lines and sys.stderr is not None:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        name = f"{program}: " if program else ""
-        sys.stderr.write("".join(f"{name}{line}\n" for line in lines))
-
-
 def say_error(program: str, error: ShimError) -> int:
     """Says on stderr why a part of a listing is missing; the exit code. The other parts are printed."""
-
-    sys.stdout.flush()
     say(program, *error.lines)
     return error.code
 

@@ -268,7 +268,7 @@ def _groups(text: str | None) -> frozenset[int]:
 
 def _first(said: Sequence[str]) -> str | None:
     """-N: only the first of several counts; each of the others is reported."""
-    output.complain("sacct", [f"error: Already asked for nodes '{said[0]}'" for _ in said[1:]])
+    output.say("sacct", *[f"error: Already asked for nodes '{said[0]}'" for _ in said[1:]])
     return said[0] if said else None
 
 

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     only = _filters(values)
     wanted = _step(words)
     if len(values.get("verbose", "")) > 1:
-        output.complain(_PROGRAM, verbose_options.sattach(values, wanted))
+        output.say(_PROGRAM, *verbose_options.sattach(values, wanted))
     job_leader.hand_on(_PROGRAM, argv, [wanted.job_id])
     job = job_leader.find(_PROGRAM, wanted) if wanted.job_id else None
     if job is None:

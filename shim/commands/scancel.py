@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     if len(values.get("verbose", "")) > 2:
         from shim.commands import verbose_options
 
-        output.complain(_PROGRAM, verbose_options.scancel(values, ids))
+        output.say(_PROGRAM, *verbose_options.scancel(values, ids))
     filtered = any(values.get(option) for option, _ in _FILTERS)
     if not ids and not filtered:
         raise ShimError("error: No job identification provided")
@@ -144,7 +144,7 @@ def _cancel(targets: list[Target], values: Values, number: int | None) -> int:
         else:
             found.append((target, result))
     if "quiet" not in values:
-        output.complain(_PROGRAM, [_failed(target, INVALID_JOB_ID) for target in missed])
+        output.say(_PROGRAM, *[_failed(target, INVALID_JOB_ID) for target in missed])
     if "verbose" in values:
         _tell([target for target, _ in found], values, number)
     code = 1 if missed else 0
@@ -154,13 +154,11 @@ def _cancel(targets: list[Target], values: Values, number: int | None) -> int:
         if not harmless:
             code = next((known for words, known in _CODES.items() if error.startswith(words)), 1)
         if error and "quiet" not in values and ("verbose" in values or not harmless):
-            output.complain(_PROGRAM, [_failed(target, error)])
+            output.say(_PROGRAM, _failed(target, error))
         if result.get("gone"):
             # So Slurm says it, whatever -Q says, and without the step.
             code = _NO_STEP
-            output.complain(
-                _PROGRAM, [f"error: Kill job error on job step id {_name(target, step=False)}: {INVALID_JOB_ID}"]
-            )
+            output.say(_PROGRAM, f"error: Kill job error on job step id {_name(target, step=False)}: {INVALID_JOB_ID}")
     site_view.warn_deferred(_PROGRAM, reply.get("ordered") or ())
     return code
 
@@ -174,7 +172,7 @@ def _tell(targets: list[Target], values: Values, number: int | None) -> None:
     """-v: what each of them gets."""
     word = "full " if "full" in values else "batch " if "batch" in values else ""
     what = "Terminating" if number is None else f"Signal {number} to"
-    output.complain(_PROGRAM, list(dict.fromkeys(f"{what} {target.called(word)}" for target in targets)))
+    output.say(_PROGRAM, *dict.fromkeys(f"{what} {target.called(word)}" for target in targets))
 
 
 def _scope(values: Values, number: int | None) -> str:
@@ -312,7 +310,7 @@ def _selected(
     unknown = _told_unknown(values, ids, reader.jobs(JobQuery(job_ids=query.job_ids)) if reader and ids else [])
     words = "".join(f"{word}={shown} " for word, shown in filters(values))
     if not found and words and "verbose" in values:
-        output.complain(_PROGRAM, [f"error: No active jobs match ALL job filters, including: {words}"])
+        output.say(_PROGRAM, f"error: No active jobs match ALL job filters, including: {words}")
     chosen = {job.key: _steps_of(job, wanted) for job in found}
     if "interactive" in values:
         chosen = {job.key: [step for step in chosen[job.key] if _confirmed(job, step)] for job in found}
@@ -333,7 +331,7 @@ def _told_unknown(values: Values, ids: list[tuple[str, JobId]], found: list[Job]
     if "quiet" not in values:
         for word, one in unknown:
             what = "job id" if one.step is None else "job step id"
-            output.complain(_PROGRAM, [f"error: Kill job error on {what} {word}: {_HARMLESS[0]}"])
+            output.say(_PROGRAM, f"error: Kill job error on {what} {word}: {_HARMLESS[0]}")
     return len(unknown)
 
 

@@ -250,7 +250,7 @@ def _settings(entry: Entry) -> Validated:
         settings, notes = validate(reading.settings())
     except ShimError as error:
         raise crontab.BadLine(entry.first, *error.lines) from None
-    output.complain(_PROGRAM, notes)
+    output.say(_PROGRAM, *notes)
     return settings
 
 

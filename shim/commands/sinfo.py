@@ -174,9 +174,9 @@ def _columns(values: Values, clusters: Sequence[Cluster]) -> tuple[list[Column],
     """The columns asked for, and the letters that decide which nodes share a row."""
     found, unknown = _parsed(values, clusters)
     if "Format" in values:
-        output.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
+        output.say(_PROGRAM, *[f"error: Invalid job format specification: {name}" for name in unknown])
         return found, [sinfo_fields.NAME_LETTERS.get(column.key, "") for column in found]
-    output.complain("", [f"Invalid node format specification: {letter}" for letter in unknown])
+    output.say("", *[f"Invalid node format specification: {letter}" for letter in unknown])
     return found, [column.key for column in found]
 
 

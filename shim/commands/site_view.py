@@ -146,10 +146,10 @@ def warn_deferred(program: str, names: Sequence[str]) -> None:
 
 def _warn(program: str, reader: Reader | None, outlook: Outlook, what: str) -> None:
     if not outlook.known():
-        output.complain(program, ["warning: the controller does not answer: this may be out of date"])
+        output.say(program, "warning: the controller does not answer: this may be out of date")
     for cluster, why in reader.troubles() if reader is not None else ():
         if cluster in outlook.names:
-            output.complain(program, [f"warning: {cluster}: {why}; {what}"])
+            output.say(program, f"warning: {cluster}: {why}; {what}")
 
 
 def site_clusters() -> tuple[Cluster, ...]:

@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
         return real_slurm.print_answers(asked, None, found=False)
     for name in values.get("user", "").split(","):
         if name and site_view.uid_of(name) is None:
-            output.complain(_PROGRAM, [f"error: Invalid user: {name}\n"])
+            output.say(_PROGRAM, f"error: Invalid user: {name}\n")
     if "verbose" in values:
         from shim.commands import verbose_options
 

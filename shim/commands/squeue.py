@@ -147,7 +147,7 @@ class Table:
             found, unknown = columns.parse_names(values["Format"], names())
         else:
             found, unknown = columns.parse_letters(values.get("format", default), letters, _UNCUT)
-        output.complain(_PROGRAM, [f"error: Invalid job format specification: {name}" for name in unknown])
+        output.say(_PROGRAM, *[f"error: Invalid job format specification: {name}" for name in unknown])
         return found
 
     def _fields(self) -> tuple[str, Any, Callable[[], Any]]:
@@ -369,7 +369,7 @@ def _users(values: dict[str, str]) -> tuple[int, ...] | None:
     for word in words:
         uid = site_view.uid_of(word)
         if uid is None:
-            output.complain(_PROGRAM, [f"error: Invalid user: {word}\n"])
+            output.say(_PROGRAM, f"error: Invalid user: {word}\n")
         else:
             found.append(uid)
     return tuple(found)

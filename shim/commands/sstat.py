@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     default = sstat_fields.PIDS if "pidformat" in values else sstat_fields.DEFAULT
     shown = sacct_table.columns(values.get("format") or default, sstat_fields.FIELDS, every="")
     if len(values.get("verbose", "")) > 1:
-        output.complain(_PROGRAM, verbose_options.sstat(wanted))
+        output.say(_PROGRAM, *verbose_options.sstat(wanted))
     job_leader.hand_on(_PROGRAM, argv, [one.job_id for one in wanted])
     table = _Table(values, shown)
     for one in wanted:

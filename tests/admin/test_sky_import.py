@@ -85,7 +85,7 @@ def test_directives(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )  # fmt: skip
 def test_resources(folder: Path, resources: str, options: list[str]) -> None:
-    script = imported(folder, f"resources: {resources if resources[0] == '{' else '{' + resources + '}'}\nrun: true\n")
+    script = imported(folder, f"resources: {resources if resources[0] == '{' else '{' + resources + '}'}\nrun: echo\n")
     assert [line[8:] for line in script.splitlines() if line.startswith("#SBATCH")][2:] == options
 
 
@@ -120,7 +120,7 @@ def test_what_would_be_another_job_is_refused_and_named_with_partly(
         ("run: [", "is no YAML"),
         ("- 1", "is no SkyPilot task"),
         ("", "is no SkyPilot task"),
-        ("nonsense: 1\nrun: true", '"nonsense" is no word'),
+        ("nonsense: 1\nrun: echo", '"nonsense" is no word'),
         ("resources: {gpus: 1}", '"gpus" is no word'),
         ("resources: {cpus: many}", "no number of CPUs"),
         ("resources: {memory: 3 apples}", "is no size"),
@@ -194,6 +194,30 @@ def test_a_node_that_fails_ends_the_others_and_the_job(tmp_path: Path) -> None:
         path.write_text(slurm.run("shim", "import", "sky", str(tmp_path / "task.yaml")).stdout)
         job = slurm.submit(path).wait()
         assert job.state == "FAILED" and job.exit_code != 0
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("run: [a]", "run: a text is wanted, and it is ['a']"),
+        ("envs: 3", "envs: a mapping, or a list, is wanted, and it is 3"),
+        ("num_nodes: true", "num_nodes: a number is wanted, and it is True"),
+        ("num_nodes: 99999999999", "num_nodes: 99999999999 is no number of nodes"),
+        ("resources: {1: 2}", '"1" is no word of a SkyPilot task'),
+        ("resources: {cpus: .inf}", 'cpus: "inf" is no number of CPUs'),
+        ("resources: {cpus: -3}", 'cpus: "-3" is no number of CPUs'),
+        ("resources: {accelerators: {A100: [1]}}", "a job asks for whole GPUs"),
+        ("resources: {accelerators: {A100: .inf}}", "a job asks for whole GPUs"),
+        ('run: "\\uD800"', "a script cannot have all characters of"),
+        ('envs: {A: "x\\0y"}', "a script cannot have all characters of"),
+        ("envs: &a [*a]", "only SkyPilot's server knows them"),
+        ("[" * 5000, "is no YAML: more levels than can be read"),
+    ],
+)
+def test_what_is_no_value_of_a_word_is_refused(folder: Path, task: str, said: str) -> None:
+    with pytest.raises(ShimError) as refused:
+        imported(folder, task)
+    assert said in "\n".join(refused.value.lines)
 
 
 def test_a_job_group_is_a_heterogeneous_job(tmp_path: Path) -> None:

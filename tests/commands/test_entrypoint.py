@@ -183,6 +183,44 @@ def test_a_full_disk_is_named() -> None:
     assert done.stderr == b"squeue: error: write error: No space left on device\n"
 
 
+@pytest.mark.parametrize("words", [["-V"], ["man", "sbatch"]])
+def test_whatever_is_lost_of_a_long_output_is_told(words: list[str]) -> None:
+    """More than a buffer holds is written, and refused, before the end."""
+    environ = {**os.environ, "SHIM_PYTHON": sys.executable}
+    command = [str(ROOT / "bin" / "shim"), *words]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=environ, stdout=full, stderr=subprocess.PIPE, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (1, b"shim: error: write error: No space left on device\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, env=environ, stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("error", [ShimError("error: refused", code=3), ValueError("a fault of ours")])
+def test_an_error_beside_a_full_disk_is_told(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], state_dir: Path
+) -> None:
+    def main(_argv: list[str]) -> int:
+        sys.stdout.write("a part of it")
+        raise error
+
+    kept = os.dup(1)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, 1)
+    try:
+        with open(1, "w", closefd=False) as stdout:
+            monkeypatch.setattr(sys, "stdout", stdout)
+            code = entrypoint.run("squeue", [], main)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(full)
+    assert code == getattr(error, "code", 1)
+    assert str(error).removeprefix("error: ") in capfd.readouterr().err
+
+
 def test_names_that_are_no_text_pass_unchanged() -> None:
     done = subprocess.run(
         [os.fsencode(ROOT / "bin" / "squeue"), b"-j", b"\xff\xfe"],

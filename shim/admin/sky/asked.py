@@ -18,6 +18,7 @@ from shim.core.options.build import job_request
 from shim.core.options.validate import validate
 from shim.job import capped
 
+_MOST = 0xFFFFFFF0  # of a number that sbatch takes
 _UNITS = {"": 1024.0, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2, "PB": 1024.0**3}  # in MiB
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]B?|)", re.IGNORECASE)
 _REFUSED = {
@@ -66,16 +67,14 @@ class Asked:
         self.left_out: list[str] = []
         self.options_of_gpus = False
         nodes = task.get("num_nodes") or 1
-        if not isinstance(nodes, int) or nodes < 1:
-            raise ShimError(f"error: num_nodes: {nodes!r} is no number of nodes")
+        if not 1 <= nodes <= _MOST:
+            raise ShimError(f"error: num_nodes: {nodes} is no number of nodes")
         self.options.append(f"--nodes={nodes}")
         self.options.append("--ntasks-per-node=1")
         self.step = f"--nodes={nodes} --ntasks={nodes}"
         resources = task.get("resources") or {}
-        if not isinstance(resources, dict):
-            raise ShimError("error: resources: a mapping is wanted")
         for word, value in resources.items():
-            self._resource(word, value)
+            self._resource(str(word), value)
         self._workdir(task.get("workdir"), folder)
         self._variables("envs", task.get("envs"))
         self._variables("secrets", task.get("secrets"))
@@ -98,7 +97,7 @@ class Asked:
             self.refused.append(f"accelerators: {', '.join(kinds)}: a job asks for one kind; leave one of them in")
             return
         ((kind, count),) = kinds.items()
-        if count != int(count) or count < 1:
+        if not 1 <= count <= _MOST or count != int(count):
             self.refused.append(f"accelerators: {kind}:{count:g}: a job asks for whole GPUs")
         elif kind.lower().startswith("tpu"):
             self.refused.append(f"accelerators: {kind}: there are no TPUs")
@@ -108,11 +107,11 @@ class Asked:
 
     def _cpus(self, value: Any) -> None:
         text = str(value).removesuffix("+")
-        try:
-            cpus = math.ceil(float(text))
-        except ValueError:
-            raise ShimError(f'error: cpus: "{value}" is no number of CPUs') from None
-        if cpus != float(text):
+        given = _number(text)
+        if not 0 < given <= _MOST:
+            raise ShimError(f'error: cpus: "{value}" is no number of CPUs')
+        cpus = math.ceil(given)
+        if cpus != given:
             self.left_out.append(f"cpus: {value}: a job has whole CPUs")
         self.options.append(f"--cpus-per-task={cpus}")
         self.step += f" --cpus-per-task={cpus}"
@@ -190,16 +189,23 @@ def needs_of_script(text: str) -> list[Needs]:
 def _kinds(value: Any) -> dict[str, float]:
     """Kinds of GPUs and counts: ``H100:8``, ``{H100: 8}``, or several that SkyPilot may choose from."""
     if isinstance(value, dict):
-        return {str(kind): float(count or 1) for kind, count in value.items()}
+        return {str(kind): _number(1 if count is None else count) for kind, count in value.items()}
     words = value if isinstance(value, list) else str(value).strip("{}").split(",")
     found = {}
     for word in words:
         kind, _, count = str(word).strip().strip("'\"").partition(":")
-        try:
-            found[kind] = float(count or 1)
-        except ValueError:
-            raise ShimError(f'error: accelerators: "{word}" is no number of GPUs of a kind') from None
+        found[kind] = _number(count or 1)
+        if math.isnan(found[kind]):
+            raise ShimError(f'error: accelerators: "{word}" is no number of GPUs of a kind')
     return found
+
+
+def _number(value: Any) -> float:
+    """The number that it is, or says; not a number (``math.nan``) for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _mebibytes(word: str, value: Any) -> str:

@@ -41,6 +41,14 @@ _SETUP = (
     'export SKYPILOT_SETUP_NUM_GPUS_PER_NODE="$SKYPILOT_NUM_GPUS_PER_NODE"',
 )
 _HEADER = ("name", "execution", "primary_tasks", "termination_delay", "inter_connection")
+# What a word's value is, with how that is called; every word may be empty.
+_FORMS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("name", "setup", "run"), ((str,), "a text")),
+    "workdir": ((str, dict), "a folder, or a mapping,"),
+    "num_nodes": ((int,), "a number"),
+    "resources": ((dict,), "a mapping"),
+    **dict.fromkeys(("envs", "secrets"), ((dict, list), "a mapping, or a list,")),
+}
 
 
 def report(path: str, out: TextIO, partly: bool = False) -> None:
@@ -76,6 +84,8 @@ def _header(path: str, documents: Sequence[Any]) -> tuple[dict[str, Any], list[d
     if not documents or not all(isinstance(one, dict) for one in documents):
         raise ShimError(f"error: {path} is no SkyPilot task: a mapping with run is wanted")
     first, *rest = documents
+    for one in documents:
+        _refuse_forms(one)
     if rest and first.get("execution") == "parallel":
         return first, rest
     if rest and set(first) <= {"name", "execution"} and len(rest) == 1:
@@ -85,6 +95,30 @@ def _header(path: str, documents: Sequence[Any]) -> tuple[dict[str, Any], list[d
             f"error: {path} is a pipeline: its tasks run one after the other; import each, and submit them with --dependency=afterok:ID"
         )
     return {}, [first]
+
+
+def _refuse_forms(task: Mapping[str, Any]) -> None:
+    """ShimError for a value of another form than its word has, and for a text that no script can have."""
+    for word, value in task.items():
+        forms, called = _FORMS.get(word, ((), ""))
+        if forms and value is not None and (isinstance(value, bool) or not isinstance(value, forms)):
+            raise ShimError(f"error: {word}: {called} is wanted, and it is {value!r}")
+    for text in _texts(task):
+        if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ShimError(f"error: a script cannot have all characters of {text!r}")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in the value, names too. What aliases name is looked at once: it may be in itself."""
+    seen = set()
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, (dict, list)) and id(one) not in seen:
+            seen.add(id(one))
+            left += [*one, *one.values()] if isinstance(one, dict) else one
 
 
 class Import:

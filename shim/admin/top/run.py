@@ -24,6 +24,7 @@ from shim.admin.top.terminal import Terminal
 from shim.admin.top.watch import Index
 from shim.commands import site_view
 
+LARGEST = 1000  # columns and lines of a page, whatever COLUMNS and LINES say
 SECOND = 1.0
 SOON = 0.3  # seconds until it is looked again whether the controller that was started is there
 CONTROLLER = 5.0  # seconds until it is looked again whether there is one, where none is known
@@ -42,7 +43,8 @@ def once(out: TextIO) -> None:
         top.look()
         top.settle()
         size = shutil.get_terminal_size((80, 24))
-        out.write("".join(draw.plain(line) + "\n" for line in top.lines((size.columns, size.lines))))
+        lines = top.lines((min(size.columns, LARGEST), min(size.lines, LARGEST)))
+        out.write("".join(draw.plain(line) + "\n" for line in lines))
 
 
 def watch() -> int:

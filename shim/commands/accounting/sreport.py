@@ -62,14 +62,14 @@ class _Run:
         """``-t`` and ``time``."""
         form = usage.form_of(word) if word is not None else self.form
         if form is None:
-            output.complain("", [f"unknown time format {word}"])
+            output.say("", f"unknown time format {word}")
             return
         self.form = form
 
     def wrong(self, lines: Sequence[str]) -> None:
         """Says what was not understood; the report comes all the same."""
         if lines:
-            output.complain("", list(lines))
+            output.say("", *lines)
             self.code = 1
 
     @property
@@ -185,7 +185,7 @@ def _when(run: _Run, wanted: Asked, name: str, now: float) -> float | None:
     try:
         return float(parse_when(",".join(texts), now, past=True))
     except WhenError as error:
-        output.complain("", [str(error)])
+        output.say("", str(error))
         return None
 
 
@@ -193,7 +193,7 @@ def _top_count(run: _Run, wanted: Asked) -> int:
     text = wanted.values.get("topcount", (str(_TOP),))[-1]
     if text.isascii() and text.isdigit() and int(text[:9]):
         return int(text[:9])
-    output.complain(_PROGRAM, [f"error: Invalid value for TopCount ({text})"])
+    output.say(_PROGRAM, f"error: Invalid value for TopCount ({text})")
     run.code = 1
     return _TOP
 
@@ -251,7 +251,7 @@ def _account(one: Ran) -> str:
 def _is_user(name: str) -> bool:
     known = site_view.uid_of(name) is not None
     if not known:
-        output.complain(_PROGRAM, [f"error: Invalid user id: {name}"])
+        output.say(_PROGRAM, f"error: Invalid user id: {name}")
     return known
 
 

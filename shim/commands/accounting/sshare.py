@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     chosen = site_view.chosen_clusters(values.get("clusters"))
     shown = _columns(values)
     if "verbose" in values:
-        output.complain("", _told(values))
+        output.say("", *_told(values))
     header = "noheader" not in values
     real = site_view.real_clusters(chosen)
     if not chosen:

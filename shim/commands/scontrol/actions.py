@@ -93,7 +93,7 @@ def call(operation: str, words: list[str], fields: dict[str, Any], cluster: str 
     found: list[tuple[str, str | None]] = []
     for word, one in parsed:
         told = [next(results) for _ in targets(one, cluster)] if one is not None else [{"error": INVALID_JOB_ID}]
-        output.complain("scontrol", [*dict.fromkeys(str(result["why"]) for result in told if result.get("why"))])
+        output.say("scontrol", *dict.fromkeys(str(result["why"]) for result in told if result.get("why")))
         found.append((word, next((result["error"] for result in told if result["error"]), None)))
     site_view.warn_deferred("scontrol", reply.get("ordered") or ())
     return found
@@ -113,9 +113,9 @@ def report(operation: str, results: list[tuple[str, str | None]]) -> int:
     """Prints Slurm's lines for the ids that failed; 1 if any failed."""
     failed = [(word, error) for word, error in results if error]
     for word, error in failed:
-        output.complain("", [f"{error} for job {word}"])
+        output.say("", f"{error} for job {word}")
     if failed and operation in _SUMMED_UP:
-        output.complain("", [f"slurm_suspend error: {failed[-1][1]}"])
+        output.say("", f"slurm_suspend error: {failed[-1][1]}")
     return 1 if failed else 0
 
 
@@ -141,7 +141,7 @@ def _write(words: list[str]) -> int:
         except ShimError:
             script = None
     if script is None:
-        output.complain("", [f"job script retrieval failed: {INVALID_JOB_ID}"])
+        output.say("", f"job script retrieval failed: {INVALID_JOB_ID}")
         return 0
     if words[1:] == ["-"]:
         sys.stdout.write(script)

@@ -108,7 +108,7 @@ def _perform(session: Session, words: list[str]) -> int:
             return code
     if len(words) > 1 and verb in _ALONE:
         what = f"{verb} keyword" if verb in ("verbose", "version") else f"keyword:{verb}"
-        output.complain("", [f"too many arguments for {what}"])
+        output.say("", f"too many arguments for {what}")
         if verb in ("help", "version"):
             _simple(verb, [])
         return 1

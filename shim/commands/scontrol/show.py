@@ -120,7 +120,7 @@ def _reservations(session: Session, wanted: str | None) -> int:
 
 
 def _topology(session: Session, wanted: str | None) -> int:
-    output.complain("scontrol", ["error: No topology information available"])
+    output.say("scontrol", "error: No topology information available")
     return 0
 
 
@@ -134,7 +134,7 @@ def hostnames(session: Session, wanted: str | None) -> int:
 
     text = wanted if wanted is not None else os.environ.get("SLURM_NODELIST")
     if text is None:
-        output.complain("scontrol", ["error: host list is empty"])
+        output.say("scontrol", "error: host list is empty")
         return 0
     try:
         output.put(hostlist.expand(_from_file(text)))

@@ -158,7 +158,7 @@ def _write_resize(ids: str, cluster: str | None) -> None:
         return
     jobs = _one_job(ids, cluster)
     if not jobs or not jobs[0].shares:
-        output.complain("", ["slurm_allocation_lookup: Job is pending execution"])
+        output.say("", "slurm_allocation_lookup: Job is pending execution")
         return
     from shim.core.environ.job import resize_scripts
 
@@ -170,7 +170,7 @@ def _write_resize(ids: str, cluster: str | None) -> None:
             with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            output.complain("", [f"Could not create file {name}: {error.strerror}"])
+            output.say("", f"Could not create file {name}: {error.strerror}")
             return
     output.put(
         [

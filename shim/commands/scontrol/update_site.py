@@ -130,7 +130,7 @@ class _Part:
         try:
             return node_range(self.value)[0]
         except UsageError as error:
-            output.complain("scontrol", list(error.lines))
+            output.say("scontrol", *error.lines)
             return None
 
     def hosts(self) -> str:

@@ -121,7 +121,7 @@ def _can_be_read(value: str) -> bool:
     try:
         parse_when(value, time.time())
     except WhenError as error:
-        output.complain("", [f"Invalid time specification (pos={error.position}): {value}"])
+        output.say("", f"Invalid time specification (pos={error.position}): {value}")
         return False
     return True
 

@@ -43,7 +43,7 @@ def listpids(words: list[str]) -> int:
     if (
         one is not None and one.step is not None and not one.step.isdigit()
     ):  # steps without a number are none to scontrol
-        output.complain("", [f'"{wanted}" does not look like a stepid'])
+        output.say("", f'"{wanted}" does not look like a stepid')
         output.put([_HEAD])
         return 0
     node = words[1] if len(words) > 1 else ""
@@ -56,7 +56,7 @@ def listpids(words: list[str]) -> int:
         what = f"{'StepId' if '.' in wanted else 'JobId'}={wanted} does not exist {where}." if wanted else none
         if wanted and "." not in wanted and any(_meant(own, None, node) for own in known.values()):
             what = f"There are no steps for job {wanted} {where}."
-        output.complain("", [what])
+        output.say("", what)
         return 1
     output.put([_line(pid, own, found) for pid, own in sorted(found.items(), key=_order)])
     return 0
@@ -140,7 +140,7 @@ def _reconfigure(words: list[str]) -> int:
     if words:
         raise ShimError(plain("too many arguments for keyword:reconfigure"))
     kept = client.call("reconfigure")["kept"]
-    output.complain(PROGRAM, [f"warning: {line}" for line in kept])
+    output.say(PROGRAM, *[f"warning: {line}" for line in kept])
     return 0
 
 
@@ -194,7 +194,7 @@ def _wait_job(words: list[str]) -> int:
         raise ShimError(f"Problem running job {name}")
     if all(job.state not in (states.RUNNING, states.SUSPENDED, states.STOPPED) for job in jobs):
         raise ShimError(f"Job {name} no longer running")
-    output.complain(PROGRAM, [f"Nodes are ready for job {name}"])
+    output.say(PROGRAM, f"Nodes are ready for job {name}")
     return 0
 
 

@@ -174,3 +174,12 @@ def test_without_a_terminal_it_is_refused_and_once_prints(site: dict[str, str], 
     assert max(map(len, lines)) <= 80
     assert re.search(rf"^ +{job} +debug +printed .*JobHeldUser", once.stdout, re.MULTILINE)
     assert "\x1b" not in once.stdout
+    wide = subprocess.run(
+        ["shim", "top", "--once"],
+        env={**site, "COLUMNS": "999999999", "LINES": "999999999"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert wide.returncode == 0
+    assert max(map(len, wide.stdout.splitlines())) == len(wide.stdout.splitlines()) == 1000
