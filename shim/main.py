@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 # These may run for days; the others end before garbage in cycles could matter, and looking for it costs a tenth of their work.
 _LASTING = ("srun", "salloc", "shim")
-# They act on jobs that are there, or show them; none of them submits any.
-_OF_JOBS = (
-    *("scancel", "scontrol", "squeue", "sacct", "sinfo", "sstat", "seff", "sattach", "sbcast", "sdiag", "sprio"),
-)
 _HAND_ON = ("sbatch", "srun", "salloc")  # their environment
 
 
@@ -221,7 +217,14 @@ def _passed(program: str, arguments: list[str]) -> Callable[[list[str]], int] | 
     return None
 
 
-def _warn(program: str) -> None:
+def _submits(program: str, arguments: list[str]) -> bool:
+    """Whether new jobs may come of it. All else acts on jobs that are there, or shows them."""
+    if program == "scrontab":
+        return not {"-l", "-r"}.intersection(arguments)
+    return program in _HAND_ON and (program != "srun" or "SHIM_RUN_DIR" not in os.environ)
+
+
+def _warn(program: str, arguments: list[str]) -> None:
     """Says what of the configuration is not read."""
     try:
         from shim.control import sources
@@ -232,7 +235,7 @@ def _warn(program: str) -> None:
     if program != "shim":
         memo.hold()
     sources.warn(program)
-    if program in _OF_JOBS or (program == "srun" and "SHIM_RUN_DIR" in os.environ):
+    if program != "shim" and not _submits(program, arguments):
         from shim.control import site
 
         site.go_on(program)
@@ -266,7 +269,7 @@ def _end_unread() -> None:
 def _end(program: str, arguments: list[str]) -> NoReturn:
     if "SHIM_SIMULATED_TIME" in os.environ:
         _simulate_time()
-    _warn(program)
+    _warn(program, arguments)
     main = _passed(program, arguments)
     from shim.commands import entrypoint
     from shim.commands.output import Messages

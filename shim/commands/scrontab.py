@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
         raise ShimError(plain(_USAGE))
     own = _is_own(found.get("user"))
     if "remove" in found:
-        _call("remove")
+        _call("crontab", do="remove")
         return 0
     if "list" in found:
         return _list(found.get("user"))
@@ -102,10 +102,10 @@ def _refuse_others(own: bool) -> None:
         raise ShimError("fatal: slurm_update_crontab failed: Invalid user id")
 
 
-def _call(do: str, **fields: Any) -> dict[str, Any]:
+def _call(op: str, **fields: Any) -> dict[str, Any]:
     from shim.control import client
 
-    return client.call("crontab", {"do": do, **fields})
+    return client.call(op, fields)
 
 
 def _text() -> str | None:
@@ -113,7 +113,7 @@ def _text() -> str | None:
     from shim.control import paths
 
     if paths.anothers() is not None:
-        found = _call("get")["text"]
+        found = _call("crontab", do="get")["text"]
         return None if found is None else str(found)
     reader = site_view.open_index(_PROGRAM)
     return None if reader is None else reader.crontab()
@@ -183,7 +183,7 @@ def _retries() -> bool:
 def _put(text: str) -> int:
     """Gives the controller the table with a submission for each entry; the exit code. BadLine for a mistake in it."""
     fields = [_submission(entry) for entry in crontab.entries(text)]
-    refused = _call("put", text=text, entries=fields).get("refused")
+    refused = _call("set_crontab", text=text, entries=fields).get("refused")
     if not refused:
         return 0
     *why, last = [line.removeprefix("error: ") for line in refused["lines"]]

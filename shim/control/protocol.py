@@ -53,8 +53,9 @@ Byte strings (scripts, environment) travel as text decoded with ``surrogateescap
     listen    clusters [names, none for all]  -> (troubles of these clusters are in the index: they were asked if nothing was heard lately)
     reconfigure                            -> kept [what stays as it was for active jobs]
     prune     days (null: as configured), dry_run (bool)  -> jobs (how many went, or would), before (epoch: those that ended earlier)
-    crontab   do ("get" | "put" | "remove"), text, entries [{first, last (lines), and the fields of submit}]
-                                           -> text (null: there is no table); of put: refused {first, last, lines} where an entry's job was
+    crontab   do ("get" | "remove")        -> text (null: there is no table)
+    set_crontab  text, entries [{first, last (lines), and the fields of submit}]
+                                           -> text; refused {first, last, lines} where an entry's job was
     trigger   do ("set" | "get" | "clear"), trigger (Trigger), id, job_id, uid (of those to clear)
                                            -> triggers [Trigger]
     shutdown  now (bool)                   -> (the controller ends; running jobs go on)
@@ -68,7 +69,7 @@ OF_CONFIGURATION = (
     "allocate",
     "move",
     "update",
-    "crontab",
+    "set_crontab",
     "change_nodes",
     "change_partition",
     "reconfigure",

@@ -208,6 +208,9 @@ def test_jobs_that_are_there_are_acted_on_though_the_configuration_cannot_be_use
     inside.write_text("#!/bin/bash\nuntil [ -e go ]; do sleep 0.05; done\nsrun echo a step\nsbatch --wrap true\n")
     out, _ = site.said("sbatch", "--parsable", "-o", str(tmp_path / "inside.out"), str(inside))
     active, held = site.running(), site.submitted("--hold", "--wrap", "true")[0]
+    table = tmp_path / "table"
+    table.write_text("@yearly true\n")
+    site.said("scrontab", str(table))
     site.configure("[clusters.local]\nnodes = 'many'\n")
     (wrong,) = site.said("sbatch", "--wrap", "true", code=1)[1]
     assert wrong.startswith(f"sbatch: error: {site.file}: ")
@@ -224,6 +227,12 @@ def test_jobs_that_are_there_are_acted_on_though_the_configuration_cannot_be_use
         f"{held} PENDING",
     ]
     assert goes_on("sinfo", "-h", "-o", "%N") == "n[1-3]\n"
+    assert goes_on("sacctmgr", "-n", "show", "cluster", "format=cluster") == "     local \n"
+    assert "root" in goes_on("sshare") and "local" in goes_on("sreport", "cluster", "utilization")
+    assert goes_on("scrontab", "-l") == "@yearly true\n"
+    goes_on("scrontab", "-r")
+    goes_on("strigger", "--get", "-n")
+    assert site.said("scrontab", str(table), code=1)[1] == [wrong.replace("sbatch:", "scrontab:")]
     goes_on("scontrol", "release", str(held))
     goes_on("scancel", str(active))
     wait_until(lambda: job(active).state == "CANCELLED" and job(held).state == "COMPLETED", "both have ended")

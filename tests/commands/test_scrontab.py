@@ -27,8 +27,7 @@ def asked(world: World, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]
     from shim.control import client
 
     def call(op: str, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
-        assert op == "crontab"
-        found.append(fields)
+        found.append({"op": op, **fields})
         return {"text": fields.get("text")}
 
     monkeypatch.setattr(client, "call", call)
@@ -57,7 +56,7 @@ def test_a_table_is_handed_in(
     result = world.run("scrontab", table(tmp_path, text))
     assert (result.code, result.out, result.err) == (0, "", "")
     (put,) = asked
-    assert (put["do"], put["text"]) == ("put", text)
+    assert (put["op"], put["text"]) == ("set_crontab", text)
     first, second = put["entries"]
     assert (first["first"], first["last"], second["first"], second["last"]) == (1, 2, 3, 3)
     assert first["script"].endswith("\n# crontab time request was: '5 4 * * sun'\necho hi | cat\n")
@@ -161,7 +160,8 @@ def test_it_is_removed_and_read_from_standard_input(
     for words in ([], ["-"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"# nothing\n")))
         assert world.run("scrontab", *words).code == 0
-    assert asked == [{"do": "remove"}, *[{"do": "put", "text": "# nothing\n", "entries": []}] * 2]
+    put = {"op": "set_crontab", "text": "# nothing\n", "entries": []}
+    assert asked == [{"op": "crontab", "do": "remove"}, put, put]
 
 
 class Terminal(io.StringIO):

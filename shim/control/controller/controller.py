@@ -321,6 +321,7 @@ class Controller:
             "prune": self.pruning.asked,
             "trigger": self.triggers.asked,
             "crontab": partial(recurring.crontab, world),
+            "set_crontab": partial(recurring.set_crontab, world),
         }
         return operations
 

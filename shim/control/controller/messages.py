@@ -71,7 +71,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "change_partition": {"name": str, "cluster": str, "fields": dict[str, Any]},
     "stats": {"reset": bool},
     "trigger": {"do": str, "trigger": Trigger, "id": int, "job_id": int, "uid": int},
-    "crontab": {"do": str, "text": Script, "entries": _ENTRIES},
+    "crontab": {"do": str},
+    "set_crontab": {"text": Script, "entries": _ENTRIES},
     "prune": {"days": int, "dry_run": bool},
     "look": {
         "question": Word,

@@ -21,7 +21,7 @@ def entry(first: int, cron: str = HOURLY, **request: Any) -> dict[str, Any]:
 
 
 async def put(box: Bench, text: str, *entries: dict[str, Any]) -> dict[str, Any]:
-    return await box.ask("crontab", do="put", text=text, entries=list(entries))
+    return await box.ask("set_crontab", text=text, entries=list(entries))
 
 
 @bench
@@ -115,7 +115,7 @@ async def test_others_may_list_and_remove_but_not_hand_in(box: Bench) -> None:
     root = Client(0)
     assert (await box.ask("crontab", root, do="get"))["text"] == "0 * * * * a\n"
     with pytest.raises(ShimError, match="Access/permission denied"):
-        await box.ask("crontab", root, do="put", text="", entries=[])
+        await box.ask("set_crontab", root, text="", entries=[])
     assert (await box.ask("crontab", root, do="remove"))["text"] is None
 
 
@@ -125,9 +125,10 @@ async def test_another_machine_orders_the_jobs(box: Bench) -> None:
     await put(box, "0 * * * * a\n", entry(1))
     before = box.labels()
     box.controller.world.looks_on = lambda cluster: True  # type: ignore[method-assign]
-    for message in ({"do": "put", "text": "new", "entries": [entry(1)]}, {"do": "remove"}):
-        with pytest.raises(ShimError, match="another machine orders the jobs of local"):
-            await box.ask("crontab", **message)
+    with pytest.raises(ShimError, match="another machine orders the jobs of local"):
+        await put(box, "new", entry(1))
+    with pytest.raises(ShimError, match="another machine orders the jobs of local"):
+        await box.ask("crontab", do="remove")
     box.store.set_meta("crontab", "")
     recurring.drop_strays(box.controller.world)
     assert box.labels() == before

@@ -1,4 +1,4 @@
-"""``crontab``: the user's table of recurring jobs. Which job each entry is stands beside the table, in the index, and changes with it in one
+"""``crontab``, ``set_crontab``: the user's table of recurring jobs. Which job each entry is stands beside the table, in the index, and changes with it in one
 transaction: what recurs and is in no table (a controller died between) recurs no more.
 """
 
@@ -24,20 +24,18 @@ from shim.core.model.job import Job
 
 
 async def crontab(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
-    """The operation. A table is taken with all of its jobs, or not at all; those of the table before recur no more."""
-    do = message.get("do")
-    if do == "put":
-        if connection.uid != world.uid:
-            raise ShimError(f"error: {ACCESS_DENIED}: this controller runs the jobs of uid {world.uid} alone")
-        return await _put(world, connection, message)
-    if do == "remove":
+    """The operation: the table as it is, or without a table from now on."""
+    if message.get("do") == "remove":
         _refuse_far(world, [job.cluster for job in _own(world)])
         with world.book.change() as change:
             _replace(world, change, "", [])
     return {"text": world.book.store.crontab()}
 
 
-async def _put(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+async def set_crontab(world: World, connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    """The operation. A table is taken with all of its jobs, or not at all; those of the table before recur no more."""
+    if connection.uid != world.uid:
+        raise ShimError(f"error: {ACCESS_DENIED}: this controller runs the jobs of uid {world.uid} alone")
     _refuse_far(world, [job.cluster for job in _own(world)])
     jobs: list[Job] = []
     entries: list[list[Any]] = []
