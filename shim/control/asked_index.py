@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from shim.control import operators
 from shim.control.index.query import JobQuery
-from shim.control.index.reader import Reader
+from shim.control.index.reader import OUTLINE, Reader
+from shim.core import jsonlite
 from shim.core.model.cluster import Cluster
 from shim.core.model.job import Job, Step
 
@@ -25,6 +26,7 @@ class AskedReader(Reader):
 
     def __init__(self) -> None:
         self.path = ""
+        self._version = 0
 
     def __del__(self) -> None:
         """There is nothing to give back."""
@@ -35,6 +37,36 @@ class AskedReader(Reader):
     def jobs(self, query: JobQuery) -> list[Job]:
         """As Reader."""
         return _jobs("jobs", query=query.to_dict())
+
+    def outlines(self, query: JobQuery) -> list[tuple[Any, ...]]:
+        """As Reader."""
+        lines = []
+        for job in self.jobs(query):
+            record = jsonlite.dumps(job.to_dict())
+            lines.append((*(getattr(job, name) for name in OUTLINE), record))
+        return lines
+
+    def spans(self, since: float, *, gpus: bool = False) -> list[tuple[str, float, float, int, int]]:
+        """As Reader."""
+        return [(*found,) for found in _asked("spans", since=since, gpus=gpus)]
+
+    def labels(self) -> list[tuple[str, str, str, str, str]]:
+        """As Reader."""
+        return [(*found,) for found in _asked("labels")]
+
+    def first_submission(self, cluster: str) -> float:
+        """As Reader."""
+        return float(_asked("first_submission", cluster=cluster))
+
+    def version(self) -> int:
+        """Another one each time: whether anybody has written is not asked."""
+        self._version += 1
+        return self._version
+
+    def crontab(self) -> str | None:
+        """As Reader."""
+        found = operators.ask("crontab", {"do": "get"})["text"]
+        return str(found) if found is not None else None
 
     def array(self, cluster: str, array_job_id: int) -> list[Job]:
         """As Reader."""

@@ -23,6 +23,11 @@ def anothers() -> None:
     """The run's folder is believed: what runs here is the run."""
 
 
+def machine() -> str:
+    """The name of the pod."""
+    return os.uname().nodename
+
+
 def index_path() -> str:
     """There is no index; what stands for it is the run's folder."""
     return folder()

@@ -153,7 +153,7 @@ def asked(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aske
     monkeypatch.setattr(os, "getuid", lambda: 0)
     monkeypatch.setattr(tools, "which", lambda name: f"/bin/{name}")
     granted = {"job": {"job_id": 7, "shares": []}, "environment": {}, "run_dir": str(tmp_path)}
-    monkeypatch.setattr("shim.commands.allocation.Waiter", lambda *_: SimpleNamespace(wait=lambda: granted))
+    monkeypatch.setattr("shim.commands.allocation.Waiter", lambda *_, **__: SimpleNamespace(wait=lambda: granted))
     monkeypatch.setattr("shim.commands.allocation.Attending", lambda *_: SimpleNamespace(over=True, watch=None))
 
     def child(held: Any, quiet: bool, kill: Any) -> Any:

@@ -194,7 +194,7 @@ def test_without_a_controller_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_question_of_the_index_is_asked() -> None:
     """None falls through to a file that is not there."""
-    own = {name for name in vars(Reader) if not name.startswith("_")} - {"steps", "live", "path"}
+    own = {name for name in vars(Reader) if not name.startswith("_")} - {"steps", "decoded", "live", "path"}
     assert own <= set(vars(asked_index.AskedReader))
 
 
@@ -224,13 +224,17 @@ def test_questions_are_answered_as_by_the_index(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(operators, "ask", call)
     monkeypatch.setattr(looking, "AT_ONCE", 2)
     store = open_store(path)
-    jobs = [store.add_job(Job(job_id=number, state="RUNNING", array_job_id=number // 4 * 4)) for number in range(1, 6)]
+    jobs = [store.add_job(Job(job_id=number, state="RUNNING", array_job_id=number // 4 * 4, submit_time=number)) for number in range(1, 6)]
     store.transition(jobs[0], "PENDING", 7.0)
     store.save_step(jobs[0].key, Step(job_id=1, step_id="0"))
     reader, asked = open_reader(path), asked_index.AskedReader()
     assert reader is not None
     query = JobQuery(active=False)
     assert asked.jobs(query) == reader.jobs(query) and len(asked.jobs(query)) == 5
+    assert [asked.decoded(line[0], line[-1]) for line in asked.outlines(query)] == reader.jobs(query)
+    assert [line[:-1] for line in asked.outlines(query)] == [line[:-1] for line in reader.outlines(query)]
+    assert asked.labels() == reader.labels() != [] and asked.spans(0.0, gpus=True) == reader.spans(0.0, gpus=True)
+    assert asked.first_submission("local") == reader.first_submission("local")
     assert asked.array("local", 4) == reader.array("local", 4) != []
     assert asked.job(None, 3) == reader.job(None, 3) and asked.job("other", 3) is None
     assert asked.steps(jobs) == reader.steps(jobs) != []

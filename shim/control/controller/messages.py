@@ -85,6 +85,8 @@ FIELDS: dict[str, dict[str, Any]] = {
         "every_run": bool,
         "first": int,
         "end": int,
+        "since": float,
+        "gpus": bool,
     },
     "record": {"job": Job, "claim": bool},
     "seen": {"jobs": list[Job]},

@@ -110,7 +110,6 @@ def test_a_type_of_gpus_that_was_asked_for_and_one_that_was_not() -> None:
     [
         {"contiguous": True, "min_nodes": 2, "max_nodes": 2},
         {"constraint": "ib*1&big*1", "min_nodes": 2, "max_nodes": 2},
-        {"gpus": "a100:2,h100:1", "min_nodes": 3, "max_nodes": 3},
     ],
 )
 def test_what_no_label_says_is_had_by_the_hosts_that_were_chosen(asked: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ from typing import Any, cast
 from shim.control.backends.kubernetes.api.access import Access
 from shim.control.backends.kubernetes.api.errors import ApiError
 from shim.control.backends.kubernetes.cluster.cluster_session import Site
-from shim.control.backends.kubernetes.run.start_troubles import TOGETHER, WARNINGS_AFTER, Events, Warnings
+from shim.control.backends.kubernetes.cluster.events import TOGETHER, Events
+from shim.control.backends.kubernetes.run.start_troubles import WARNINGS_AFTER, Warnings
 from tests.control.backends.kubernetes import clock
 
 

@@ -15,12 +15,12 @@ from shim.control.backends.kubernetes.api.errors import NO_CONNECTION, ApiError
 from shim.control.backends.kubernetes.api.exec_stream import UNREACHED, ExecStream
 from shim.control.backends.kubernetes.api.stream_slots import Turns
 from shim.control.backends.kubernetes.cluster.cluster_cache import Seen
+from shim.control.backends.kubernetes.cluster.events import Events
 from shim.control.backends.kubernetes.objects import names
 from shim.control.backends.kubernetes.objects.bundle import relay_command
 from shim.control.backends.kubernetes.objects.run_objects import Objects
 from shim.control.backends.kubernetes.records.store import Records
 from shim.control.backends.kubernetes.run.looking import Evidence
-from shim.control.backends.kubernetes.run.start_troubles import Events
 from shim.job.pod.asking import boot_time
 from shim.job.pod.places import PORT
 
