@@ -79,6 +79,7 @@ def request(op: str, fields: dict[str, Any] | None) -> dict[str, Any]:
         from shim.control import sources
 
         message["configuration"] = sources.stated(os.environ)
+        message["kubeconfig"] = sources.kubeconfig(os.environ)
     return message
 
 

@@ -8,7 +8,8 @@ bytes of JSON. A client sends one request and reads replies until one has ``"ok"
     reply     {"ok": true, …}  or  {"ok": false, "lines": ["error: …"], "code": 1}   (a ShimError)
 
 What depends on the configuration (OF_CONFIGURATION) says in ``configuration`` where the command has it from: its SHIM_* variables and
-XDG_CONFIG_HOME. A controller that finds another one there than its own begins anew, and gets the request again.
+XDG_CONFIG_HOME. A controller that finds another one there than its own begins anew, and gets the request again. ``kubeconfig``: the command's
+KUBECONFIG, for clusters that could not be opened by the controller's own.
 
 submit, allocate, attach, wait and fetch may say ``progress`` (bool): then events {"event": "progress", "what", "unit", "all", "done"} come while
 they take long (the client is on a terminal). Clients pass over events that they do not know.

@@ -83,6 +83,12 @@ def stated(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def kubeconfig(environ: Mapping[str, str]) -> str:
+    """``$KUBECONFIG`` with absolute paths: a controller has another working directory, and may have been started without the variable."""
+    files = environ.get("KUBECONFIG", "").split(os.pathsep)
+    return os.pathsep.join([os.path.abspath(os.path.expanduser(file)) for file in files if file])
+
+
 def adopt(environ: MutableMapping[str, str], other: Mapping[str, str]) -> None:
     """Makes what another process has ``stated`` count in ``environ``."""
     for name in [name for name in environ if is_configuration(name)]:

@@ -47,6 +47,8 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         or (name.startswith("SHIM_") and name not in _NOT_HANDED_ON)
     }
     kept.update(sources.stated(environ))
+    if kept.get("KUBECONFIG"):
+        kept["KUBECONFIG"] = sources.kubeconfig(environ)
     kept[SERVICE_VARIABLE] = "controller"
     return kept
 

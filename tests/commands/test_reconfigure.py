@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -255,6 +257,56 @@ def test_with_a_real_slurm_beside_nobody_goes_on(site: Site) -> None:
     assert [line for line in site.said("squeue", code=1)[1] if "warning" in line] == []
     site.configure(ONE)
     assert site.said("squeue", "-h", "-o", "%A")[0] == f"{held}\n"
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: here, user: me}}]
+clusters: [{name: here, cluster: {server: "http://127.0.0.1:PORT"}}]
+users: [{name: me, user: {token: secret}}]
+"""
+
+
+class Denies(BaseHTTPRequestHandler):
+    """An API server that knows nobody."""
+
+    def do_GET(self) -> None:
+        text = b'{"kind": "Status", "status": "Failure", "reason": "Unauthorized", "message": "nobody you know", "code": 401}'
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_POST = do_PUT = do_PATCH = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+def test_a_cluster_is_looked_for_by_the_kubeconfig_of_the_shell_that_submits(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever tries jobs here first, and then a cluster, has a controller that is older than the variable."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(site.file.parents[1]))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    held = site.submitted("-H", "--wrap", "true")[0]
+    site.configure(ONE + "[clusters.k8s]\nbackend = 'kubernetes'\nimage = 'x'\ntimeout = 1\nnodes = 2\n")
+    submit = ("sbatch", "-M", "k8s", "--test-only", "--wrap", "true")
+    lacks = "sbatch: error: cluster k8s: no kubeconfig: KUBECONFIG is not set and there is no ~/.kube/config"
+    assert site.said(*submit, code=1)[1] == [lacks]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Denies) as server:
+        threading.Thread(target=server.serve_forever).start()
+        (tmp_path / "kubeconfig").write_text(KUBECONFIG.replace("PORT", str(server.server_port)))
+        monkeypatch.setenv("KUBECONFIG", "kubeconfig")  # of the shell's working directory
+        err = site.said(*submit, code=1)[1]
+        server.shutdown()
+    assert "no kubeconfig" not in str(err) and "nobody you know" in str(err), err
+    assert job(held).state == "PENDING"
+    site.configure(ONE)
 
 
 def test_no_job_is_started_by_a_configuration_that_is_no_more(site: Site) -> None:

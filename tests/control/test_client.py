@@ -190,6 +190,8 @@ def test_a_controller_reaches_a_cluster_as_its_caller_does() -> None:
         "SSL_CERT_FILE": "/ca.pem",
     }
     kept = starter.environment({**way, "AWSOME": "x", "MY_HTTPS_PROXY": "x"})
+    here = os.path.abspath("k1")
+    assert starter.environment({"KUBECONFIG": "k1::/k2"})["KUBECONFIG"] == f"{here}:/k2"
     assert kept == {**way, "XDG_CONFIG_HOME": "/home/me/.config", "SHIM_SERVICE": "controller"}
 
 

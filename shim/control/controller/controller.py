@@ -352,8 +352,19 @@ class Controller:
             raise ChannelClosed("the configuration has changed")
         if self._configured is not None:
             self.keeping.read(self._configured.files)
+        if own:
+            self._look_there(str(message.get("kubeconfig") or ""))
         await learn_names(connection.uid, connection.gid)
         return await operation(connection, message)
+
+    def _look_there(self, kubeconfig: str) -> None:
+        """A cluster that could not be opened is looked for where the one who asks would: this process may be older than the variable in a shell.
+
+        Not while another one is open, which would follow.
+        """
+        names = [name for name, cluster in self.world.clusters.items() if cluster.backend == "kubernetes"]
+        if kubeconfig and names and all(isinstance(self.world.backends[name], Unopened) for name in names):
+            os.environ["KUBECONFIG"] = kubeconfig
 
     def _outdated(self) -> bool:
         if not self._again and self._configured is not None and self._configured.outdated():
