@@ -33,6 +33,7 @@ _NO_EVENT = """error: You must specify a trigger (--down, --up, --reconfig, --ti
 """
 _EVENTS = (*triggers.OF_JOBS, *triggers.OF_NODES, *triggers.OF_CONTROLLER)
 _MOST = 32000  # seconds of an offset
+_HIGHEST = 0xFFFFFFFF  # of an id: nothing has a higher one
 
 
 def main(argv: list[str]) -> int:
@@ -70,7 +71,8 @@ class _Asked:
     def __init__(self, values: Values) -> None:
         self._values = values
         self.job_id = self._job()
-        self.number = leading_int(values["id"])[0] if "id" in values else None
+        number = leading_int(values["id"])[0] if "id" in values else None
+        self.number = None if number is None else max(-1, min(number, _HIGHEST))
         self.offset = leading_int(values.get("offset", "0"))[0] or 0
         self.uid = self._uid()
         self.events = [name for name in _EVENTS if name in values]
@@ -87,7 +89,7 @@ class _Asked:
         number, _ = leading_int(text)
         if not number or number < 0:
             raise ShimError(f"error: Invalid jobid {text}")
-        return number
+        return min(number, _HIGHEST)
 
     def _uid(self) -> int | None:
         text = self._values.get("user")

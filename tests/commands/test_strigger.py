@@ -112,6 +112,13 @@ def test_an_event_is_needed(world: World, asked: list[dict[str, Any]]) -> None:
     assert result.err.endswith("resumed_operation)\n\n")
 
 
+def test_an_id_of_many_digits_is_that_of_nothing(world: World, asked: list[dict[str, Any]]) -> None:
+    many = "9" * 30
+    assert world.run("strigger", "--clear", "--id", many, "-j", many).code == 0
+    assert world.run("strigger", "--clear", "--id", f"-{many}").code == 0
+    assert asked == [{"do": "clear", "id": 0xFFFFFFFF, "job_id": 0xFFFFFFFF}, {"do": "clear", "id": -1}]
+
+
 def test_quiet_says_nothing_of_what_is_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from shim.control import client
     from shim.core.errors import ShimError, plain
