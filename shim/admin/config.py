@@ -24,12 +24,20 @@ def report(out: TextIO, *, origin: bool) -> None:
     for name, words in found.clusters.items():
         out.write(f"\n[clusters.{name}]\n")
         backend = words["backend"].value if "backend" in words else "local"
+        conf = words["slurm_conf"].value if "slurm_conf" in words else ""
         for word in CLUSTER:
             if word.type == "table" or backend not in word.backends:
                 continue
             setting = words.get(word.name)
+            if conf and setting is None and not word.with_slurm_conf:
+                continue  # that file says it
             value = setting.value if setting else word.default
             _line(out, word.name, value, setting.origin if setting else "default", origin)
+        if conf:
+            out.write(
+                "# nodes, partitions and limits: as slurm_conf has them; `sinfo` and `scontrol show config` show them\n"
+            )
+            continue
         for entry in words.get("node", ()):
             out.write(f"\n[[clusters.{name}.node]]\n")
             _settings(out, entry, origin)

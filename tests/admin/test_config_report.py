@@ -61,6 +61,27 @@ def test_it_reads_as_the_configuration_that_it_was_made_of(tmp_path: Path, monke
     assert settings_of(again[1], "all").image == "python:3.12"
 
 
+@pytest.mark.usefixtures("state_dir")
+def test_what_slurm_conf_says_is_not_shown_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=c[1-2] CPUs=4\nPartitionName=main Nodes=ALL Default=YES\nMaxArraySize=55\nKillWait=7\n"
+    )
+
+    def made(text: str) -> tuple[Cluster, str]:
+        file = tmp_path / "config.toml"
+        file.write_text(text)
+        monkeypatch.setenv("SHIM_CONFIG", str(file))
+        out = io.StringIO()
+        report(out, origin=False)
+        (cluster,) = shape.clusters(config.load(), Machine(cpus=4, memory=1000, tmp_disk=1), "none")
+        return cluster, out.getvalue()
+
+    cluster, said = made(f'[clusters.local]\nslurm_conf = "{tmp_path}/slurm.conf"\nkill_wait = 8\n')
+    assert made(said) == (cluster, said)
+    assert (cluster.max_array_size, cluster.kill_wait, len(cluster.nodes)) == (55, 8, 2)
+    assert "debug" not in said and "# nodes, partitions and limits: as slurm_conf has them" in said
+
+
 def _bare(cluster: Cluster) -> Cluster:
     """Without the words for its pods."""
     partitions = tuple(one.replace(settings={}) for one in cluster.partitions)
