@@ -78,7 +78,7 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
     if job.held:
         pass  # the scheduler does not look at it
     elif job.start_time > now + NEVER:
-        lines.append("When it will start is not known: jobs before it have no time limit.")
+        lines.append("When it will start is not known: what is before it has no time limit.")
     elif job.start_time > now:
         lines.append(
             f"It is expected to start at {stamp(job.start_time)}, if the jobs before it use all of their time."
@@ -250,7 +250,18 @@ def _resources(job: Job, cluster: Cluster, running: Iterable[Job]) -> list[str]:
         largest = sorted(here, key=lambda one: -_cpus(one))[:_SHOWN_JOBS]
         more = f" and {len(here) - _SHOWN_JOBS} more" if len(here) > _SHOWN_JOBS else ""
         lines.append(f"The rest is held by {', '.join(map(_holder, largest))}{more}.")
-    return lines
+    others = _others(cluster, names)
+    return [*lines, f"Programs that are no jobs here hold {others}."] if others else lines
+
+
+def _others(cluster: Cluster, names: Collection[str]) -> str:
+    """What of the nodes of these names is in use by what is no job of ours; "" for nothing."""
+    used = [node for node in cluster.nodes if node.name in names and (node.others_cpus or node.others_gpus)]
+    if not used:
+        return ""
+    gpus = sum(node.others_gpus for node in used)
+    told = [f"{sum(node.others_cpus for node in used)} CPU(s)", *([f"{gpus} GPU(s)"] if gpus else [])]
+    return f"{' '.join(told)} on {hostlist.fold_sorted([node.name for node in used])}"
 
 
 def _demands(job: Job) -> list[str]:

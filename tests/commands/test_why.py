@@ -88,6 +88,18 @@ def test_who_has_the_resources(world: World) -> None:
     assert lines[3].startswith("It is expected to start at 2026-11-20T17:37:03")
 
 
+def test_what_programs_of_others_hold_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newcomer to a shared cluster saw a free CPU too few, and no job that had it."""
+    cluster = site.cluster()
+    nodes = (cluster.nodes[0].replace(others_cpus=3), cluster.nodes[1].replace(others_cpus=2), *cluster.nodes[2:])
+    monkeypatch.setattr("shim.commands.site_view.recorded", lambda _: cluster.replace(nodes=nodes))
+    lines = why(world, job(7, reason="Resources", start_time=NOW + 400 * 86400, cpus=99, nodes=2))
+    assert lines[2:] == [
+        "Programs that are no jobs here hold 5 CPU(s) on n[1-2].",
+        "When it will start is not known: what is before it has no time limit.",
+    ]
+
+
 def test_what_a_job_depends_on_is_told_with_its_state(world: World) -> None:
     waits = job(7, reason="Dependency", dependency="afterok:3(unfulfilled),afterany:99(unfulfilled)")
     assert why(world, waits, running(3)) == [
