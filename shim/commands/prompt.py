@@ -38,9 +38,7 @@ def converse(program: str, perform: Callable[[list[str]], int], over: Callable[[
         try:
             code = perform(words) or code
         except ShimError as error:
-            sys.stdout.flush()
-            output.say(program, *error.lines)
-            code = error.code
+            code = output.say_error(program, error)
     return code
 
 
