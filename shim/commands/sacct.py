@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 _PROGRAM = "sacct"
 _NAMED = 10  # ids in a line of errors
+# What a document says of a question that no job answers.
+_NOTHING = {
+    "description": "Nothing found",
+    "error_number": 9003,
+    "error": "Nothing found with query",
+    "source": "slurmdb_jobs_get",
+}
 
 
 def main(argv: list[str]) -> int:
@@ -49,6 +56,8 @@ def main(argv: list[str]) -> int:
         from shim.commands import verbose_options
 
         output.say(_PROGRAM, *verbose_options.sacct(selection))
+    if site_view.is_document(values):
+        return _document(selection, argv)
     if "completion" in values or "file" in values:
         raise ShimError(plain("Slurm job completion is disabled"))
     if "batch-script" in values:
@@ -76,6 +85,28 @@ def main(argv: list[str]) -> int:
         )
     site_view.warn_unreachable(_PROGRAM, reader, outlook, jobs)
     return code
+
+
+def _document(selection: Selection, argv: list[str]) -> int:
+    """Prints the jobs that are meant, each of its runs for itself, in one document."""
+    from shim.commands import documents
+    from shim.core.render.openapi.accounting import accounting_records
+
+    document = documents.asked_for(_PROGRAM, argv, selection.values, database=True)
+    sacct_table.columns(_format(selection.values))  # an unknown field is an error here too
+    documents.clusters(selection.values, _clusters(selection.values))
+    reader = site_view.open_index(_PROGRAM)
+    outlook = Outlook(list(selection.clusters)) if not selection.ids else None
+    jobs = _jobs(selection, reader)
+    runs = [*_earlier(reader, jobs), *jobs]
+    rows = _listed(selection, runs, reader.steps_of(jobs, every_run=True) if reader is not None else [])
+    errors = [] if jobs else [_NOTHING]
+    cluster = selection.clusters[0] if selection.clusters else site.cluster().name if document.newer else ""
+    records = accounting_records(rows, site_view.user_name, newer=document.newer)
+    document.put("jobs", records, errors=errors, cluster=cluster)
+    _say_pruned(selection, reader, jobs)
+    site_view.warn_unreachable(_PROGRAM, reader, outlook, jobs)
+    return 0
 
 
 def _ask_real(argv: list[str], selection: Selection, chosen: list[str], *, header: bool) -> ClusterQuery | None:
@@ -176,11 +207,16 @@ def _jobs(selection: Selection, reader: Reader | None) -> list[Job]:
 
 def _runs(selection: Selection, reader: Reader | None, jobs: list[Job]) -> list[Job]:
     """The jobs; with --duplicates also the runs before a requeue, each as a job of its own."""
-    if "duplicates" not in selection.values or reader is None:
-        return jobs
+    return [*jobs, *_earlier(reader, jobs)] if "duplicates" in selection.values else jobs
+
+
+def _earlier(reader: Reader | None, jobs: list[Job]) -> list[Job]:
+    """The runs of these jobs before a requeue."""
     again = [job for job in jobs if job.restarts]
+    if reader is None or not again:
+        return []
     past = reader.transitions(job.key for job in again)
-    return [*jobs, *(run for job in again for run in sacct_rows.earlier_runs(job, past.get(job.key, [])))]
+    return [run for job in again for run in sacct_rows.earlier_runs(job, past.get(job.key, []))]
 
 
 def _scripts(selection: Selection) -> int:

@@ -30,19 +30,10 @@ def main(argv: list[str]) -> int:
         client.call("stats", {"reset": True})
         return 0
     order = _last(values, *statistics.ORDERS)
-    output.put(statistics.page(client.call("stats"), order, _name_of))
+    output.put(statistics.page(client.call("stats"), order, lambda uid: site_view.user_name(uid) or str(uid)))
     return 0
 
 
 def _last(values: Values, *names: str) -> str:
     """The last of these options that was given: it decides."""
     return next((name for name in reversed([one for one, _ in values.said]) if name in names and name in values), "")
-
-
-def _name_of(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from shim.commands.documents import Document
     from shim.core.model.cluster import Cluster
     from shim.core.options.query_options import Values
     from shim.core.render.columns import Column
@@ -46,18 +47,20 @@ def main(argv: list[str]) -> int:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: Error: invalid entry for --iterate={values['iterate']}")
-    form = site_view.document_format(values)
-    if form:
-        return site_view.repeat(lambda: _document(form, values), seconds)
+    if site_view.is_document(values):
+        from shim.commands import documents
+
+        document = documents.asked_for(_PROGRAM, argv, values)
+        return site_view.repeat(lambda: _document(document, values), seconds)
     return site_view.repeat(lambda: _show(values, argv), seconds)
 
 
-def _document(form: str, values: Values) -> int:
+def _document(document: Document, values: Values) -> int:
     """Prints every node, as Slurm does: no option but -M selects here."""
-    from shim.commands import host_stats
-    from shim.core.render.openapi import node_fields
+    from shim.commands import documents, host_stats
+    from shim.core.render.openapi.nodes import node_record
 
-    chosen = site_view.clusters_of_document(form, values)
+    chosen = documents.clusters(values, values.get("clusters"))
     reader = site_view.open_index(_PROGRAM)
     groups: list[tuple[Cluster, ...]] = [(site_view.site_cluster(name),) for name in chosen] or [
         tuple(site_view.site_clusters())
@@ -69,8 +72,8 @@ def _document(form: str, values: Values) -> int:
             query = JobQuery(cluster=cluster.name, states=tuple(sorted(states.ALLOCATED)))
             known = uses(cluster, reader.jobs(query) if reader is not None else [])
             machine, now = host_stats.machine(cluster), time.time()
-            found += [node_fields(cluster, use, machine, now) for use in known.values()]
-        site_view.put_document(form, "nodes", found)
+            found += [node_record(cluster, use, machine, now, newer=document.newer) for use in known.values()]
+        document.put("nodes", found)
     return 0
 
 

@@ -23,7 +23,6 @@ from shim.core.render.view import View
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
@@ -273,37 +272,9 @@ def refuse_options(program: str, values: Values) -> None:
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
 
 
-def clusters_of_document(form: str, values: Values) -> tuple[str, ...]:
-    """The clusters that -M names; () for all. ShimError where a real Slurm is one of them: it makes documents of its own."""
-    chosen = tuple(chosen_clusters(values.get("clusters")))
-    if real_clusters(chosen):
-        raise ShimError(f"error: --{form}: a real Slurm is one of the clusters: name others with -M")
-    return chosen
-
-
-def document_format(values: Values) -> str:
-    """``json`` or ``yaml`` where a listing is asked for as a document, else "". ShimError where there is none of that layout."""
-    name = next((name for name in ("json", "yaml") if name in values), "")
-    if not name:
-        return ""
-    from shim.commands.submission_context import grammar
-
-    found = grammar()
-    if found is not None and found.newer:
-        raise Unsupported(
-            f"error: --{name} is not supported here at slurm_version {found.release}: its layout (v0.0.43) is another"
-        )
-    return name
-
-
-def put_document(form: str, name: str, records: Iterable[dict[str, Any]]) -> None:
-    """Prints the records as one document of Slurm's layout; ``name`` is what they are: jobs, nodes."""
-    from shim import SLURM_VERSION
-    from shim.core.formats import documents
-    from shim.core.render import openapi
-
-    found = openapi.document(SLURM_VERSION, name, records)
-    output.put([documents.json_text(found) if form == "json" else documents.yaml_text(found)])
+def is_document(values: Values) -> bool:
+    """Whether a listing is asked for as a document."""
+    return "json" in values or "yaml" in values
 
 
 def print_help(program: str, values: dict[str, str]) -> bool:
@@ -343,6 +314,16 @@ def uid_of(name: str) -> int | None:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
         return int(name) if name.isascii() and name.isdigit() and len(name) < 11 else None
+
+
+def user_name(uid: int) -> str | None:
+    """The name of a user of this machine; None for a uid that nobody has."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
 
 
 def running_steps(reader: Reader | None, jobs: list[Job]) -> list[tuple[Job, Step]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from shim.commands.documents import Document
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
     from shim.core.options.query_options import Values
@@ -52,9 +53,11 @@ def main(argv: list[str]) -> int:
         seconds = site_view.parse_interval(values["iterate"])
         if seconds is None:
             raise ShimError(f"error: --iterate={values['iterate']}\n")
-    form = site_view.document_format(values)
-    if form:
-        return site_view.repeat(lambda: _document(form, values), seconds)
+    if site_view.is_document(values):
+        from shim.commands import documents
+
+        document = documents.asked_for(_PROGRAM, argv, values)
+        return site_view.repeat(lambda: _document(document, values), seconds)
     return site_view.repeat(lambda: _show(selection, argv), seconds)
 
 
@@ -163,17 +166,18 @@ class Table:
         return default, job_fields.LETTERS, job_fields.names
 
 
-def _document(form: str, values: Values) -> int:
+def _document(document: Document, values: Values) -> int:
     """Prints every job that is known, as Slurm does: no option but -M selects here."""
-    from shim.core.render.openapi import job_fields
+    from shim.commands import documents
+    from shim.core.render.openapi.jobs import job_record
 
-    chosen = site_view.clusters_of_document(form, values)
+    chosen = documents.clusters(values, values.get("clusters"))
     reader = site_view.open_index(_PROGRAM)
     views = site_view.Views()
     for cluster in chosen or ("",):
         query = JobQuery(cluster=cluster, active=False, ended_since=site_view.shown_since(cluster))
         jobs = reader.jobs(query) if reader is not None else []
-        site_view.put_document(form, "jobs", [job_fields(job, views.of(job.cluster)) for job in jobs])
+        document.put("jobs", [job_record(job, views.of(job.cluster), newer=document.newer) for job in jobs])
     return 0
 
 

@@ -272,7 +272,6 @@ def test_who_and_what(past: World) -> None:
         ("-R None", "sacct: invalid option -- 'R'"),
         ("--nosuch", "sacct: unrecognized option '--nosuch'"),
         ("-c", "Slurm job completion is disabled"),
-        ("--json", "sacct: error: --json is not supported here: output is text"),
         ("-B", "sacct: error: --batch-script needs --jobs"),
     ],
 )

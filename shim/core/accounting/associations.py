@@ -6,6 +6,7 @@ user has an association with every account. No limits are kept: their columns ar
 
 from __future__ import annotations
 
+from shim.core.formats.tres import GPUS, TRES_NUMBERS
 from shim.core.value import Value
 
 TYPE_CHECKING = False
@@ -22,9 +23,6 @@ _PROTOCOLS = {"22.05": "9728", "25.11": "11264"}  # the number of a release's me
 _SELECT_PLUGIN = "109"  # cons_tres
 _LISTS = ("allow_accounts", "deny_accounts")
 _QOS_LISTS = ("allow_qos", "deny_qos")
-# Those that every database has, with their numbers; GPUs have the first one that a site may give out.
-_TRES = (("cpu", ""), ("mem", ""), ("energy", ""), ("node", ""), ("billing", ""), ("fs", "disk"), ("vmem", ""), ("pages", ""))  # fmt: skip
-_GPUS = ("gres", "gpu", 1001)
 
 
 class Labels(Value):
@@ -150,10 +148,9 @@ class Site:
 
     def tres(self) -> list[Record]:
         """What is counted of jobs."""
-        found = [(kind, name, number + 1) for number, (kind, name) in enumerate(_TRES)]
-        if any(node.gpus for cluster in self._clusters for node in cluster.nodes):
-            found.append(_GPUS)
-        return [{"Type": kind, "Name": name, "ID": str(number)} for kind, name, number in found]
+        gpus = any(node.gpus for cluster in self._clusters for node in cluster.nodes)
+        found = [(number, *tres.partition("/")) for tres, number in TRES_NUMBERS.items() if tres != GPUS or gpus]
+        return [{"Type": kind, "Name": name, "ID": str(number)} for number, kind, _, name in found]
 
     def wckeys(self) -> list[Record]:
         """The keys that jobs name, by whom and where."""

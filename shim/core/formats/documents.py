@@ -1,7 +1,7 @@
 """Nested data as the text of ``--json`` and ``--yaml``, laid out as Slurm's serializers (json-c, libyaml) lay it out.
 
-Data are dicts, lists, str, int, float, bool and None. Slurm says a text that is not set as ``""`` in JSON and as null in YAML, so a
-text that is empty here is one that is not set.
+Data are dicts, lists, str, int, float, bool and None. squeue and sinfo of 22.05 say a text that is not set as ``""`` in JSON and
+as null in YAML, so a text that is empty in their documents is one that is not set.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
-_INDICATORS = "-?:,[]{}#&*!|>'\"%@`"
-_WORDS = ("~", "null", "true", "false")
+_INDICATORS = ",[]{}#&*!|>'\"%@`"  # at the start of a text
+_WIDTH = 80
 
 
 def json_text(data: Any) -> str:
@@ -52,63 +52,103 @@ def _quoted(text: str) -> str:
 
 
 _ESCAPES = {"\b": "\\b", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+_YAML_ESCAPES = {
+    **_ESCAPES,
+    "\0": "\\0",
+    "\a": "\\a",
+    "\v": "\\v",
+    "\x1b": "\\e",
+    "\x85": "\\N",
+    "\xa0": "\\_",
+    "\u2028": "\\L",
+    "\u2029": "\\P",
+}
 
 
-def yaml_text(data: dict[str, Any]) -> str:
-    """The document, every value with its tag, without a newline at its end."""
-    return "%YAML 1.1\n--- !!map\n" + "\n".join([*_map(data, ""), "..."])
+def yaml_text(data: dict[str, Any], *, unset: str = "!!null null") -> str:
+    """The document, every value with its tag, without a newline at its end. ``unset``: what a text that is empty is written as."""
+    return "%YAML 1.1\n--- !!map\n" + "\n".join([*_map(data, "", unset), "..."])
 
 
-def _map(data: dict[str, Any], indent: str) -> Iterator[str]:
+def _map(data: dict[str, Any], indent: str, unset: str) -> Iterator[str]:
     for name, value in data.items():
-        yield from _yaml(value, f"{indent}!!str {_plain(name)}: ", indent)
+        yield from _yaml(value, f"{indent}!!str {_written(name, 0, '')}: ", indent, unset)
 
 
-def _yaml(value: Any, head: str, indent: str) -> Iterator[str]:
+def _yaml(value: Any, head: str, indent: str, unset: str) -> Iterator[str]:
     if isinstance(value, dict):
         yield f"{head}!!map" + ("" if value else " {}")
-        yield from _map(value, indent + "  ")
+        yield from _map(value, indent + "  ", unset)
     elif isinstance(value, list):
         yield f"{head}!!seq" + ("" if value else " []")
         for item in value:
-            yield from _yaml(item, f"{indent}- ", indent + "  " if isinstance(item, list) else indent)
+            yield from _yaml(item, f"{indent}- ", indent + "  " if isinstance(item, list) else indent, unset)
+    elif value == "":
+        yield head + unset
+    elif isinstance(value, str):
+        yield f"{head}!!str " + _written(value, len(head) + 6, f"\n{indent}  ")
     else:
         yield head + _scalar(value)
 
 
 def _scalar(value: object) -> str:
-    if value is None or value == "":
+    if value is None:
         return "!!null null"
     if isinstance(value, bool):
         return f"!!bool {'true' if value else 'false'}"
-    if isinstance(value, int):
-        return f"!!int {value}"
-    if isinstance(value, float):
-        return f"!!float {value:f}"
-    return f"!!str {_plain(str(value))}"
+    return f"!!int {value}" if isinstance(value, int) else f"!!float {value:f}"
 
 
-def _plain(text: str) -> str:
-    """The text as it is, where YAML takes it for itself; else in quotes."""
-    if any(_is_special(letter) for letter in text):
-        return '"' + "".join(_double(letter) for letter in text) + '"'
-    plain = text and text[0] not in _INDICATORS and text[0] != " " and text[-1] not in " :"
-    if plain and ": " not in text and " #" not in text and text.lower() not in _WORDS:
-        return text
-    return "'" + text.replace("'", "''") + "'"
+def _written(text: str, column: int, line: str) -> str:
+    """The text as it is, where YAML takes it for itself; else in quotes. What passes the 80th column goes on, after a blank, on the
+    next line, which begins with ``line``.
+    """
+    if any(not " " <= letter <= "~" and letter != "\n" for letter in text) or " \n" in text or "\n " in text:
+        return '"' + _folded([_double(letter) for letter in text], column + 1, line, "\\") + '"'
+    if "\n" in text or _is_marked(text):
+        broken = [{"\n": line, "'": "''"}.get(letter, letter) for letter in text]
+        for place in range(len(text)):
+            if text[place] == "\n" and text[place - 1 : place] != "\n":
+                broken[place] = "\n" + line  # the first end of line of several is not counted
+        return "'" + _folded(broken, column + 1, line) + "'"
+    return _folded(list(text), column, line)
 
 
-def _is_special(letter: str) -> bool:
-    """Whether a document may not hold it as it is, or takes it for the end of a line."""
+def _is_marked(text: str) -> bool:
+    """Whether YAML would see more in the text than itself: a mark at its start, an end, a pair or a comment in it."""
+    first, second = text[0], text[1:2]
     return (
-        letter < " " or "\x7f" <= letter <= "\x9f" or letter in "\u2028\u2029\ufeff" or "\ud800" <= letter <= "\udfff"
+        first in _INDICATORS
+        or (first in "-?:" and second in ("", " "))
+        or text[:3] in ("---", "...")
+        or text[0] == " "
+        or text[-1] in " :"
+        or ": " in text
+        or " #" in text
     )
+
+
+def _folded(letters: list[str], column: int, line: str, guard: str = "") -> str:
+    """The letters, with ends of line for blanks beyond the last column. ``guard`` stands before a blank that begins a line."""
+    whole = "".join(letters)
+    if column + len(whole) <= _WIDTH:
+        return whole
+    found = []
+    last = len(letters) - 1
+    for place, letter in enumerate(letters):
+        alone = letters[place - 1] != " " and (guard or letters[place + 1 : place + 2] != [" "])
+        if letter == " " and column > _WIDTH and 0 < place < last and alone:
+            letter = line + (guard if letters[place + 1] == " " else "")
+        found.append(letter)
+        column = len(letter.rpartition("\n")[2]) + (0 if "\n" in letter else column)
+    return "".join(found)
 
 
 def _double(letter: str) -> str:
     if letter in '"\\':
         return "\\" + letter
-    if not _is_special(letter):
+    if " " <= letter <= "~":
         return letter
     number = ord(letter)
-    return _ESCAPES.get(letter) or (f"\\x{number:02X}" if number < 256 else f"\\u{number:04X}")
+    form = "\\x{:02X}" if number < 0x100 else "\\u{:04X}" if number < 0x10000 else "\\U{:08X}"
+    return _YAML_ESCAPES.get(letter) or form.format(number)

@@ -15,6 +15,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
 
+GPUS = "gres/gpu"
+# The numbers that a database has of what is counted; GPUs have the first one that a site may give out.
+TRES_NUMBERS = {
+    "cpu": 1,
+    "mem": 2,
+    "energy": 3,
+    "node": 4,
+    "billing": 5,
+    "fs/disk": 6,
+    "vmem": 7,
+    "pages": 8,
+    GPUS: 1001,
+}
 _UNSIGNED = 1 << 64
 _SUFFIXES = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 

@@ -10,6 +10,7 @@ from shim.core.formats import hostlist
 from shim.core.formats.integers import is_number
 from shim.core.formats.sizes import show_memory
 from shim.core.formats.times import show_clock
+from shim.core.formats.tres import GPUS
 from shim.core.model import states
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
@@ -82,7 +83,7 @@ def _eligible(row: Row) -> str:
     return _stamp(row, row.job.eligible_time if row.step is None else row.step.start_time)
 
 
-def _reserved(row: Row) -> int:
+def reserved(row: Row) -> int:
     """Seconds that the job has waited since it could have started."""
     eligible = row.job.eligible_time
     if not eligible:
@@ -90,13 +91,15 @@ def _reserved(row: Row) -> int:
     return max(0, int(row.start if row.ran and row.start else row.end or row.view.now) - int(eligible))
 
 
-def _nodes(row: Row) -> str:
+def nodes(row: Row) -> str:
+    """The nodes, folded; ``None assigned`` of a job without any."""
     if row.step is not None:
         return hostlist.fold(row.step.nodes)
     return facts.nodelist(row.job) or "None assigned"
 
 
-def _node_count(row: Row) -> int:
+def node_count(row: Row) -> int:
+    """The number of nodes; of a job that waits the number that it needs."""
     return row.job.nodes if row.step is None else len(row.step.nodes) or 1
 
 
@@ -107,15 +110,22 @@ def _memory(row: Row) -> int:
     return sum(share.memory for share in row.shares)
 
 
+def tres_counts(row: Row) -> dict[str, int]:
+    """What is counted of a job or a step, by its name, in the order of the names; memory in MiB, billing of jobs only."""
+    found = {"billing": row.cpus} if row.step is None else {}
+    found["cpu"] = row.cpus
+    found[GPUS] = sum(len(share.gpus) for share in row.shares) if row.ran else facts.gpu_total(row.job)
+    found["mem"] = _memory(row)
+    found["node"] = node_count(row)
+    return {name: amount for name, amount in found.items() if amount or name not in (GPUS, "mem")}
+
+
 def _tres(row: Row) -> str:
-    """``billing=4,cpu=4,gres/gpu=2,mem=4000M,node=2``: by name, as the database sorts them; billing of jobs only."""
-    gpus = sum(len(share.gpus) for share in row.shares) if row.ran else facts.gpu_total(row.job)
-    memory = _memory(row)
-    words = [f"billing={row.cpus}"] if row.step is None else []
-    words.append(f"cpu={row.cpus}")
-    words += [f"gres/gpu={gpus}"] if gpus else []
-    words += [f"mem={show_size(memory, row.view.units)}"] if memory else []
-    return ",".join([*words, f"node={_node_count(row)}"])
+    """``billing=4,cpu=4,gres/gpu=2,mem=4000M,node=2``."""
+    units = row.view.units
+    return ",".join(
+        f"{name}={show_size(amount, units) if name == 'mem' else amount}" for name, amount in tres_counts(row).items()
+    )
 
 
 def show_size(mib: int, units: str = "") -> str:
@@ -136,12 +146,13 @@ def _limit(job: Job, unlimited: str, show: Callable[[int], str]) -> str:
     return show(job.time_limit)
 
 
-def _reason(job: Job) -> str:
+def reason(job: Job) -> str:
     """Why a job waits, or waited until it was cancelled. For a job that ran the state says enough."""
     return "None" if job.shares else job.reason
 
 
-def _layout(row: Row) -> str:
+def layout(row: Row) -> str:
+    """How a step's tasks lie on its nodes; "" of a job."""
     if row.step is None:
         return ""
     return "Block" if row.step.step_id.isdigit() else "Unknown"
@@ -154,7 +165,7 @@ def _frequency(row: Row) -> str:
 _SHOWN: dict[str, Show] = {
     "Account": lambda row: row.job.request.account or "",
     "AllocCPUS": lambda row: str(row.cpus),
-    "AllocNodes": lambda row: str(_node_count(row) if row.ran else 0),
+    "AllocNodes": lambda row: str(node_count(row) if row.ran else 0),
     "AllocTRES": lambda row: _tres(row) if row.ran else "",
     "AssocID": _both("0", ""),
     "AveCPUFreq": _both("", "0"),
@@ -178,28 +189,28 @@ _SHOWN: dict[str, Show] = {
     "JobID": lambda row: row.label,
     "JobIDRaw": lambda row: row.raw_label,
     "JobName": lambda row: row.job.name if row.step is None else row.step.name,
-    "Layout": _layout,
+    "Layout": layout,
     "NCPUS": lambda row: str(row.cpus),
-    "NNodes": lambda row: str(_node_count(row)),
-    "NodeList": _nodes,
+    "NNodes": lambda row: str(node_count(row)),
+    "NodeList": nodes,
     "NTasks": lambda row: "" if row.step is None else str(row.step.tasks),
     "Partition": _job(lambda job: job.partition),
     "Priority": _job(lambda job: str(job.priority)),
     "QOS": _job(lambda job: job.request.qos or "normal"),
     "QOSRAW": _job(lambda job: "1"),
-    "Reason": _job(_reason),
+    "Reason": _job(reason),
     "ReqCPUFreq": _frequency,
     "ReqCPUFreqGov": _frequency,
     "ReqCPUFreqMax": _frequency,
     "ReqCPUFreqMin": _frequency,
     "ReqCPUS": lambda row: str(row.cpus),
     "ReqMem": lambda row: show_size(_memory(row), row.view.units) if row.step is None else "",
-    "ReqNodes": lambda row: str(_node_count(row)),
+    "ReqNodes": lambda row: str(node_count(row)),
     "ReqTRES": lambda row: _tres(row) if row.step is None else "",
     "Reservation": _job(lambda job: job.request.reservation or ""),
-    "Reserved": lambda row: show_clock(_reserved(row)) if row.step is None else "",
-    "ResvCPU": lambda row: show_clock(_reserved(row) * row.cpus) if row.step is None else "",
-    "ResvCPURAW": lambda row: str(_reserved(row) * row.cpus) if row.step is None else "",
+    "Reserved": lambda row: show_clock(reserved(row)) if row.step is None else "",
+    "ResvCPU": lambda row: show_clock(reserved(row) * row.cpus) if row.step is None else "",
+    "ResvCPURAW": lambda row: str(reserved(row) * row.cpus) if row.step is None else "",
     "Start": lambda row: _stamp(row, row.start),
     "State": _state,
     "Submit": _submit,
