@@ -378,8 +378,8 @@ class Controller:
         return {"kept": list(self.keeping.kept)}
 
     async def _take_in(self, cluster: str) -> None:
-        if not isinstance(self.world.backends[cluster], KeepsJobs):
-            return
+        if not isinstance(self.world.backends.get(cluster), KeepsJobs):
+            return  # one that is being opened, too: its jobs are taken in then
         found = await self.importing.take_in(cluster)
         if self._store.meta(LOOKED + cluster) is None:
             self._store.set_meta(LOOKED + cluster, "yes")

@@ -315,6 +315,20 @@ def test_a_pod_that_is_taken_away_before_the_start_fails_nothing(index: int) -> 
     clock.run(inside())
 
 
+@pytest.mark.parametrize("reason", ["Unknown", "ContainerStatusUnknown"])
+def test_a_pod_whose_machine_began_anew_before_the_start_fails_nothing(reason: str) -> None:
+    async def inside() -> None:
+        stage = await Stage(FakeCluster()).begin()
+        stage.cluster.run("n1", "n2")
+        stage.cluster.state(0, "terminated", exitCode=255, reason=reason)
+        await asyncio.sleep(5)
+        assert stage.told.last["kind"] == "withdrawn"
+        assert stage.state == WITHDRAWN
+        await stage.end()
+
+    clock.run(inside())
+
+
 def test_a_pod_on_a_node_that_does_not_answer_is_not_waited_for_long() -> None:
     async def inside() -> None:
         stage = await Stage(FakeCluster()).begin()

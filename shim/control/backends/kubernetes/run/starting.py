@@ -191,6 +191,8 @@ class Starting:
             return waits_again(f"pod {died.name} has left: {termination_record.why(died) or 'it was let go'}")
         if died.leaving or died.disruption or termination_record.never_began(died):
             return waits_again(f"pod {died.name} was taken away")  # nothing is wrong with the job
+        if termination_record.lost_sight(died):
+            return waits_again(f"pod {died.name} was lost with its machine")
         text = " ".join((died.ended.message or died.ended.reason or f"exit code {died.ended.code}").split())
         return self._fails(f"pod {died.name}: {text[:400]}")
 

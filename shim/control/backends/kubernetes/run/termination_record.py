@@ -50,6 +50,11 @@ def never_began(pod: PodView) -> bool:
     return unmade or pod.ended.message.strip() == UNBEGUN
 
 
+def lost_sight(pod: PodView) -> bool:
+    """Whether the kubelet does not know how the pod's process ended: its machine or its container runtime began anew."""
+    return pod.ended is not None and pod.ended.reason in ("ContainerStatusUnknown", "Unknown")
+
+
 def is_told(leader: PodView) -> bool:
     """Whether the leader has left a record of its own."""
     return leader.ended is not None and _record(leader.ended.message) is not None
