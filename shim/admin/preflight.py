@@ -30,6 +30,7 @@ from shim.job.container.tools import refuse_without
 
 Options = Sequence[tuple[Option, str | None]]
 Found = Sequence[Options]  # of the command line, for each component
+PendingReason = Callable[[JobRequest, Cluster, partition_rules.Access], str | None]
 
 
 _PATIENCE = 60.0  # seconds for a real Slurm's answer
@@ -101,7 +102,7 @@ def judge(
     cluster: Cluster,
     found: Found = ((),),
     text: str | None = None,
-    pending_reason: Callable[[JobRequest, Cluster, partition_rules.Access], str | None] = feasibility.pending_reason,
+    pending_reason: PendingReason = feasibility.pending_reason,
 ) -> Verdict:
     """The verdict on the script ``words[0]`` with its arguments, for a command line with the options ``found``. ``text``: the script's,
     where it was read already: a pipe (``<(…)``) can be read once. ``pending_reason``: as ``feasibility`` has it, for who judges many scripts.
@@ -117,41 +118,7 @@ def judge(
             verdict.warnings = said
         return verdict
     try:
-        text = read_script(words[0]) if text is None else text
-        verdict.unread = [
-            f"line {number} is no directive, {why}: {line}" for number, line, why in script.unread_directives(text)
-        ]
-        verdict.failing, less = script_commands.verdicts(text, cluster.backend)
-        verdict.approximated += less
-        components = _settled(words, found, verdict.warnings, text)
-        for settings in components:
-            verdict.approximated += approximations(settings, cluster.backend)
-            verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
-        verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
-        requests, notes = _adapted([_request(settings, words) for settings in components], cluster)
-        verdict.requests, cluster = requests, elastic.grown(cluster, requests)
-        verdict.warnings += notes
-        refusals.check_components(requests)
-        uid = os.getuid()
-        operator = partition_rules.is_operator(cluster.operators, uid, user_name(uid), uid)
-        access = partition_rules.Access(uid, lambda: names_of(uid), os.uname().nodename)
-        for request in requests:
-            refusals.check_request(
-                request,
-                cluster,
-                uid,
-                int(time.time()),
-                access.groups,
-                operator=operator,
-                host=access.host,
-            )
-            verdict.reason = verdict.reason or pending_reason(request, cluster, access)
-            if cluster.backend == "kubernetes" and not verdict.unsupported:
-                verdict.warnings += _of_pods(request, cluster)
-        verdict.folderless = missing_folders(requests)
-        if len(requests) == 1 and verdict.accepted and verdict.reason is None:
-            verdict.failing += script_steps.failing(text, requests[0], cluster)
-            verdict.failing.sort(key=lambda line: int(line.split(":")[0].split()[1]))
+        _judge_here(verdict, words, cluster, found, read_script(words[0]) if text is None else text, pending_reason)
     except value_parsing.PrintAndExit:
         verdict.refused = ("error: help was asked for: a text is printed and nothing is submitted",)
     except Unsupported as problem:
@@ -159,6 +126,46 @@ def judge(
     except ShimError as problem:
         verdict.refused, verdict.code = problem.lines, problem.code
     return verdict
+
+
+def _judge_here(
+    verdict: Verdict, words: Sequence[str], cluster: Cluster, found: Found, text: str, pending_reason: PendingReason
+) -> None:
+    """As ``judge``, for a cluster of ours. Raises what refuses the script."""
+    verdict.unread = [
+        f"line {number} is no directive, {why}: {line}" for number, line, why in script.unread_directives(text)
+    ]
+    verdict.failing, less = script_commands.verdicts(text, cluster.backend)
+    verdict.approximated += less
+    components = _settled(words, found, verdict.warnings, text)
+    for settings in components:
+        verdict.approximated += approximations(settings, cluster.backend)
+        verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
+    verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
+    requests, notes = _adapted([_request(settings, words) for settings in components], cluster)
+    verdict.requests, cluster = requests, elastic.grown(cluster, requests)
+    verdict.warnings += notes
+    _check_requests(verdict, requests, cluster, pending_reason)
+    verdict.folderless = missing_folders(requests)
+    if len(requests) == 1 and verdict.accepted and verdict.reason is None:
+        verdict.failing += script_steps.failing(text, requests[0], cluster)
+        verdict.failing.sort(key=lambda line: int(line.split(":")[0].split()[1]))
+
+
+def _check_requests(
+    verdict: Verdict, requests: list[JobRequest], cluster: Cluster, pending_reason: PendingReason
+) -> None:
+    """Raises ShimError for a request that is refused; notes what one that is accepted would wait for."""
+    refusals.check_components(requests)
+    uid = os.getuid()
+    operator = partition_rules.is_operator(cluster.operators, uid, user_name(uid), uid)
+    access = partition_rules.Access(uid, lambda: names_of(uid), os.uname().nodename)
+    now = int(time.time())
+    for request in requests:
+        refusals.check_request(request, cluster, uid, now, access.groups, operator=operator, host=access.host)
+        verdict.reason = verdict.reason or pending_reason(request, cluster, access)
+        if cluster.backend == "kubernetes" and not verdict.unsupported:
+            verdict.warnings += _of_pods(request, cluster)
 
 
 def _adapted(requests: list[JobRequest], cluster: Cluster) -> tuple[list[JobRequest], list[str]]:

@@ -45,7 +45,7 @@ def reach(op: str, refused: paths.NotOurs) -> channel.Channel:
     if op not in FOR_OPERATORS:
         raise paths.NotOurs(
             first,
-            "error: an operator sees and changes the jobs that are there (squeue, scancel, scontrol), and has none there",
+            "error: an operator sees and changes the jobs that are there (squeue, scancel, scontrol), and submits none",
             *others,
         )
     found = _connected(paths.named(), refused.user)

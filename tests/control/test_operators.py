@@ -112,7 +112,7 @@ def test_commands_say_why_they_do_not_work_there(folder: str) -> None:
     assert (
         said
         == begin
-        + "error: an operator sees and changes the jobs that are there (squeue, scancel, scontrol), and has none there\n"
+        + "error: an operator sees and changes the jobs that are there (squeue, scancel, scontrol), and submits none\n"
         + end
     )
 
