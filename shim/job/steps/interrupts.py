@@ -38,7 +38,7 @@ else:
 AGAIN = 1.0  # seconds in which a second Ctrl-C ends the step
 # What its tasks do on Ctrl-C begins before they are killed: Slurm's KILL comes by way of slurmctld, once each node has said that its tasks
 # were signalled. Without a handler a task has been ended by then, and by INT.
-GRACE = 0.2
+GRACE = 0.5
 _FORWARDED = (_signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGALRM)
 _ENDING = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 
