@@ -16,7 +16,7 @@ MODULES = {
     "scancel": "shim.commands.scancel",
     "sinfo": "shim.commands.sinfo",
     "scontrol": "shim.commands.scontrol.command",
-    "sacct": "shim.commands.sacct",
+    "sacct": "shim.commands.accounting.sacct",
     "sstat": "shim.commands.sstat",
     "seff": "shim.commands.seff",
     "sprio": "shim.commands.sprio",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from shim.commands import sacct_query
+    from shim.commands.accounting import sacct_query
     from shim.commands.job_ids import JobId
     from shim.core.options.query_options import Values
     from shim.core.render.columns import Column

@@ -224,7 +224,10 @@ def test_questions_are_answered_as_by_the_index(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(operators, "ask", call)
     monkeypatch.setattr(looking, "AT_ONCE", 2)
     store = open_store(path)
-    jobs = [store.add_job(Job(job_id=number, state="RUNNING", array_job_id=number // 4 * 4, submit_time=number)) for number in range(1, 6)]
+    jobs = [
+        store.add_job(Job(job_id=number, state="RUNNING", array_job_id=number // 4 * 4, submit_time=number))
+        for number in range(1, 6)
+    ]
     store.transition(jobs[0], "PENDING", 7.0)
     store.save_step(jobs[0].key, Step(job_id=1, step_id="0"))
     reader, asked = open_reader(path), asked_index.AskedReader()

@@ -67,7 +67,7 @@ def test_a_command_that_is_seldom_called_comes_from_the_sources(pods: Callable[.
     job.start(0)
     assert job.ended() == 0
     assert job.out.read_text() == "from a step\nfrom a command\n"
-    assert (job.root(0) / "run/code/tree/shim/commands/sacct.py").exists()
+    assert (job.root(0) / "run/code/tree/shim/commands/accounting/sacct.py").exists()
 
 
 def test_an_interpreter_of_another_version_takes_the_sources(pods: Callable[..., Pods]) -> None:

@@ -6,7 +6,8 @@ import os
 import sys
 import time
 
-from shim.commands import output, sacct_query, site_view
+from shim.commands import output, site_view
+from shim.commands.accounting import sacct_query
 from shim.control import site
 from shim.control.outlook import Outlook
 from shim.core.errors import ShimError, UsageError, plain
@@ -18,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
+    from shim.commands.accounting.sacct_query import Selection
     from shim.commands.real_slurm import ClusterQuery
-    from shim.commands.sacct_query import Selection
     from shim.control.backends.slurm.questions import Question
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job, Step
