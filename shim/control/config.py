@@ -79,7 +79,10 @@ def load(environ: Mapping[str, str] | None = None) -> Config:
         words.update(_from_environment(name, env))
     if default.value not in clusters:
         known = ", ".join(sorted(clusters))
-        raise ConfigError(f'error: {default.origin}: default "{default.value}" names no cluster; configured: {known}')
+        how = f'; default = "{known.partition(",")[0]}" names one' if default.origin == "default" else ""
+        raise ConfigError(
+            f'error: {default.origin}: default "{default.value}" names no cluster; configured: {known}{how}'
+        )
     return Config(
         default=default,
         slurm_version=_slurm_version(merged, env),

@@ -66,7 +66,8 @@ def waiting(job: Job, cluster: Cluster, running: Iterable[Job], known: Known, no
         lines = [f"It waits for {text}" for text in _depends(job, known)] or ["It waits for other jobs."]
         lines += [_HELD_UP[reason].format(**_words(job))] if reason == "DependencyNeverSatisfied" else []
     elif reason == "BeginTime":
-        lines = [f"It may not start before {stamp(job.request.begin or job.eligible_time)} (--begin, or a requeue)."]
+        why = f"its entry of scrontab: {job.request.cron}" if job.request.cron else "--begin, or a requeue"
+        lines = [f"It may not start before {stamp(job.request.begin or job.eligible_time)} ({why})."]
     elif reason in ("Resources", "None"):
         lines = _resources(job, cluster, running)
     else:

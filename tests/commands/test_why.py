@@ -72,6 +72,12 @@ def test_a_job_with_nodes_that_does_not_run(world: World, fields: dict[str, Any]
     assert "Its time limit ends it" not in lines
 
 
+def test_a_recurring_job_waits_for_its_entrys_time(world: World) -> None:
+    one = job(7, reason="BeginTime", start_time=0)
+    recurring = one.replace(request=one.request.replace(cron="0 0 * * *", begin=int(NOW) + 60))
+    assert why(world, recurring) == ["It may not start before 2026-11-20T17:37:03 (its entry of scrontab: 0 0 * * *)."]
+
+
 def test_a_job_that_was_requeued_and_is_held(world: World) -> None:
     held = job(7, reason="job requeued in held state", held="user", start_time=NOW + 60)
     assert why(world, held) == ["It was requeued and is held: scontrol release 7 lets it go."]

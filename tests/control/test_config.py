@@ -174,7 +174,7 @@ def test_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(
             "[clusters.k]\nbackend = 'kubernetes'\ngang = 'all'\n",
             'bad value "all": auto, suspend or podgroup is wanted',
         ),
-        ("[clusters.a]\n[clusters.b]\n", 'default "local" names no cluster'),
+        ("[clusters.a]\n[clusters.b]\n", 'default "local" names no cluster; configured: a, b; default = "a" names one'),
         ("default = 'all'\n[clusters.all]\n", '"all" cannot be the name of a cluster'),
         ("[clusters.'a,b']\n", '"a,b" cannot be the name of a cluster'),
         ("[clusters.a]\nnode_names='n1,../x'\n", 'clusters.a: "../x" cannot be the name of a node'),

@@ -107,6 +107,8 @@ async def test_scontrol_does_not_change_them(box: Bench) -> None:
     for op in ("hold", "release_job", "update"):
         assert await box.results(op, target, fields={"Nice": "3"}) == ["Cannot modify scrontab jobs through scontrol"]
     assert await box.results("requeue", target) == ["Job is pending execution"]
+    with pytest.raises(ShimError, match="is an entry of scrontab"):
+        await box.ask("move", job_id=job.job_id, cluster="local")
 
 
 @bench

@@ -101,6 +101,10 @@ def movable(world: World, connection: Connection, job_id: int) -> list[Job]:
     begun = next((one for one in found if one.state != states.PENDING), None)
     if begun is not None:
         raise ShimError(f"error: only a pending job can be moved: {begun.array_label} is {begun.state}")
+    if job.request.cron:
+        raise ShimError(
+            f"error: job {job_id} is an entry of scrontab, whose table knows it by where it is: it cannot be moved"
+        )
     if job.request.kind != "batch":
         raise ShimError(f"error: job {job_id} waits for the command that asked for it: only batch jobs can be moved")
     return found
