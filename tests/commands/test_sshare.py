@@ -34,6 +34,17 @@ def test_the_caller_s_shares(labelled: World) -> None:
     ]
 
 
+def test_an_account_that_is_no_text_hides_nobody(world: World) -> None:
+    """Any user may name such a one, and all jobs are kept for a month."""
+    jobs = [
+        reference.job(number, user="bob", request=reference.request(account=name))
+        for number, name in ((1, "\udcfe"), (2, "chem"))
+    ]
+    world.index(jobs)
+    found = shown(world, "-nP", "-a", "-o", "account,user")
+    assert {"  chem|bob", "  \\xfe|bob"} <= set(found)
+
+
 def test_who_is_shown(labelled: World) -> None:
     words = ("-nP", "-o", "account,user")
     everybody = ["root|", " root|root", " chem|", "  chem|root", "  chem|alice", "  chem|bob"]

@@ -138,10 +138,13 @@ class Reader:
 
     def labels(self) -> list[tuple[str, str, str, str, str]]:
         """(cluster, user, account, QOS, workload key) that jobs name, each combination once; empty for what a job does not name."""
-        names = ", ".join(
-            f"coalesce(json_extract(record, '$.request.{one}'), '')" for one in ("account", "qos", "wckey")
-        )
-        return self._rows(f"SELECT DISTINCT cluster, user, {names} FROM jobs")
+        # As hex: names that are no text are none of SQLite's either.
+        words = [f"hex(json_extract(record, '$.request.{one}'))" for one in ("account", "qos", "wckey")]
+        rows = self._rows(f"SELECT DISTINCT cluster, user, {', '.join(words)} FROM jobs")
+        return [
+            (cluster, user, *[bytes.fromhex(word).decode("utf-8", "surrogatepass") for word in named])
+            for cluster, user, *named in rows
+        ]
 
     def first_submission(self, cluster: str) -> float:
         """When the first of the cluster's jobs that are kept was submitted; now for none."""
