@@ -14,8 +14,10 @@ from typing import TextIO
 
 from shim.admin.data_files import BASH, FISH, ZSH
 from shim.control import paths, site, sources
+from shim.control.controller.triggering import TRIGGERS
 from shim.control.index.query import JobQuery
 from shim.control.index.reader import open_reader
+from shim.core import jsonlite
 from shim.core.errors import ShimError
 from shim.core.model import states
 from shim.core.model.cluster import Cluster
@@ -93,7 +95,7 @@ def _refuse_unended() -> None:
         labels = " ".join(job.array_label for job in running[:_MOST])
         raise ShimError(
             f"error: jobs of yours have not ended here: {labels}{' …' if len(running) > _MOST else ''}",
-            "error: wait for them, or scancel them; nothing was removed",
+            "error: wait for them, or scancel them (scrontab -r those that recur); nothing was removed",
         )
 
 
@@ -110,6 +112,7 @@ def leftovers() -> Leftovers:
         for name in _names(base):
             if name != paths.machine() and os.path.exists(f"{base}/{name}/controller.lock"):
                 others.append(f"stays: {base}/{name}: the state on the host {name}; run shim uninstall there")
+    others += _triggers()
     mine = sources.users_file(os.environ)
     if os.path.isfile(mine):
         ours.append(mine)
@@ -134,6 +137,15 @@ def _unended() -> list[Job]:
         if kinds.get(job.cluster) != "slurm"
         and (kinds.get(job.cluster) != "kubernetes" or job.submit_host in ("", os.uname().nodename))
     ]
+
+
+def _triggers() -> Iterator[str]:
+    """That programs wait, which nobody will start once the index is gone."""
+    reader = open_reader(paths.index_path())
+    text = reader.meta(TRIGGERS) if reader is not None else ""
+    found = jsonlite.loads(text)["all"] if text else ()
+    if found:
+        yield f"ends: {len(found)} trigger{'s' * (len(found) > 1)} of strigger, which the index has"
 
 
 def _clusters() -> tuple[Cluster, ...]:

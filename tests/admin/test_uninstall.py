@@ -41,10 +41,13 @@ def test_everything_of_ours_goes_and_nothing_else(slurm: Cluster) -> None:
     (state.parent / "elsewhere").mkdir()
     (state.parent / "elsewhere/controller.lock").touch()
 
+    slurm.run("strigger", "--set", "--node", "--down", "--program=/bin/true")
+
     told = slurm.run("shim", "uninstall", "--dry-run").stdout
     assert (state / "index.db").exists() and "stays: the commands themselves; they are the checkout" in told
     for line in (
         f"would remove: {state}/index.db",
+        "ends: 1 trigger of strigger, which the index has",
         f"would remove: {written}",
         f"would remove: {completion}/shim",
         f"stays: {state}/notes.txt: not ours",

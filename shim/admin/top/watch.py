@@ -11,7 +11,6 @@ from shim.control.index.reader import Reader, open_reader
 from shim.core.errors import ShimError
 from shim.job import libc
 
-UNTOLD = 1.0  # seconds between two looks where the kernel has no more watches to give
 _BEGINS = 10.0  # seconds that a controller has to begin before the next one is started
 
 
