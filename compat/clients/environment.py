@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "requirements.txt"
 OPEN_MPI = HERE / "open_mpi.txt"
 SKYPILOT = HERE / "skypilot.txt"  # its own: it wants other versions of what the programs use
+SLURM_MODELS = HERE / "slurm_models.txt"
 INSTALLERS = HERE / "installers.txt"
 NEXTFLOW = HERE / "nextflow" / "pom.xml"
 
@@ -74,7 +75,7 @@ def main() -> int:
         print("usage: environment.py up|path", file=sys.stderr)
         return 2
     if sys.argv[1] == "up":
-        for requirements in (PROGRAMS, OPEN_MPI, SKYPILOT, INSTALLERS):
+        for requirements in (PROGRAMS, OPEN_MPI, SKYPILOT, SLURM_MODELS, INSTALLERS):
             up(requirements)
         nextflow_up()
     print(folder())

@@ -262,10 +262,12 @@ def _queries() -> Iterator[str]:
     yield "| command | option | variables | what becomes of it |"
     yield "| --- | --- | --- | --- |"
     for command in ROWS:
-        for option in sorted(query_options_of(command), key=lambda option: option.long):
+        table = query_options_of(command)
+        later = [option for option in query_options_of(command, newer=True) if option.long not in table.by_name]
+        for option in sorted([*table, *later], key=lambda option: option.long):
             if option.long in ("help", "usage", "version"):
                 continue
-            outcome, reason = support_of_row(query_options_of(command).by_name[option.field])
+            outcome, reason = support_of_row(option.row if option in later else table.by_name[option.field])
             if option.field != option.long:
                 reason = f"the same as --{option.field}"
             variables = " ".join(f"`{name}`" for name in option.env)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from shim.commands import output, site_view
+from shim.control import site
 from shim.core.errors import ShimError, Unsupported
 from shim.core.formats import documents
 from shim.core.render.openapi import layout
@@ -61,7 +62,7 @@ class Document:
             user=site_view.user_name(os.getuid()) or "",
             group=_group_name(os.getgid()),
             terminal=_terminal(),
-            cluster=cluster,
+            cluster=cluster or site.cluster().name,
         )
 
 
@@ -70,11 +71,10 @@ def asked_for(program: str, argv: Sequence[str], values: Values, *, database: bo
     from shim.commands.submission_context import grammar
 
     form, found = _form(values), grammar()
-    if found is not None and found.newer:
-        raise Unsupported(
-            f"error: --{form} is not supported here at slurm_version {found.release}: its layout (v0.0.43) is another"
-        )
-    return Document(program, argv, form, newer=False, database=database)
+    wanted = values[form].rpartition("/")[2]
+    if wanted not in ("", layout.NEW):
+        raise Unsupported(f"error: --{form}={values[form]} is not supported here: {layout.NEW} is")
+    return Document(program, argv, form, newer=found is not None and found.newer, database=database)
 
 
 def _form(values: Values) -> str:

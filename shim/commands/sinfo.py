@@ -30,13 +30,14 @@ _PROGRAM = "sinfo"
 
 def main(argv: list[str]) -> int:
     """Runs sinfo; its exit code. Words that are no options mean nothing, as in Slurm."""
-    values, _ = read(_PROGRAM, argv, os.environ)
+    newer = site_view.has_newer_options(argv)
+    values, _ = read(_PROGRAM, argv, os.environ, newer=newer)
     if site_view.print_help(_PROGRAM, values):
         return 0
-    site_view.refuse_options(_PROGRAM, values)
+    site_view.refuse_options(_PROGRAM, values, newer)
     if "reservation" in values:
         return _reservations(values, argv)
-    given = read(_PROGRAM, argv, {})[0]
+    given = read(_PROGRAM, argv, {}, newer=newer)[0]
     if "Format" in values and "format" in values and "format" not in given:
         del values["format"]
     for word in comma_list(values.get("states")):

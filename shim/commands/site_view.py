@@ -259,17 +259,27 @@ def view(name: str | None = None, *, noconvert: bool = False) -> View:
     return View(time.time(), lambda: site_cluster(name), os.environ.get("SLURM_TIME_FORMAT"), noconvert)
 
 
-def refuse_options(program: str, values: Values) -> None:
-    """Unsupported for the first option given that is refused here."""
+def refuse_options(program: str, values: Values, newer: bool = False) -> None:
+    """Unsupported for the first option given that is refused here; ``newer``: among those of 25.11."""
     if not values:
         return
     from shim.core.options.query_options import options_of
 
-    rows = options_of(program).by_name
+    rows = options_of(program, newer).by_name
     for name in values:
         outcome, _, reason = rows[name].get("support", "").partition(": ")
         if outcome == "refused":
             raise Unsupported(f"error: --{name} is not supported here: {reason}")
+
+
+def has_newer_options(argv: Sequence[str]) -> bool:
+    """Whether the command has the options of the later release. The configuration is asked only where one of these may be given."""
+    if not any(word.startswith(("--js", "--y")) for word in argv):
+        return False
+    from shim.commands.submission_context import grammar
+
+    found = grammar()
+    return found is not None and found.newer
 
 
 def is_document(values: Values) -> bool:

@@ -38,12 +38,13 @@ _UNCUT = "lLM"  # durations are printed in full, whatever the width
 
 def main(argv: list[str]) -> int:
     """Runs squeue; its exit code."""
-    values, words = read(_PROGRAM, argv, os.environ)
+    newer = site_view.has_newer_options(argv)
+    values, words = read(_PROGRAM, argv, os.environ, newer=newer)
     if site_view.print_help(_PROGRAM, values):
         return 0
-    site_view.refuse_options(_PROGRAM, values)
+    site_view.refuse_options(_PROGRAM, values, newer)
     if "format" in values and "Format" in values:
-        given = read(_PROGRAM, argv, {})[0]
+        given = read(_PROGRAM, argv, {}, newer=newer)[0]
         if "format" in given and "Format" in given:
             raise ShimError("error: -O (--Format) is incompatible with -o (--format)")
         del values["Format" if "format" in given or "Format" not in given else "format"]
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
         from shim.commands import documents
 
         document = documents.asked_for(_PROGRAM, argv, values)
-        return site_view.repeat(lambda: _document(document, values), seconds)
+        return site_view.repeat(lambda: _document(document, selection), seconds)
     return site_view.repeat(lambda: _show(selection, argv), seconds)
 
 
@@ -166,18 +167,25 @@ class Table:
         return default, job_fields.LETTERS, job_fields.names
 
 
-def _document(document: Document, values: Values) -> int:
-    """Prints every job that is known, as Slurm does: no option but -M selects here."""
+def _document(document: Document, selection: Selection) -> int:
+    """Prints the jobs; in the older layout every job that is known, as Slurm does: no option but -M selects there."""
     from shim.commands import documents
     from shim.core.render.openapi.jobs import job_record
+    from shim.core.render.openapi.layout import moments
 
+    values = selection.values
     chosen = documents.clusters(values, values.get("clusters"))
     reader = site_view.open_index(_PROGRAM)
     views = site_view.Views()
     for cluster in chosen or ("",):
         query = JobQuery(cluster=cluster, active=False, ended_since=site_view.shown_since(cluster))
-        jobs = reader.jobs(query) if reader is not None else []
-        document.put("jobs", [job_record(job, views.of(job.cluster), newer=document.newer) for job in jobs])
+        if document.newer:
+            jobs, _ = _found(selection, reader, cluster)
+        else:
+            jobs = reader.jobs(query) if reader is not None else []
+        looked_at = max((job.last_sched for job in jobs), default=0.0)
+        records = [job_record(job, views.of(job.cluster), newer=document.newer) for job in jobs]
+        document.put("jobs", records, more=moments(views.now, looked_at), cluster=cluster)
     return 0
 
 

@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from shim.commands import host_stats
+from shim.core.model.cluster import Partition
 from shim.core.model.job import Step
+from shim.core.model.request import INFINITE, JobRequest
 from shim.core.model.usage import Spread, Usage
+from shim.core.render.openapi.partitions import partition_record
+from shim.core.render.scontrol_node import Machine
+from tests import reference
 from tests.commands.conftest import World
 from tests.commands.test_sacct import STEPS, T, ended, queue
 
@@ -58,6 +64,8 @@ def measured() -> Step:
 def past(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """Jobs of every kind; one has a step that was measured."""
     monkeypatch.setattr(os, "getuid", lambda: 0)
+    still = Machine(arch="x86_64", system="Linux 6.1 #1", boot_time=T - 900, load=0.5, free_memory=7000)
+    monkeypatch.setattr(host_stats, "machine", lambda cluster: still)
     world.index(queue(), {**STEPS, 24: (measured(),)})
     return world
 
@@ -79,10 +87,14 @@ def kind(value: Any) -> str:
     return names.get(type(value), "null")
 
 
+def rows(name: str) -> list[list[str]]:
+    """Path, types, and the words that there are, of the layout's table."""
+    return [line.split() for line in (LAYOUTS / name).read_text().splitlines() if not line.startswith("#")]
+
+
 def known(name: str) -> dict[str, set[str]]:
-    """Path -> types, of the layout's table."""
-    lines = (LAYOUTS / name).read_text().splitlines()
-    return {line.split()[0]: set(line.split()[1].split("|")) for line in lines if not line.startswith("#")}
+    """Path -> types."""
+    return {path: set(types.split("|")) for path, types, *_ in rows(name)}
 
 
 def check(records: list[dict[str, Any]], name: str, *, absent: tuple[str, ...] = ()) -> None:
@@ -110,7 +122,7 @@ def test_every_field_of_sacct_is_as_slurm_22_05_writes_it(past: World) -> None:
 def check_order(one: dict[str, Any], name: str) -> None:
     """The names of each object stand in the order of the table."""
     for path, value in [("", one), *leaves(one)]:
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not any(word.endswith("?") for word in known(name).get(path, ())):
             prefix = f"{path}." if path else ""
             names = [inner.removeprefix(prefix) for inner in known(name) if inner.startswith(prefix)]
             assert list(value) == [inner for inner in names if inner in value], path
@@ -208,8 +220,24 @@ def test_the_rest_of_an_array(past: World) -> None:
     limits = {"max": {"running": {"tasks": 2}}}
     assert one["array"] == {"job_id": 59, "limits": limits, "task": "0x2AA", "task_id": None}
     assert (one["allocation_nodes"], one["nodes"], one["tres"]["allocated"]) == (0, "None assigned", [])
+    assert one["time"]["limit"] is None
     (task,) = jobs(past, "-j", "25_0")
     assert (task["array"]["job_id"], task["array"]["task"], task["array"]["task_id"]) == (25, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "left", "bits"),
+    [
+        ("1-14", "1-14", "0x7FFE"),
+        ("1-14", "1-11", "0x0FFE"),
+        ("0,30", "0,30", "0x40000001"),
+        ("1-9:2%2", "9%2", "0x200"),
+    ],
+)
+def test_the_tasks_that_wait_are_bits_of_the_whole_array(world: World, spec: str, left: str, bits: str) -> None:
+    world.index([reference.job(8, array_job_id=8, array_spec=spec, array_tasks=left)])
+    (one,) = jobs(world, "-j", "8")
+    assert one["array"]["task"] == bits
 
 
 def test_who_cancelled_a_job(past: World) -> None:
@@ -279,3 +307,210 @@ def test_an_unknown_field_is_an_error_here_too(past: World) -> None:
     assert (result.code, result.out, result.err) == (1, "", 'sacct: error: Invalid field requested: "nosuch"\n')
     result = past.run("sacct", "--json=x")
     assert (result.code, result.err) == (1, "sacct: option '--json' doesn't allow an argument\n")
+
+
+@pytest.fixture
+def newer(past: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same jobs at a site that is like Slurm 25.11."""
+    monkeypatch.setenv("SHIM_SLURM_VERSION", "25.11")
+    return past
+
+
+def document(world: World, command: str) -> dict[str, Any]:
+    program, *argv = command.split()
+    result = world.run(program, *argv)
+    assert (result.code, result.err) == (0, "")
+    found: dict[str, Any] = json.loads(result.out)
+    return found
+
+
+NUMBER = {"set": "boolean", "infinite": "boolean"}
+
+
+def check_newer(records: list[dict[str, Any]], name: str, absent: tuple[str, ...] = ()) -> None:
+    """Every field has the name and the type of the table, every word is one of those; no field is missing but ``absent``."""
+    table, choices = known(name), {path: words for path, _, *words in rows(name) if words}
+    seen = set()
+    for path, value in (leaf for one in records for leaf in leaves(one)):
+        parent = path.rpartition(".")[0]
+        if any(word.endswith("?") for word in table.get(parent, ())):
+            continue  # looked at with its parent
+        seen.add(path)
+        (wanted,) = table[path]
+        if wanted.endswith("?"):
+            assert {part: kind(inner) for part, inner in value.items() if part in NUMBER} == NUMBER
+            assert kind(value["number"]) in (wanted[:-1], "integer"), (path, value)
+        else:
+            assert kind(value) == wanted, (path, value)
+        assert path not in choices or value in choices[path], (path, value)
+    assert [path for path in table if path not in seen and not path.startswith(absent or "-")] == []
+    for one in records:
+        check_order(one, name)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "table", "absent"),
+    [
+        ("sacct --json -S now-2days", "jobs", "accounting", ("wckey.flags[]",)),
+        (
+            "squeue --json -t all",
+            "jobs",
+            "jobs",
+            ("job_size_str[]", "mail_type[]", "power.flags[]", "priority_by_partition[]"),
+        ),
+        ("scontrol show jobs --json", "jobs", "jobs", ("job_size_str[]", "power.flags[]", "priority_by_partition[]")),
+        ("scontrol --json show nodes", "nodes", "nodes", ("cert_flags[]",)),
+        (
+            "scontrol show partitions --json",
+            "partitions",
+            "partitions",
+            ("select_type[]", "maximums.oversubscribe.flags[]"),
+        ),
+    ],
+)
+def test_every_field_is_as_the_published_layout_has_it(
+    newer: World, command: str, name: str, table: str, absent: tuple[str, ...]
+) -> None:
+    found = document(newer, command)
+    absent = (*absent, "mail_type[]", "shared[]", "gres_detail[]")
+    check_newer(found[name], f"{table}-v0.0.43.txt", absent)
+    assert list(found) == [
+        name,
+        *(["last_backfill"] if table == "jobs" else []),
+        *(["last_update"] if table != "accounting" else []),
+        "meta",
+        "errors",
+        "warnings",
+    ]
+    meta = found["meta"]
+    assert meta["plugin"]["data_parser"] == "data_parser/v0.0.43"
+    assert meta["slurm"]["version"] == {"major": "25", "micro": "0", "minor": "11"}
+    assert meta["command"] == command.split()
+
+
+def test_words_and_numbers_of_the_newer_layout(newer: World) -> None:
+    (failed,) = document(newer, "sacct --json -j 23")["jobs"]
+    assert failed["state"] == {"current": ["FAILED"], "reason": "None"}
+    assert failed["exit_code"] == {
+        "status": ["ERROR"],
+        "return_code": {"set": True, "infinite": False, "number": 3},
+        "signal": {"id": {"set": False, "infinite": False, "number": 0}, "name": ""},
+    }
+    assert failed["steps"][1]["exit_code"]["status"] == ["SIGNALED"]
+    assert failed["steps"][1]["exit_code"]["signal"]["name"] == "Killed"
+    assert failed["required"] == {
+        "CPUs": 4,
+        "memory_per_cpu": {"set": True, "infinite": False, "number": 1000},
+        "memory_per_node": {"set": False, "infinite": False, "number": 0},
+    }
+    assert [step["step"]["id"] for step in failed["steps"]] == ["23.batch", "23.0", "23.1"]
+    (used,) = document(newer, "sacct --json -j 24")["jobs"]
+    assert used["time"]["total"] == {"seconds": 1, "microseconds": 750000}
+    (waits,) = document(newer, "sacct --json -j 59")["jobs"]
+    assert (waits["array"]["task"], waits["array"]["task_id"]["set"]) == ("1,3,5,7,9", False)
+
+
+def test_squeue_of_the_newer_release_shows_what_is_asked_for(newer: World) -> None:
+    assert [one["job_id"] for one in document(newer, "squeue --json -j 26")["jobs"]] == [26]
+    (one,) = document(newer, "squeue --json -t R")["jobs"]
+    assert one["job_state"] == ["RUNNING"]
+    assert one["time_limit"] == {"set": False, "infinite": True, "number": 0}
+    assert one["job_resources"]["nodes"]["allocation"] == [
+        {
+            "index": 0,
+            "name": "n1",
+            "cpus": {"count": 1, "used": 0},
+            "memory": {"used": 0, "allocated": 1000},
+            "sockets": [{"index": 0, "cores": [{"index": 0, "status": ["ALLOCATED"]}]}],
+        }
+    ]
+    (same,) = document(newer, "scontrol show job 26 --json")["jobs"]
+    assert same == one
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ("CONFIGURING", ["RUNNING", "CONFIGURING"]),
+        ("COMPLETING", ["COMPLETED", "COMPLETING"]),
+        ("SUSPENDED", ["SUSPENDED"]),
+    ],
+)
+def test_marks_upon_a_state(world: World, monkeypatch: pytest.MonkeyPatch, state: str, shown: list[str]) -> None:
+    monkeypatch.setenv("SHIM_SLURM_VERSION", "25.11")
+    world.index(
+        [reference.running(1, state=state, request=JobRequest(mail_type="END,TIME_LIMIT_80", exclusive="user"))]
+    )
+    (one,) = document(world, "squeue --json")["jobs"]
+    assert one["job_state"] == shown
+    assert (one["mail_type"], one["shared"]) == (["END", "TIME=80%"], ["user"])
+    check_newer(
+        [one],
+        "jobs-v0.0.43.txt",
+        ("job_size_str[]", "power.flags[]", "priority_by_partition[]", "gres_detail[]", "flags[]"),
+    )
+
+
+def test_nodes_and_partitions_are_chosen_by_name(newer: World) -> None:
+    assert [one["name"] for one in document(newer, "scontrol show node n[2-3] --json")["nodes"]] == ["n2", "n3"]
+    (gpu,) = document(newer, "scontrol show partition=gpu --json")["partitions"]
+    assert gpu["nodes"] == {"allowed_allocation": "", "configured": "n[3-4]", "total": 2}
+    assert gpu["maximums"]["time"] == {"set": True, "infinite": False, "number": 120}
+    assert gpu["defaults"]["time"]["number"] == 30
+
+
+def test_limits_of_memory_and_sharing_of_a_partition() -> None:
+    shared = Partition(name="p", oversubscribe="FORCE:3", def_mem_per_cpu=100, max_mem_per_node=900, state="DOWN")
+    one = partition_record(reference.cluster().replace(partitions=(shared,)), shared)
+    assert one["defaults"]["memory_per_cpu"] == 1 << 63 | 100  # as Slurm marks what is meant of a CPU
+    assert one["defaults"]["partition_memory_per_cpu"]["number"] == 100
+    assert (one["maximums"]["memory_per_cpu"], one["maximums"]["partition_memory_per_cpu"]["set"]) == (900, False)
+    assert one["maximums"]["oversubscribe"] == {"jobs": 3, "flags": ["force"]}
+    assert one["partition"] == {"state": ["DOWN"]}
+
+
+def test_a_job_that_shares_its_nodes_and_has_no_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.index([reference.running(1, request=JobRequest(oversubscribe=True), time_limit=INFINITE)])
+    (one,) = document(world, "squeue --json")["jobs"]
+    assert (one["shared"], one["time_limit"]) == ("shared", None)
+    assert document(world, "sacct --json -a -j 1")["jobs"][0]["time"]["limit"] is None
+    monkeypatch.setenv("SHIM_SLURM_VERSION", "25.11")
+    assert document(world, "squeue --json")["jobs"][0]["shared"] == ["oversubscribe"]
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (
+            "sinfo --json",
+            "sinfo: error: --json is not supported here: the layout of its groups of nodes is published nowhere; scontrol show"
+            " nodes has each node",
+        ),
+        ("squeue --json=v0.0.41", "squeue: error: --json=v0.0.41 is not supported here: v0.0.43 is"),
+        ("scontrol --yaml show config", "scontrol: error: show config is not supported here with --json or --yaml"),
+        ("scontrol --json ping", "scontrol: error: ping is not supported here with --json or --yaml"),
+        ("scontrol show job 999 --json", "slurm_load_jobs error: Invalid job id specified"),
+        ("scontrol show node nosuch --json", "Node nosuch not found"),
+    ],
+)
+def test_what_the_newer_release_has_no_document_of(newer: World, command: str, text: str) -> None:
+    program, *argv = command.split()
+    result = newer.run(program, *argv)
+    assert (result.code, result.out + result.err) == (1, text + "\n")
+
+
+def test_the_layout_may_be_named(newer: World) -> None:
+    named = document(newer, "squeue --json=v0.0.43")["jobs"]
+    assert (
+        named
+        == document(newer, "squeue --json=data_parser/v0.0.43")["jobs"]
+        == document(newer, "squeue --json")["jobs"]
+    )
+
+
+@pytest.mark.parametrize("command", ["squeue", "sacct -S now-2days", "scontrol show nodes", "scontrol show partitions"])
+def test_yaml_of_the_newer_layout_says_what_json_says(newer: World, command: str) -> None:
+    program, *argv = command.split()
+    in_json = json.loads(newer.run(program, "--json", *argv).out)
+    in_yaml = yaml.safe_load(newer.run(program, "--yaml", *argv).out)
+    assert {**in_yaml, "meta": {}} == {**in_json, "meta": {}}

@@ -273,13 +273,3 @@ def test_a_document_has_every_job_whatever_else_is_asked(busy: World) -> None:
     )
     assert (jobs[4]["array_task_string"], jobs[4]["array_max_tasks"], jobs[4]["batch_host"]) == ("0-3%1", 1, "")
     assert (jobs[5]["state_reason"], "job_resources" in jobs[5]) == ("JobHeldUser", False)
-
-
-def test_a_document_of_the_later_release_is_refused(busy: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHIM_SLURM_VERSION", "25.11")
-    result = busy.run("squeue", "--json")
-    assert (result.code, result.out) == (1, "")
-    assert (
-        result.err
-        == "squeue: error: --json is not supported here at slurm_version 25.11: its layout (v0.0.43) is another\n"
-    )

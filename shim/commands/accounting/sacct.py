@@ -42,7 +42,8 @@ _NOTHING = {
 def main(argv: list[str]) -> int:
     """Runs sacct; its exit code."""
     try:
-        values, _ = read(_PROGRAM, argv, os.environ)
+        newer = site_view.has_newer_options(argv)
+        values, _ = read(_PROGRAM, argv, os.environ, newer=newer)
     except UsageError as error:
         raise ShimError(error.lines[0]) from None  # sacct does not say where help is
     if site_view.print_help(_PROGRAM, values):
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> int:
     if "helpformat" in values:
         output.put(sacct_table.help_format())
         return 0
-    site_view.refuse_options(_PROGRAM, values)
+    site_view.refuse_options(_PROGRAM, values, newer)
     chosen = site_view.chosen_clusters(_clusters(values))
     selection = sacct_query.Selection(values, chosen, time.time())
     if "verbose" in values:
@@ -89,7 +90,7 @@ def main(argv: list[str]) -> int:
 
 
 def _document(selection: Selection, argv: list[str]) -> int:
-    """Prints the jobs that are meant, each of its runs for itself, in one document."""
+    """Prints the jobs that are meant in one document; in the older layout each of its runs for itself, -D or not."""
     from shim.commands import documents
     from shim.core.render.openapi.accounting import accounting_records
 
@@ -99,10 +100,10 @@ def _document(selection: Selection, argv: list[str]) -> int:
     reader = site_view.open_index(_PROGRAM)
     outlook = Outlook(list(selection.clusters)) if not selection.ids else None
     jobs = _jobs(selection, reader)
-    runs = [*_earlier(reader, jobs), *jobs]
+    runs = _runs(selection, reader, jobs) if document.newer else [*_earlier(reader, jobs), *jobs]
     rows = _listed(selection, runs, reader.steps_of(jobs, every_run=True) if reader is not None else [])
-    errors = [] if jobs else [_NOTHING]
-    cluster = selection.clusters[0] if selection.clusters else site.cluster().name if document.newer else ""
+    errors = [] if jobs or document.newer else [_NOTHING]
+    cluster = selection.clusters[0] if selection.clusters else ""
     records = accounting_records(rows, site_view.user_name, newer=document.newer)
     document.put("jobs", records, errors=errors, cluster=cluster)
     _say_pruned(selection, reader, jobs)

@@ -64,12 +64,17 @@ _ALONE = ("details", "help", "oneliner", "ping", "quiet", "verbose", "version") 
 
 def main(argv: list[str]) -> int:
     """Runs scontrol; its exit code."""
-    values, _ = read(PROGRAM, argv, os.environ)
+    newer = site_view.has_newer_options(argv)
+    values, words = read(PROGRAM, argv, os.environ, newer=newer)
     if site_view.print_help(PROGRAM, values):
         return 0
-    site_view.refuse_options(PROGRAM, values)
+    site_view.refuse_options(PROGRAM, values, newer)
     session = Session(values, argv)
-    _, words = read(PROGRAM, argv, {})
+    if site_view.is_document(values):
+        from shim.commands import documents
+
+        documents.clusters(values, values.get("clusters"))
+        session.document = documents.asked_for(PROGRAM, argv, values)
     if not words:
         from shim.commands import prompt
 
@@ -99,6 +104,8 @@ def _perform(session: Session, words: list[str]) -> int:
     if verb in ("exit", "quit"):
         session.over = True
         return 0
+    if session.document is not None and verb != "show":
+        raise Unsupported(f"error: {verb} is not supported here with --json or --yaml")
     if any(ref.real for ref in site.cluster_refs()):
         from shim.commands.scontrol import real_slurm, show
 

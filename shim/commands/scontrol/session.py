@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shim.commands.documents import Document
     from shim.core.options.query_options import Values
 
 PROGRAM = "scontrol"
@@ -22,6 +23,7 @@ class Session:
     def __init__(self, values: Values, argv: Sequence[str]) -> None:
         self.argv = argv
         self.interactive = False
+        self.document: Document | None = None  # what is shown is a document
         self.beside = False  # other clusters are listed too: print no line for an empty listing
         self.all = values.shows_all("all")
         self.details = "details" in values

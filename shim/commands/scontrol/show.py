@@ -60,6 +60,7 @@ _MODULES = {
     "partitionname": ("show_site", "partitions"),
     "steps": ("show_jobs", "steps"),
 }
+_DOCUMENTS = ("jobs", "jobid", "nodes", "nodename", "partitions", "partitionname")  # that --json shows
 # Entities that there are none of, or of which there is one thing to say.
 _LINES = {
     "aliases": "",
@@ -84,6 +85,8 @@ def show(session: Session, words: list[str]) -> int:
     entity = entity_of(tag)
     if entity is None:
         raise ShimError(plain(f"invalid entity:{words[0]} for keyword:show "))
+    if session.document is not None and entity not in _DOCUMENTS:
+        raise Unsupported(f"error: show {entity} is not supported here with --json or --yaml")
     return _shown(entity)(session, wanted)
 
 

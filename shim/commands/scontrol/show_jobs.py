@@ -10,6 +10,7 @@ from shim.core.formats.integers import leading_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.commands.documents import Document
     from shim.commands.scontrol.session import Session
     from shim.control.index.reader import Reader
     from shim.core.model.job import Job
@@ -25,7 +26,7 @@ def jobs(session: Session, wanted: str | None) -> int:
     outlook = session.outlook() if wanted is None else None
     if wanted is None:
         found = _visible(reader, session, None)
-        if not found and not session.beside:
+        if not found and not session.beside and session.document is None:
             output.put(["No jobs in the system"])
     else:
         one = parse_job_id(wanted)
@@ -42,12 +43,27 @@ def jobs(session: Session, wanted: str | None) -> int:
         if not found:
             return output.not_found(f"Job {wanted} not found")
     views = site_view.Views()
-    session.tell_records(len(found))
-    output.put(
-        [job_record(job, views.of(job.cluster), details=session.details, oneliner=session.oneliner) for job in found]
-    )
+    if session.document is not None:
+        _put_document(session, session.document, found, views)
+    else:
+        session.tell_records(len(found))
+        output.put(
+            [
+                job_record(job, views.of(job.cluster), details=session.details, oneliner=session.oneliner)
+                for job in found
+            ]
+        )
     site_view.warn_unreachable("scontrol", reader, outlook, found)
     return 0
+
+
+def _put_document(session: Session, document: Document, jobs: list[Job], views: site_view.Views) -> None:
+    from shim.core.render.openapi.jobs import job_record
+    from shim.core.render.openapi.layout import moments
+
+    looked_at = max((job.last_sched for job in jobs), default=0.0)
+    records = [job_record(job, views.of(job.cluster), newer=document.newer) for job in jobs]
+    document.put("jobs", records, more=moments(views.now, looked_at), cluster=session.cluster or "")
 
 
 def _is_any(wanted: str | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from shim.commands import host_stats, output, site_view
 from shim.control.index.query import JobQuery
@@ -10,11 +11,13 @@ from shim.core.model import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.commands.documents import Document
     from shim.commands.scontrol.session import Session
     from shim.control.index.reader import Reader
     from shim.core.model.cluster import Cluster
     from shim.core.model.job import Job
     from shim.core.render.node_state import NodeUse
+    from shim.core.render.scontrol_node import Machine
 
 
 def nodes(session: Session, wanted: str | None) -> int:
@@ -31,6 +34,8 @@ def nodes(session: Session, wanted: str | None) -> int:
             names = hostlist.expand(wanted)
         except hostlist.HostlistError:
             names = [wanted]
+    if session.document is not None:
+        return _put_nodes(session, session.document, clusters, names)
     views = site_view.Views()
     code = 0
     session.tell_records(sum(len(known) for _, known, _ in clusters))
@@ -53,6 +58,29 @@ def nodes(session: Session, wanted: str | None) -> int:
             code = output.not_found(f"Node {name} not found")
     site_view.warn_unreachable("scontrol", site_view.index(), outlook)
     return code
+
+
+def _put_nodes(
+    session: Session,
+    document: Document,
+    clusters: list[tuple[Cluster, dict[str, NodeUse], Machine]],
+    names: list[str] | None,
+) -> int:
+    """Prints the document of these nodes; None: of all."""
+    from shim.core.render.openapi.layout import moments
+    from shim.core.render.openapi.nodes import node_record
+
+    now = time.time()
+    records = [
+        node_record(cluster, known[name], machine, now, newer=document.newer)
+        for cluster, known, machine in clusters
+        for name in known
+        if names is None or name in names
+    ]
+    if names and not records:
+        return output.not_found(f"Node {names[0]} not found")
+    document.put("nodes", records, more=moments(now), cluster=session.cluster or "")
+    return 0
 
 
 def _clusters(session: Session) -> tuple[Cluster, ...]:
@@ -87,6 +115,13 @@ def partitions(session: Session, wanted: str | None) -> int:
     session.tell_records(sum(len(cluster.partitions) for cluster in _clusters(session)))
     if wanted is not None and not found:
         return output.not_found(f"Partition {wanted} not found")
+    if session.document is not None:
+        from shim.core.render.openapi import layout
+        from shim.core.render.openapi import partitions as records
+
+        shown = [records.partition_record(cluster, one) for cluster, one in found]
+        session.document.put("partitions", shown, more=layout.moments(time.time()), cluster=session.cluster or "")
+        return 0
     outlook = session.outlook()
     output.put([partition_record(cluster, one, oneliner=session.oneliner) for cluster, one in found])
     site_view.warn_unreachable("scontrol", site_view.open_index("scontrol"), outlook)

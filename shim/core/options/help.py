@@ -88,7 +88,7 @@ def _table(command: str, grammar: Optional[Grammar]) -> Table:
         return options_of(command, grammar)
     from shim.core.options.query_options import options_of as query_options_of
 
-    return query_options_of(command)
+    return query_options_of(command, grammar is not None and grammar.newer)
 
 
 def _long(command: str, options: Sequence[Option]) -> Iterator[str]:

@@ -19,6 +19,9 @@ else:
     Row, _Base = dict, dict
 
 
+_LAYOUT = "honoured: the layout v0.0.43, and no other one"  # of what 25.11 writes
+
+
 # fmt: off
 def _squeue() -> Rows:
     return (
@@ -36,8 +39,10 @@ def _squeue() -> Rows:
         Row(name="hide", help="no hidden partitions"),
         Row(name="iterate", short="i", takes="=seconds", help="say it again and again"),
         Row(name="jobs", short="j", takes="[=ids]", help="only these jobs"),
-        Row(name="json", help="JSON output, of everything",
-            support="honoured: the layout of Slurm 22.05 (v0.0.38); at 25.11 it is refused"),
+        Row(name="json", until="22.05", help="JSON output, of everything",
+            support="honoured: the layout of Slurm 22.05 (v0.0.38), at 25.11 v0.0.43 of the jobs that the other options choose"),
+        Row(name="json", since="25.11", takes="[=layout]", help="JSON output",
+            support=_LAYOUT),
         Row(name="local", env="SQUEUE_LOCAL", help="this cluster only",
             support="inert: no federation of clusters"),
         Row(name="long", short="l", help="more columns"),
@@ -68,8 +73,10 @@ def _squeue() -> Rows:
         Row(name="users", short="u", takes="=names", env="SQUEUE_USERS", help="only jobs of these users"),
         Row(name="verbose", short="v", help="say more; several times for still more"),
         Row(name="version", short="V", help="print the version"),
-        Row(name="yaml", help="YAML output, of everything",
+        Row(name="yaml", until="22.05", help="YAML output, of everything",
             support="honoured: as --json"),
+        Row(name="yaml", since="25.11", takes="[=layout]", help="YAML output",
+            support=_LAYOUT),
     )
 
 
@@ -116,8 +123,10 @@ def _sinfo() -> Rows:
         Row(name="help", help="this text"),
         Row(name="hide", help="no hidden partitions"),
         Row(name="iterate", short="i", takes="=seconds", help="say it again and again"),
-        Row(name="json", help="JSON output, of everything",
-            support="honoured: the layout of Slurm 22.05 (v0.0.38); at 25.11 it is refused"),
+        Row(name="json", until="22.05", help="JSON output, of everything",
+            support="honoured: the layout of Slurm 22.05 (v0.0.38); at 25.11 refused, as its layout is published nowhere"),
+        Row(name="json", since="25.11", takes="[=layout]", help="JSON output",
+            support="refused: the layout of its groups of nodes is published nowhere; scontrol show nodes has each node"),
         Row(name="local", env="SINFO_LOCAL", help="this cluster only",
             support="inert: no federation of clusters"),
         Row(name="long", short="l", help="more columns"),
@@ -142,8 +151,10 @@ def _sinfo() -> Rows:
         Row(name="usage", help="the options in brief"),
         Row(name="verbose", short="v", help="say more; several times for still more"),
         Row(name="version", short="V", help="print the version"),
-        Row(name="yaml", help="YAML output, of everything",
+        Row(name="yaml", until="22.05", help="YAML output, of everything",
             support="honoured: as --json"),
+        Row(name="yaml", since="25.11", takes="[=layout]", help="YAML output",
+            support="refused: the layout of its groups of nodes is published nowhere; scontrol show nodes has each node"),
     )
 
 
@@ -159,6 +170,8 @@ def _scontrol() -> Rows:
             support="inert: no nodes are kept for later (State=FUTURE)"),
         Row(name="help", short="h", help="this text"),
         Row(name="hide", help="no hidden partitions"),
+        Row(name="json", since="25.11", takes="[=layout]", help="show jobs, nodes or partitions as JSON",
+            support="honoured: at 25.11, of show jobs, nodes and partitions: the layout v0.0.43"),
         Row(name="local", env="SCONTROL_LOCAL", help="this cluster only",
             support="inert: no federation of clusters"),
         Row(name="oneliner", short="o", help="one line for each record"),
@@ -171,6 +184,8 @@ def _scontrol() -> Rows:
         Row(name="usage", short="h", help="the options in brief"),
         Row(name="verbose", short="v", help="say more; several times for still more"),
         Row(name="version", short="V", help="print the version"),
+        Row(name="yaml", since="25.11", takes="[=layout]", help="show jobs, nodes or partitions as YAML",
+            support="honoured: as --json"),
     )
 
 
@@ -237,10 +252,12 @@ def _sacct() -> Rows:
         Row(name="wckeys", short="W", takes="=keys", adds_up=True, help="only jobs with these keys"),
         Row(name="whole-hetjob", takes="[=yes|no]", help="all parts of heterogeneous jobs"),
         Row(name="associations", short="x", takes="=ids", adds_up=True, help="only jobs of these associations"),
-        Row(name="json", help="JSON output",
-            support="honoured: the layout of Slurm 22.05 (dbv0.0.38); at 25.11 it is refused"),
-        Row(name="yaml", help="YAML output",
+        Row(name="json", until="22.05", help="JSON output",
+            support="honoured: the layout of Slurm 22.05 (dbv0.0.38), at 25.11 v0.0.43"),
+        Row(name="json", since="25.11", takes="[=layout]", help="JSON output", support=_LAYOUT),
+        Row(name="yaml", until="22.05", help="YAML output",
             support="honoured: as --json"),
+        Row(name="yaml", since="25.11", takes="[=layout]", help="YAML output", support=_LAYOUT),
     )
 
 
@@ -392,14 +409,15 @@ ROWS: Dict[str, Callable[[], Rows]] = {
 }
 
 
-_built: Dict[str, Table] = {}
+_built: Dict[Tuple[str, bool], Table] = {}
 
 
-def options_of(command: str) -> Table:
-    """The table of ``command`` (squeue, scancel, sinfo, scontrol, sacct …), in Slurm's order."""
-    table = _built.get(command)
+def options_of(command: str, newer: bool = False) -> Table:
+    """The table of ``command`` (squeue, scancel, sinfo, scontrol, sacct …), in Slurm's order. ``newer``: with what only 25.11 has."""
+    table = _built.get((command, newer))
     if table is None:
-        table = _built[command] = Table(ROWS[command]())
+        absent = "until" if newer else "since"
+        table = _built[command, newer] = Table([row for row in ROWS[command]() if absent not in row])
     return table
 
 
@@ -426,6 +444,7 @@ def read(
     environ: Mapping[str, str],
     from_environment: bool = True,
     permute: bool = True,
+    newer: bool = False,
 ) -> Tuple[Values, List[str]]:
     """What squeue, scancel, sinfo, scontrol, sacct … was asked: values by field, and the words that are no options.
 
@@ -435,7 +454,7 @@ def read(
 
     ``squeue -j 5`` and ``-s 5.0``: these take a value only in attached form, so the 5 is among the words.
     """
-    options = options_of(command)
+    options = options_of(command, newer)
     found, words = parse(command, argv, options, permute=permute, code=1)
     values = Values()
     if from_environment:

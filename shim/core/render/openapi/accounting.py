@@ -6,9 +6,7 @@ everybody has one.
 
 from __future__ import annotations
 
-from shim.core.formats import hostlist
 from shim.core.formats.array_spec import ArraySpec
-from shim.core.formats.tres import TRES_NUMBERS
 from shim.core.model.request import INFINITE
 from shim.core.render import job_facts as facts
 from shim.core.render import sacct_table
@@ -27,52 +25,18 @@ from shim.core.render.openapi.layout import (
     text,
     words,
 )
+from shim.core.render.openapi.steps import STEP, Accounted, all_tres, counted, cpu_time, held, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, Optional
+    from typing import Optional
 
     from shim.core.model.job import Job
-    from shim.core.model.usage import Spread, Usage
-    from shim.core.render.openapi.layout import Kind, Record
+    from shim.core.render.openapi.layout import Record
     from shim.core.render.sacct_rows import Row
 
     Measures = tuple[tuple[str, str, int], ...]
-
-# How 22.05 reads a step's CPU frequency that is not set.
-_EVERY_GOVERNOR = ["Conservative", "Performance", "PowerSave", "OnDemand", "UserSpace"]
-_KIB = 1024
-# What is measured of tasks: the TRES, the measure, and how many of the TRES' units one of the measure's is.
-_TAKEN_IN = (
-    *(("cpu", "cpu", 1000), ("mem", "memory", _KIB), ("energy", "", 1), ("fs/disk", "read", 1)),
-    *(("vmem", "virtual", _KIB), ("pages", "pages", 1)),
-)
-_GIVEN_OUT = (("energy", "", 1), ("fs/disk", "written", 1))
-
-
-class Accounted:
-    """A row of sacct with the rows of its steps. ``name_of``: a uid's user, None for one that is not known."""
-
-    __slots__ = ("job", "name_of", "request", "row", "steps", "usage")
-
-    def __init__(self, row: Row, name_of: Callable[[int], Optional[str]], steps: Iterable[Row] = ()) -> None:
-        self.row = row
-        self.job = row.job
-        self.request = row.job.request
-        self.usage = row.usage
-        self.name_of = name_of
-        self.steps = [Accounted(step, name_of) for step in steps]
-
-    @property
-    def is_numbered(self) -> bool:
-        """Whether this is a step that an srun made."""
-        return self.row.step is not None and self.row.step.step_id.isdigit()
-
-    @property
-    def killed_by(self) -> str | None:
-        """Who ended it."""
-        return None if self.row.cancelled_by is None else self.name_of(self.row.cancelled_by)
 
 
 def accounting_records(rows: Iterable[Row], name_of: Callable[[int], Optional[str]], *, newer: bool) -> list[Record]:
@@ -99,183 +63,19 @@ def _throttle(job: Job) -> int:
     return _tasks(job.array_spec).throttle if job.array_spec and job.job_id == job.array_job_id else 0
 
 
-def _waiting_tasks(tasks: str | None, newer: bool) -> str | None:
-    """The tasks that wait. In the older layout a number with a bit for each: ``0x2AA``."""
-    if tasks is None or newer:
-        return (tasks or "").partition("%")[0] if newer else None
-    found = _tasks(tasks)
-    return f"0x{sum(1 << task for task in found):0{found.last // 4 + 1}X}"
-
-
-def _seconds(pick: Callable[[Usage], float]) -> Callable[[Accounted], Any]:
-    return lambda one: pick(one.usage) if one.usage is not None else 0.0
-
-
-def _cpu_time(seconds: float, newer: bool) -> Record:
-    return {"seconds": int(seconds), "microseconds": round(seconds * 1_000_000) % 1_000_000}
+def _waiting_tasks(job: Job, newer: bool) -> str | None:
+    """The tasks that wait. In the older layout a number with a bit for each, as wide as the whole array: ``0x2AA``."""
+    if newer:
+        return (job.array_tasks or "").partition("%")[0]
+    if job.array_tasks is None:
+        return None
+    found = _tasks(job.array_tasks)
+    last = _tasks(job.array_spec).last if job.array_spec else found.last
+    return f"0x{sum(1 << task for task in found):0{last // 4 + 1}X}"
 
 
 def _of_job(seconds: float, newer: bool) -> Record:
-    return _cpu_time(seconds if newer else 0.0, newer)
-
-
-def _tres(tres: str, amount: int, newer: bool) -> Record:
-    kind, _, name = tres.partition("/")
-    return {"type": kind, "name": text(name or None, newer), "id": TRES_NUMBERS[tres], "count": amount}
-
-
-def _counted(one: Accounted) -> dict[str, int]:
-    found = sacct_table.tres_counts(one.row)
-    return found if one.row.step is None else {"mem": 0, **found}
-
-
-def _held(one: Accounted) -> dict[str, int]:
-    return _counted(one) if one.row.ran else {}
-
-
-def _all_tres(counts: dict[str, int], newer: bool) -> list[Record]:
-    return [_tres(name, counts[name], newer) for name in TRES_NUMBERS if name in counts]
-
-
-def _measured(one: Accounted, measures: Measures) -> list[tuple[str, int, Optional[Spread]]]:
-    """What was seen of the step's tasks: TRES, factor, spread. Energy, which has no spread, goes with the others."""
-    usage = one.usage
-    seen = [(tres, factor, getattr(usage, name, None) if name else None) for tres, name, factor in measures]
-    return [part for part in seen if part[2] is not None or part[0] == "energy"]
-
-
-def _extremes(measures: Measures, side: str) -> Kind:
-    """The most or the least that one task had, and which; nothing where nothing was seen."""
-
-    def written(one: Accounted, newer: bool) -> list[Record]:
-        found = _measured(one, measures)
-        if one.usage is None or len(found) < 2:
-            return []
-        rows = [
-            _tres(tres, int(getattr(spread, side) * factor) if spread is not None else 0, newer)
-            for tres, factor, spread in found
-        ]
-        if not newer:
-            first = _step_nodes(one)[0] if _step_nodes(one) else ""
-            for row, (_, _, spread) in zip(rows, found):
-                row["task"] = getattr(spread, f"{side}_task") if spread is not None else 0
-                row["node"] = getattr(spread, f"{side}_node") if spread is not None else first
-        return rows
-
-    return written
-
-
-def _sums(measures: Measures, *, of_each: bool) -> Kind:
-    """What all tasks had together, or one of them on average; nothing of a step that has not ended."""
-
-    def written(one: Accounted, newer: bool) -> list[Record]:
-        if not one.row.end:
-            return []
-        tasks = max(one.usage.tasks, 1) if one.usage is not None and of_each else 1
-        return [
-            _tres(tres, int(spread.total * factor / tasks) if spread is not None else 0, newer)
-            for tres, factor, spread in _measured(one, measures)
-        ]
-
-    return written
-
-
-def _used(measures: Measures) -> tuple[Field, ...]:
-    return (
-        Field("max", _extremes(measures, "most"), itself),
-        Field("min", _extremes(measures, "least"), itself),
-        Field("average", _sums(measures, of_each=True), itself),
-        Field("total", _sums(measures, of_each=False), itself),
-    )
-
-
-def _governor(one: Accounted, newer: bool) -> Any:
-    if newer:
-        return "0"
-    return _EVERY_GOVERNOR if one.is_numbered else []
-
-
-def _step_id(one: Accounted, newer: bool) -> Any:
-    if newer:
-        return one.row.raw_label
-    return int(_id(one)) if one.is_numbered else _id(one)
-
-
-def _id(one: Accounted) -> str:
-    return one.row.step.step_id if one.row.step is not None else ""
-
-
-def _step_nodes(one: Accounted) -> list[str]:
-    return list(one.row.step.nodes) if one.row.step is not None else []
-
-
-_SPENT = (
-    Field("total", _cpu_time, _seconds(lambda usage: usage.user + usage.system)),
-    Field("user", _cpu_time, _seconds(lambda usage: usage.user)),
-)
-_FREQUENCY = (
-    Field("min", number, lambda one: None if one.is_numbered else 0),
-    Field("max", number, lambda one: None if one.is_numbered else 0),
-)
-_PATHS = ("stderr", "stdin", "stdout", "stderr_expanded", "stdin_expanded", "stdout_expanded")
-
-_STEP_NODES = (
-    Field("list", plain, _step_nodes, OLD),
-    Field("count", plain, lambda one: len(_step_nodes(one)) or 1),
-    Field("range", plain, lambda one: hostlist.fold(_step_nodes(one))),
-    Field("list", plain, _step_nodes, NEW),
-)
-_STEP_TRES = (
-    Field("requested", group(*_used(_TAKEN_IN)), itself),
-    Field("consumed", group(*_used(_GIVEN_OUT)), itself),
-    Field("allocated", _all_tres, _held),
-)
-_STEP_TIME = (
-    Field("elapsed", plain, lambda one: one.row.elapsed),
-    Field("end", number, lambda one: int(one.row.end)),
-    Field("start", number, lambda one: int(one.row.start)),
-    Field("suspended", plain, 0),
-    Field("system", _cpu_time, _seconds(lambda usage: usage.system)),
-    Field("limit", number, lambda one: one.row.step.time_limit, NEW),
-    *_SPENT,
-)
-STEP = (
-    Field("nodes", group(*_STEP_NODES), itself, OLD),
-    Field("tres", group(*_STEP_TRES), itself, OLD),
-    Field("time", group(*_STEP_TIME), itself),
-    Field("exit_code", exit_code, lambda one: one.row.status),
-    Field("nodes", group(*_STEP_NODES), itself, NEW),
-    Field("tasks", group(Field("count", plain, lambda one: one.row.step.tasks)), itself),
-    Field("pid", text, None),
-    Field(
-        "CPU",
-        group(Field("requested_frequency", group(*_FREQUENCY), itself), Field("governor", _governor, itself)),
-        itself,
-    ),
-    Field("kill_request_user", text, lambda one: one.killed_by),
-    Field("state", words, lambda one: [one.row.state]),
-    Field(
-        "statistics",
-        group(
-            Field("CPU", group(Field("actual_frequency", plain, 0)), itself),
-            Field("energy", group(Field("consumed", number, 0)), itself),
-        ),
-        itself,
-    ),
-    Field(
-        "step",
-        group(
-            Field("job_id", plain, lambda one: one.job.job_id, OLD),
-            Field("het", group(Field("component", plain, None)), itself, OLD),
-            Field("id", _step_id, itself),
-            Field("name", plain, lambda one: one.row.step.name),
-            *(Field(name, text, None, NEW) for name in _PATHS),
-        ),
-        itself,
-    ),
-    Field("task", group(Field("distribution", plain, lambda one: sacct_table.layout(one.row))), itself),
-    Field("tres", group(*_STEP_TRES), itself, NEW),
-)
+    return cpu_time(seconds if newer else 0.0, newer)
 
 
 def _association(one: Accounted, newer: bool) -> Record | None:
@@ -342,9 +142,9 @@ JOB = (
         group(
             Field("job_id", plain, lambda one: one.job.array_job_id),
             Field("limits", _LIMITS, itself),
-            Field("task", _waiting_tasks, lambda one: one.job.array_tasks, OLD),
+            Field("task", _waiting_tasks, lambda one: one.job, OLD),
             Field("task_id", number, lambda one: one.job.array_task_id),
-            Field("task", _waiting_tasks, lambda one: one.job.array_tasks, NEW),
+            Field("task", _waiting_tasks, lambda one: one.job, NEW),
         ),
         itself,
     ),
@@ -364,10 +164,10 @@ JOB = (
             Field("start", plain, lambda one: int(one.row.start)),
             Field("submission", plain, lambda one: int(one.job.submit_time)),
             Field("suspended", plain, 0),
-            Field("system", _of_job, _seconds(lambda usage: usage.system)),
+            Field("system", _of_job, seconds(lambda usage: usage.system)),
             Field("limit", number, lambda one: _limit(one.job)),
-            Field("total", _of_job, _seconds(lambda usage: usage.user + usage.system)),
-            Field("user", _of_job, _seconds(lambda usage: usage.user)),
+            Field("total", _of_job, seconds(lambda usage: usage.user + usage.system)),
+            Field("user", _of_job, seconds(lambda usage: usage.user)),
         ),
         itself,
     ),
@@ -434,7 +234,7 @@ JOB = (
     ),
     Field("steps", each(group(*STEP)), lambda one: one.steps),
     Field("submit_line", plain, lambda one: one.job.submit_line, NEW),
-    Field("tres", group(Field("allocated", _all_tres, _held), Field("requested", _all_tres, _counted)), itself),
+    Field("tres", group(Field("allocated", all_tres, held), Field("requested", all_tres, counted)), itself),
     Field(
         "used_gres", text, lambda one: ",".join(facts.gres_held(share) for share in one.row.shares if share.gpus), NEW
     ),

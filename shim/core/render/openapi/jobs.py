@@ -52,7 +52,7 @@ def job_record(job: Job, view: View, *, newer: bool) -> Record:
     """A job's record."""
     one = _Job(job, view)
     found = record(JOB, one, newer)
-    if not newer and not one.shares:
+    if not one.shares:
         del found["job_resources"]
     return found
 
@@ -134,11 +134,6 @@ def _shared(job: Job) -> str | None:
 
 def _prefixed(prefix: str, text: str | None) -> str:
     return prefix + text if text else ""
-
-
-def _limit(one: _Job) -> int | None:
-    limit = facts.time_limit(one.job, one.view)
-    return None if limit == INFINITE else limit
 
 
 def _resources(one: _Job) -> Record:
@@ -269,7 +264,7 @@ JOB = (
     Field("job_id", plain, lambda one: one.job.job_id),
     Field("job_resources", plain, _resources, OLD),
     Field("job_state", text, lambda one: one.job.shown_state, OLD),
-    Field("job_resources", plain, lambda one: _allocation(one) if one.shares else {}, NEW),
+    Field("job_resources", plain, _allocation, NEW),
     Field("job_size_str", plain, [], NEW),
     Field("job_state", plain, lambda one: all_states(one.job), NEW),
     Field("last_sched_evaluation", number, lambda one: int(one.job.last_sched or one.job.submit_time)),
@@ -372,7 +367,7 @@ JOB = (
     Field("submit_time", number, lambda one: int(one.job.submit_time)),
     Field("suspend_time", number, lambda one: int(one.job.suspend_time)),
     Field("system_comment", text, lambda one: one.job.system_comment),
-    Field("time_limit", number, lambda one: _limit(one)),
+    Field("time_limit", number, lambda one: facts.time_limit(one.job, one.view)),
     Field("time_minimum", number, lambda one: one.request.time_min or 0),
     Field("threads_per_core", number, lambda one: one.request.threads_per_core),
     Field("tres_bind", text, lambda one: _prefixed("gpu:", one.request.extra.get("gpu-bind"))),

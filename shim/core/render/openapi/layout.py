@@ -119,6 +119,12 @@ def signal_name(signal: int) -> str:
         return f"Unknown signal {signal}"
 
 
+def moments(now: float, last_pass: float | None = None) -> Record:
+    """When the records were read, and when a job was last looked at: what the newer layout has beside them."""
+    found = {} if last_pass is None else {"last_backfill": number(int(last_pass), newer=True)}
+    return {**found, "last_update": number(int(now), newer=True)}
+
+
 class Asked(Value):
     """A document as it is asked for: by whom, with which words, of which cluster. Only the newer layout says these things."""
 
