@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -74,6 +75,12 @@ def test_what_commands_ask_of_control_can_be_answered_inside() -> None:
 def test_squeue_shows_the_job_in_every_pod(running: Pods, index: int) -> None:
     assert running.command("squeue", "-h", "-o", "%i %j %T %D %N", index=index) == "7 job RUNNING 2 slurm-7-[0-1]\n"
     assert running.command("squeue", "-h", "--me", "-t", "PD", index=index) == ""
+
+
+@pytest.mark.parametrize("words", [("squeue", "--json"), ("sacct", "--json", "-j", "7")])
+def test_documents_are_made_in_a_pod_too(running: Pods, words: tuple[str, ...]) -> None:
+    (job,) = json.loads(running.command(*words, index=1))["jobs"]
+    assert (job["job_id"], job["name"]) == (7, "job")
 
 
 def test_squeue_and_scontrol_show_steps(running: Pods) -> None:
