@@ -154,7 +154,7 @@ def test_values_stay_values(folder: Path) -> None:
     assert (done.stdout, done.stderr) == ("x\nEND\ntouch owned$(touch owned)\n", "")
     assert not (folder / "owned").exists()
     with pytest.raises(ShimError, match="line break"):
-        imported(folder, 'name: "a\\nb"\nrun: true\n')
+        imported(folder, 'name: "a\\nb"\nrun: echo\n')
 
 
 def test_a_task_runs_on_all_nodes(tmp_path: Path) -> None:

@@ -151,7 +151,11 @@ class SameName(Play):
         self.homes.append(Home(self, "c"))
         self.submit(1)
         self.until("granted")
+        self.rounds(3)
+        second = self.cluster.processes[-1]
+        second.end += LONG  # it runs while the first one's objects are deleted
         self.rounds(150)
+        second.end -= LONG
         for home in self.homes:
             home.stuck = 0.0
 
