@@ -142,7 +142,7 @@ def _judge_here(
         verdict.approximated += approximations(settings, cluster.backend)
         verdict.unsupported = verdict.unsupported or _unsupported(settings, cluster)
     verdict.unsupported = verdict.unsupported or _unsupported_together(components, cluster)
-    requests, notes = _adapted([_request(settings, words) for settings in components], cluster)
+    requests, notes = _adapted([request_of(settings, words) for settings in components], cluster)
     verdict.requests, cluster = requests, elastic.grown(cluster, requests)
     verdict.warnings += notes
     _check_requests(verdict, requests, cluster, pending_reason)
@@ -178,7 +178,7 @@ def _adapted(requests: list[JobRequest], cluster: Cluster) -> tuple[list[JobRequ
 
 def requests_of(words: Sequence[str]) -> list[JobRequest]:
     """What the script asks for, one request for each component. ShimError as sbatch has it for what Slurm's client refuses."""
-    return [_request(settings, words) for settings in _settled(words, ((),), [])]
+    return [request_of(settings, words) for settings in _settled(words, ((),), [])]
 
 
 def _settled(words: Sequence[str], found: Found, warnings: list[str], text: str | None = None) -> list[Validated]:
@@ -220,7 +220,8 @@ def _written(found: Found) -> list[str]:
     return line
 
 
-def _request(settings: Validated, words: Sequence[str]) -> JobRequest:
+def request_of(settings: Validated, words: Sequence[str]) -> JobRequest:
+    """What sbatch would ask for, submitted from the present directory."""
     return job_request(
         settings,
         directory=os.getcwd(),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from shim.admin import script_commands
-from shim.admin.preflight import read_script
+from shim.admin.preflight import read_script, request_of
 from shim.admin.sky import on_nodes
 from shim.admin.sky.resources import Needs, grammar
 from shim.admin.sky.script_in_run import Component, run_text
@@ -19,7 +19,6 @@ from shim.core.formats.array_spec import ArraySpec
 from shim.core.model.request import JobRequest
 from shim.core.options import values
 from shim.core.options.batch import command_line, settle
-from shim.core.options.build import job_request
 from shim.core.options.sources import DIRECTIVE, read_line
 from shim.core.options.validate import Validated, validate
 from shim.job import capped
@@ -102,7 +101,7 @@ class Export:
 
     def __init__(self, words: Sequence[str], text: str, components: Sequence[Validated], gpu: str | None) -> None:
         self.words = words
-        self.requests = [_request(one, words) for one in components]
+        self.requests = [request_of(one, words) for one in components]
         self.needs = [Needs(request, gpu) for request in self.requests]
         self.text = with_directives(text, [_outer(one) for one in components])
         self.left_out = list(dict.fromkeys(line for one in components for line in _options(one)))
@@ -197,17 +196,6 @@ def _outer(settings: Validated) -> list[str]:
             quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
             found.append(f"--{name}" + (f"={quoted}" if value else ""))
     return found
-
-
-def _request(settings: Validated, words: Sequence[str]) -> JobRequest:
-    return job_request(
-        settings,
-        directory=os.getcwd(),
-        umask=0o022,
-        name=os.path.basename(words[0]),
-        command=os.path.abspath(words[0]),
-        arguments=words[1:],
-    )
 
 
 def _options(settings: Validated) -> Iterator[str]:
