@@ -59,7 +59,7 @@ def _about(job: Job, reader: Reader, lines: int) -> Iterator[str]:
         yield f"Last lines of {path}:"
         for line in last:
             yield f"  {line}"
-    elif path and job.state != states.CANCELLED:
+    elif path and path != os.devnull and job.state != states.CANCELLED:
         yield f"{path} {'is empty' if last is not None else 'is not there'}."
 
 

@@ -192,6 +192,7 @@ def test_the_tasks_of_an_array_are_told_in_their_order(world: World) -> None:
         (ended("COMPLETED"), ["It ended well"]),
         (ended("COMPLETED", system_comment="not come back: big"), ["It ended well", "not come back: big"]),
         (ended("FAILED", 3 << 8), ["exit code 3."]),
+        (ended("FAILED", 3 << 8).replace(stdout="/dev/null"), ["exit code 3."]),  # nothing is said of a file
         (ended("FAILED", 127 << 8), ["exit code 127: the shell did not find a command"]),
         (ended("FAILED", 137 << 8), ["ended by signal 9 (SIGKILL)"]),
         (ended("FAILED", 9, reason="JobLaunchFailure"), ["Its script was ended by signal 9 (SIGKILL)."]),
